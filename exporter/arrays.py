@@ -1,4 +1,4 @@
-"""Converts between torch tensors and numpy arrays, bfloat16 included; units in the last place of floating dtypes."""
+"""Converts between torch tensors and numpy arrays, of all dtypes; units in the last place of floating dtypes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,42 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
+#: The dtypes that numpy lacks, which are those of ml_dtypes.
+_LACKING = {
+    torch.bfloat16: BFLOAT16,
+    torch.float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    torch.float8_e4m3fnuz: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+    torch.float8_e5m2fnuz: np.dtype(ml_dtypes.float8_e5m2fnuz),
+}
+_TO_TORCH = {array_dtype: dtype for dtype, array_dtype in _LACKING.items()}
+#: Integers of the same widths, by the number of bytes.
+_BITS = {1: (torch.uint8, np.dtype(np.uint8)), 2: (torch.int16, np.dtype(np.int16))}
+
+EIGHT_BITS = frozenset(array_dtype for array_dtype in _TO_TORCH if array_dtype.itemsize == 1)
+
 #: For each dtype, the bits of the significand with the hidden one, and the exponent of the smallest positive number.
 _FORMATS = {
     np.dtype(np.float16): (11, -24),
     BFLOAT16: (8, -133),
+    _LACKING[torch.float8_e4m3fn]: (4, -9),
+    _LACKING[torch.float8_e4m3fnuz]: (4, -10),
+    _LACKING[torch.float8_e5m2]: (3, -16),
+    _LACKING[torch.float8_e5m2fnuz]: (3, -17),
     np.dtype(np.float32): (24, -149),
     np.dtype(np.float64): (53, -1074),
 }
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used.
+    """The tensor as a numpy array. numpy itself has no bfloat16 or float8: the dtypes of ml_dtypes are used.
 
     Complex numbers become pairs, as in an exported model.
     """
     plain = in_pairs(tensor.detach()).resolve_neg().cpu().contiguous()
-    if plain.dtype == torch.bfloat16:
-        return plain.view(torch.int16).numpy().view(BFLOAT16)
+    lacking = _LACKING.get(plain.dtype)
+    if lacking is not None:
+        return plain.view(_BITS[lacking.itemsize][0]).numpy().view(lacking)
     return plain.numpy()
 
 
@@ -64,8 +83,9 @@ def to_tensor(array: object) -> torch.Tensor:
 def as_tensor(array: object) -> torch.Tensor:
     """The same, as a tensor that shares the memory of the array."""
     plain = np.asarray(array)
-    if plain.dtype == BFLOAT16:
-        return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
+    lacking = _TO_TORCH.get(plain.dtype)
+    if lacking is not None:
+        return torch.from_numpy(plain.view(_BITS[plain.itemsize][1])).view(lacking)
     return torch.from_numpy(plain)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from ctypes import c_float
+from functools import cache
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -13,6 +15,7 @@ from onnx_parity.exporter.capture.graph.graph import Holds, Varying
 from onnx_parity.exporter.errors import Unsupported
 
 __all__ = [
+    "FLOAT8",
     "TENSOR_TYPES",
     "TO_ONNX",
     "TO_TORCH",
@@ -20,6 +23,7 @@ __all__ = [
     "fits_attribute",
     "is_floating",
     "result_dtype",
+    "saturates",
     "type_of",
 ]
 
@@ -47,11 +51,17 @@ TO_ONNX: _ByDtype[ir.DataType] = _ByDtype(
         torch.uint16: ir.DataType.UINT16,
         torch.uint32: ir.DataType.UINT32,
         torch.uint64: ir.DataType.UINT64,
+        torch.float8_e4m3fn: ir.DataType.FLOAT8E4M3FN,
+        torch.float8_e4m3fnuz: ir.DataType.FLOAT8E4M3FNUZ,
+        torch.float8_e5m2: ir.DataType.FLOAT8E5M2,
+        torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
         torch.bool: ir.DataType.BOOL,
         torch.complex64: ir.DataType.COMPLEX64,
         torch.complex128: ir.DataType.COMPLEX128,
     }
 )
+#: Floats of 8 bits, which ONNX has from opset 19 on.
+FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz})
 TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
 TENSOR_TYPES: _ByDtype[ir.TensorType] = _ByDtype({dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()})
 
@@ -71,6 +81,15 @@ def is_floating(dtype: torch.dtype) -> bool:
 def fits_attribute(number: float, dtype: torch.dtype) -> bool:
     """Whether a number can be a float attribute of an operator of this dtype without loss. (ONNX has float32 there.)"""
     return dtype is not torch.float64 or c_float(number).value == number
+
+
+@cache
+def saturates(dtype: torch.dtype) -> bool:
+    """Whether torch, of this version, converts what is too large for a float of 8 bits to the largest number.
+
+    It converts it to an infinity or NaN otherwise.
+    """
+    return bool(torch.tensor(math.inf).to(dtype).float().isfinite())
 
 
 def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:

@@ -49,6 +49,10 @@ class CaptureError(ExportError):
     """The program could not be captured: it failed, or it did something that a recording cannot represent."""
 
 
+class ProgramFailedError(CaptureError):
+    """The program raised an error, of its own or of torch's, while it was recorded. The message repeats it."""
+
+
 class DynamicAxisError(CaptureError):
     """An axis was requested to be dynamic and the program fixes its size."""
 

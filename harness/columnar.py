@@ -9,13 +9,14 @@ resumed, it is outdated and is not read. Every page of the file has a checksum.
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -38,6 +39,9 @@ _ROWS_OF_A_GROUP = 50_000
 _UNIQUE = frozenset({"cell", "nodeid"})
 #: Rows are ordered by these fields, and those of equal values as they were written.
 _ORDER = ("kind", "family", "name", "case", "dtype", "device", "shapes", "capture", "exporter", "runtime", "opset")
+_DECLARATION = _ORDER[:3]
+#: Kind, family and name.
+DeclarationKey: TypeAlias = tuple[str, str, str]
 _AS_JSON: Mapping[str, Any] = {
     "aten": tuple[str, ...],
     "onnx": tuple[OnnxUse, ...],
@@ -47,6 +51,17 @@ _AS_JSON: Mapping[str, Any] = {
 _ENUMS: Mapping[str, Any] = {"kind": Kind, "status": Status, "stage": Stage, "blame": Blame}
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Record)}
 _METRIC_NAMES = Metrics.__struct_fields__
+
+
+class _Declared(Protocol):
+    """A record, or the beginning of one."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +123,37 @@ class Columns:
         values = self.values(field, part)
         return np.array(values.each(), np.float64)
 
-    def table(self) -> pa.Table:
-        """All columns, for writing them again."""
-        return self._read(None)
+    @property
+    def schema(self) -> pa.Schema:
+        return self._file.schema_arrow
+
+    def spans(self) -> dict[DeclarationKey, tuple[int, int]]:
+        """The first row of every declaration, and the one behind its last, in the order of the rows."""
+        import numpy as np
+
+        columns = [self.values(name) for name in _DECLARATION]
+        codes = [np.asarray(column.codes) for column in columns]
+        changes = np.logical_or.reduce([each[1:] != each[:-1] for each in codes])
+        begins = [0, *(np.flatnonzero(changes) + 1).tolist()] if len(self) else []
+        keys = [
+            tuple(column.distinct[each[row]] for column, each in zip(columns, codes, strict=True)) for row in begins
+        ]
+        return dict(zip(keys, pairwise([*begins, len(self)]), strict=True))
+
+    def rows(self, begin: int, end: int) -> pa.Table:
+        """The rows from `begin` to before `end`, with all columns, for writing them again."""
+        import pyarrow as pa
+
+        parts, first = [], 0
+        for group in range(self._file.num_row_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if first < end and begin < first + rows:
+                with self._damage_told():
+                    table = self._file.read_row_group(group)
+                at = max(0, begin - first)
+                parts.append(table.slice(at, min(rows, end - first) - at))
+            first += rows
+        return pa.concat_tables(parts)
 
     def text(self, field: str) -> pa.ChunkedArray:
         """A column of texts as Arrow has it, for computing with all of it at once."""
@@ -152,7 +195,7 @@ class Columns:
                     yield from _records(batch)
             begin = end
 
-    def _read(self, columns: Sequence[str] | None) -> pa.Table:
+    def _read(self, columns: Sequence[str]) -> pa.Table:
         with self._damage_told():
             return self._file.read(columns)
 
@@ -168,16 +211,24 @@ class Columns:
             ) from error
 
 
-def write_columns(path: Path, records: Iterable[Record], lines: object) -> None:
-    """Write the records as columns. `lines` describes what they were read from; see `open_columns`."""
-    import pyarrow as pa
+def write_columns(path: Path, records: Iterable[Record], declared: Mapping[DeclarationKey, int], lines: object) -> None:
+    """Write the records as columns. `declared` has about the number of records of every declaration that they have.
+    `lines` describes what they were read from; see `open_columns`.
 
-    left = iter(records)
-    parts = []
-    while batch := list(islice(left, _ROWS_AT_A_TIME)):
-        parts.append(_table(batch))
-    tables = parts or [_table([])]
-    write_table(path, pa.concat_tables(tables, promote_options="default"), lines)
+    What has been read waits for its row group in packed tables: a million records would take gigabytes.
+    """
+    group_of = _row_groups(declared)
+    groups = [_Waiting() for _ in range(max(group_of.values(), default=0) + 1)]
+    held = 0
+    for record in records:
+        groups[group_of[declaration_of(record)]].records.append(record)
+        held += 1
+        if held >= _ROWS_AT_A_TIME:
+            held -= max(groups, key=lambda group: len(group.records)).pack()
+    for group in groups:
+        group.pack()
+    schemas = [schema for group in groups for schema in group.schemas]
+    _write_groups(path, schemas or [_table([]).schema], (group.table() for group in groups if group.packed), lines)
 
 
 def write_merged(path: Path, parts: Sequence[Columns], lines: object) -> bool:
@@ -185,21 +236,84 @@ def write_merged(path: Path, parts: Sequence[Columns], lines: object) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table = pa.concat_tables([part.table() for part in parts], promote_options="default")
-    if pc.count_distinct(table.column("cell")).as_py() < len(table):
+    cells = pa.chunked_array([chunk for part in parts for chunk in part.text("cell").chunks], pa.string())
+    if pc.count_distinct(cells).as_py() < len(cells):
         return False
-    write_table(path, table, lines)
+    del cells
+    spans = [part.spans() for part in parts]
+    declared: Counter[DeclarationKey] = Counter()
+    for of_part in spans:
+        declared.update({key: end - begin for key, (begin, end) in of_part.items()})
+    groups: defaultdict[int, list[DeclarationKey]] = defaultdict(list)
+    for key, number in _row_groups(declared).items():
+        groups[number].append(key)
+
+    def tables() -> Iterator[pa.Table]:
+        for keys in groups.values():
+            found = [[of_part[key] for key in keys if key in of_part] for of_part in spans]
+            # The rows of a part are in the same order, so that those of a group stand together.
+            here = [part.rows(at[0][0], at[-1][1]) for part, at in zip(parts, found, strict=True) if at]
+            yield pa.concat_tables(here, promote_options="permissive")
+
+    _write_groups(path, [part.schema for part in parts], tables(), lines)
     return True
 
 
-def write_table(path: Path, table: pa.Table, lines: object) -> None:
-    """Write a table of records, ordered by declaration and case."""
+def declaration_of(record: _Declared) -> DeclarationKey:
+    return record.kind, record.family, record.name
+
+
+def _row_groups(declared: Mapping[DeclarationKey, int]) -> dict[DeclarationKey, int]:
+    """The number of the row group of every declaration, in their order: as many as fit into one, and at least one."""
+    groups: dict[DeclarationKey, int] = {}
+    number = rows = 0
+    for key in sorted(declared):
+        if rows and rows + declared[key] > _ROWS_OF_A_GROUP:
+            number, rows = number + 1, 0
+        groups[key] = number
+        rows += declared[key]
+    return groups
+
+
+class _Waiting:
+    """The records of a row group that have been read so far, most of them in packed tables."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.packed: list[pa.Buffer] = []
+        #: The distinct schemas of the tables: a record may have a stage that this version does not know.
+        self.schemas: list[pa.Schema] = []
+
+    def pack(self) -> int:
+        """Pack the records that are not yet packed, and return their number."""
+        import pyarrow as pa
+
+        number = len(self.records)
+        if number:
+            table = _table(self.records)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+                writer.write_table(table)
+            self.packed.append(sink.getvalue())
+            self.schemas += [table.schema] if table.schema not in self.schemas else []
+            self.records.clear()
+        return number
+
+    def table(self) -> pa.Table:
+        """All rows. They are not kept."""
+        import pyarrow as pa
+
+        tables = [pa.ipc.open_stream(packed).read_all() for packed in self.packed]
+        self.packed.clear()
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _write_groups(path: Path, schemas: Sequence[pa.Schema], tables: Iterable[pa.Table], lines: object) -> None:
+    """Write a row group of each table, or several of a very large one, ordered by declaration and case."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = table.unify_dictionaries()
-    order = _order(table)
-    schema = table.schema.with_metadata(
+    schema = pa.unify_schemas(list(schemas), promote_options="permissive").with_metadata(
         {VERSION_KEY: str(SCHEMA_VERSION).encode(), LINES_KEY: msgspec.json.encode(lines)}
     )
     aside = path.with_name(f".{path.name}-{os.getpid()}")
@@ -208,13 +322,15 @@ def write_table(path: Path, table: pa.Table, lines: object) -> None:
             aside,
             schema,
             compression="zstd",
-            use_dictionary=[name for name in table.column_names if name not in _UNIQUE],
+            use_dictionary=[name for name in schema.names if name not in _UNIQUE],
             column_encoding=dict.fromkeys(_UNIQUE, "DELTA_BYTE_ARRAY"),
             write_page_checksum=True,
         ) as writer:
-            for begin in range(0, len(order), _ROWS_OF_A_GROUP):
-                rows = pa.array(order[begin : begin + _ROWS_OF_A_GROUP])
-                writer.write_table(table.take(rows).cast(schema), row_group_size=_ROWS_OF_A_GROUP)
+            for table in tables:
+                # The empty table adds the columns and parts of structs that only other groups have.
+                whole = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
+                whole = whole.cast(schema).unify_dictionaries()
+                writer.write_table(whole.take(pa.array(_order(whole))), row_group_size=_ROWS_OF_A_GROUP)
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)

@@ -24,7 +24,8 @@ import struct
 import time
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -33,17 +34,20 @@ from typing import TypeVar
 import msgspec
 
 from onnx_parity.harness.columnar import FILE as COLUMNS
-from onnx_parity.harness.columnar import Columns, open_columns, write_columns
-from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.columnar import Columns, DeclarationKey, declaration_of, open_columns, write_columns
+from onnx_parity.harness.record import SCHEMA_VERSION, Kind, Record, RunEnd, RunInfo, Stage, Status
 from onnx_parity.harness.run_store_error import RunStoreError
 
 _T = TypeVar("_T")
 
 
 class _Key(msgspec.Struct):
-    """What decides which of several records of a cell counts."""
+    """What decides which of several records of a cell counts, and the declaration."""
 
     cell: str
+    kind: Kind
+    family: str
+    name: str
     status: Status
     began: float = 0.0
 
@@ -342,7 +346,8 @@ def read_columns(run: Path) -> Columns | None:
         lines = described_lines(run)
         columns = open_columns(path, lines)
         if columns is None:
-            write_columns(path, _read_whole(files), lines)
+            latest, declared = _latest(files)
+            write_columns(path, _read_whole(files, latest), declared, lines)
             columns = open_columns(path, lines)
     except (OSError, RunStoreError, *_UNDECODABLE, _Damaged):
         # Something is damaged; or the disk is full or read-only, and the lines are read each time.
@@ -362,28 +367,30 @@ def _described(path: Path) -> tuple[str, int, str]:
         return path.name, size, blake2b(file.read(), digest_size=8).hexdigest()
 
 
-def _read_whole(files: Sequence[Path]) -> Iterator[Record]:
+def _read_whole(files: Sequence[Path], latest: Mapping[str, int]) -> Iterator[Record]:
     """The records that count, one at a time. A line that is damaged raises an error."""
-    latest = _latest(files)
     for number, record in enumerate(_decoded(files, _decoder)):
         if latest.get(record.cell, number) == number:
             yield record
 
 
-def _latest(files: Sequence[Path]) -> dict[str, int]:
-    """For every cell with several records, the number of the line that counts.
+def _latest(files: Sequence[Path]) -> tuple[dict[str, int], Counter[DeclarationKey]]:
+    """For every cell with several records, the number of the line that counts; and the lines of every declaration.
 
     A million ids would take a quarter of a gigabyte, so that only their hashes are kept, and the ids of those that
     occur twice.
     """
-    hashes = array("q", (hash(key.cell) for key in _decoded(files, _key_decoder)))
+    hashes, declared = array("q"), Counter[DeclarationKey]()
+    for key in _decoded(files, _key_decoder):
+        hashes.append(hash(key.cell))
+        declared[declaration_of(key)] += 1
     twice = {one for one, other in pairwise(sorted(hashes)) if one == other}
     latest: dict[str, tuple[tuple[bool, float], int]] = {}
     if twice:
         for number, key in enumerate(_decoded(files, _key_decoder)):
             if hash(key.cell) in twice and (key.cell not in latest or _counts_more(key) >= latest[key.cell][0]):
                 latest[key.cell] = _counts_more(key), number
-    return {cell: number for cell, (_, number) in latest.items()}
+    return {cell: number for cell, (_, number) in latest.items()}, declared
 
 
 def _decoded(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:

@@ -182,3 +182,42 @@ transformer = op(
     num_decoder_layers=2,
     dynamic={"x0": {0: "source", 1: "batch"}, "x1": {0: "target", 1: "batch"}},
 )
+
+# --- flexible attention -----------------------------------------------------------------------------------------------
+
+
+class Flexible(nn.Module):
+    """Scores with a slope for each head, within documents; torch compiles it when it is called."""
+
+    slopes: torch.Tensor
+
+    def __init__(self, grouped: bool) -> None:
+        super().__init__()
+        self.grouped = grouped
+        self.register_buffer("slopes", torch.tensor([0.5, 0.25, 0.125, 1.0]))
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        document = torch.arange(k.shape[2], device=k.device) // 3
+        result: torch.Tensor = flex_attention(
+            q, k, v,
+            score_mod=lambda score, batch, head, row, column: score + self.slopes[head] * (column - row),
+            block_mask=create_block_mask(
+                lambda batch, head, row, column: (row >= column) & (document[row] == document[column]),
+                None, None, q.shape[2], k.shape[2], device=str(q.device),
+            ),
+            enable_gqa=self.grouped,
+        )  # fmt: skip
+        return result
+
+
+flexible_attention = op(Flexible, *[floats(2, 4, 6, 8)] * 3, grouped=False, dtypes=[torch.float32], tier="full")
+flexible_attention_grouped = op(
+    Flexible,
+    floats(2, 4, 6, 8),
+    *[floats(2, 2, 6, 8)] * 2,
+    grouped=True,
+    dtypes=[torch.float32],
+    tier="full",
+)

@@ -153,6 +153,9 @@ arcs = op(
     tier="default",
 )
 
+padded_in_circles = op(lambda x: F.pad(x, (2, 1), mode="circular"), complexes(2, 3, 4), tier="default")
+rms_norm = op(lambda x: F.rms_norm(x, (4,), eps=0.1), complexes(3, 4), tier="default")
+
 # --- weights, branches and loops --------------------------------------------------------------------------------------
 
 

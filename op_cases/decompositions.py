@@ -74,6 +74,21 @@ determinants = op(
     dtypes=WIDE_FLOATS,
     tier="default",
 )
+_SYMMETRIC = [{"x": floats(*sizes)} for sizes in ((1, 1), (4, 4), (2, 5, 5))]
+ldl_factor = op(lambda x: torch.linalg.ldl_factor_ex(x + x.mT), rows=_SYMMETRIC, dtypes=WIDE_FLOATS, tier="default")
+#: Zeros on the diagonal, so that blocks of 2 by 2 are needed; and a singular matrix.
+ldl_of_blocks = op(
+    torch.linalg.ldl_factor_ex,
+    given([[[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 2.0, 2.0], [0.0, 2.0, 2.0]]]),
+    tier="default",
+)
+ldl_solve = op(
+    lambda x, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(x + x.mT), b),
+    floats(2, 5, 5),
+    floats(2, 5, 2),
+    dtypes=WIDE_FLOATS,
+    tier="default",
+)
 slogdet_singular = op(torch.linalg.slogdet, given([[1.0, 2.0], [2.0, 4.0]]))
 
 # --- triangles --------------------------------------------------------------------------------------------------------
@@ -144,6 +159,24 @@ eigh = op(
     tier="default",
 )
 eigh_hard = op(_eigen, _HARD, dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+
+
+def _of_any(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    values, vectors = torch.linalg.eig(x)
+    return values, vectors.abs()
+
+
+eig = op(_of_any, rows=[{"x": floats(*sizes)} for sizes in ((1, 1), (2, 4, 4), (0, 0))], tier="default")
+#: The axes in a circle, for which the usual shifts do not converge, and two pairs that are equal.
+eigvals_hard = op(
+    torch.linalg.eigvals,
+    rows=[
+        {"input": given([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])},
+        {"input": given([[1.0, 2.0, 0.0, 0.0], [-2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0], [0.0, 0.0, -2.0, 1.0]])},
+    ],
+    tier="default",
+)
+eigvals_varying = op(torch.linalg.eigvals, floats(2, 4, 4), dynamic={"x": {0: "batch"}}, tier="full")
 eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
 svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)

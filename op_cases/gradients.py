@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -61,6 +63,64 @@ class Resampled(nn.Module):
         return gradient
 
 
+class OfWeights(nn.Module):
+    """One step of training on the example, as of models that adapt to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 3)
+        self.second.weight = nn.Parameter(self.first.weight.detach().T.clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            loss = (self.second(self.first(x).tanh()) - x).square().mean()
+            slopes = torch.autograd.grad(loss, [self.first.weight, self.second.bias])
+        return F.linear(x, self.first.weight - 0.1 * slopes[0]).sum(1, keepdim=True) + slopes[1]
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(3, 3)
+        self.other = nn.Linear(3, 3)
+        self.other.weight = self.one.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(self.other(self.one(x).sin()).sum(), self.other.weight)
+        return gradient
+
+
+class Straight(torch.autograd.Function):
+    """Rounds, and has the derivative of the hyperbolic tangent."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        x: torch.Tensor = ctx.saved_tensors[0]
+        return gradients[0] * (1 - x.tanh().square())
+
+
+def through_function(x: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        rounded: torch.Tensor = Straight.apply(3 * x)  # type: ignore[no-untyped-call]
+        (slope,) = torch.autograd.grad(rounded.square().sum(), x, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.sum(), x)
+    return slope + bend
+
+
+def through_grid(x: torch.Tensor, grid: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    with torch.enable_grad():
+        x, grid = x.detach().requires_grad_(), grid.detach().requires_grad_()
+        return torch.autograd.grad(F.grid_sample(x, grid, align_corners=False).square().sum(), (x, grid))
+
+
 def energy(x: torch.Tensor) -> torch.Tensor:
     return (x.sin() @ x).tanh().sum()
 
@@ -111,6 +171,10 @@ force_of_lstm = op(Recurrent(), floats(2, 3, 3))
 force_of_pairs = op(Pairs(), floats(4, 3))
 force_through_resampling = op(Resampled((7, 5), "bicubic"), floats(1, 2, 4, 4))
 force_through_repetition = op(Resampled((5, 3, 2), "nearest"), floats(1, 2, 4, 4, 3))
+force_through_grid = op(through_grid, floats(1, 2, 4, 4), floats(1, 3, 3, 2, low=-0.9, high=0.9), tier="default")
+gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="default")
+gradient_by_shared_weight = op(Tied(), floats(4, 3), tier="default")
+gradient_through_function = op(through_function, floats(3, 3), tier="default")
 second_derivative = op(curvature, floats(3, 3))
 jacobian = op(torch.func.jacrev(layers), floats(4))
 jacobian_forwards = op(torch.func.jacfwd(layers), floats(4))

@@ -59,6 +59,41 @@ fake_quantize_per_channel = op(per_channel, floats(2, 3, 4), dynamic=_ROWS)
 fake_quantize_learnable = op(learnable, floats(2, 3, 4))
 fake_quantize_learnable_per_channel = op(learnable_per_channel, floats(2, 3, 4))
 
+# --- floats of 8 bits -------------------------------------------------------------------------------------------------
+
+
+class EightBits(nn.Module):
+    """Weights of 8 bits with one scale, as torchao stores them."""
+
+    weight: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", (torch.arange(-6.0, 6.0) * 40).reshape(3, 4).to(torch.float8_e4m3fn))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight.to(x.dtype) * 0.01)
+
+
+def in_eight_bits(x: Tensor) -> tuple[Tensor, ...]:
+    return tuple((x * 300).to(each) for each in (torch.float8_e4m3fn, torch.float8_e5m2))
+
+
+def eight_bits_and_back(x: Tensor) -> Tensor:
+    return (x * 300).to(torch.float8_e4m3fn).to(x.dtype)
+
+
+def product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
+    one = torch.ones((), device=x.device)
+    a, b = x.to(torch.float8_e4m3fn), y.to(torch.float8_e4m3fn)
+    return torch._scaled_mm(a, b.T, one, one * 0.5, out_dtype=torch.float32)
+
+
+weight_of_eight_bits = op(EightBits(), floats(2, 4), tier="default")
+float8 = op(in_eight_bits, floats(3, 4), tier="default")
+float8_and_back = op(eight_bits_and_back, floats(3, 4), dynamic=_ROWS, tier="default")
+float8_product = op(product_of_eight_bits, floats(16, 16), floats(16, 16), dtypes=[torch.float32], tier="default")
+
 # --- quantized tensors ------------------------------------------------------------------------------------------------
 
 

@@ -59,7 +59,10 @@ zeta = op(
     _S.zeta, floats(3, 20, low=0.5, high=20.0), floats(3, 20, low=0.1, high=30.0), dtypes=WIDE_FLOATS, tier="default"
 )
 zeta_of_negatives = op(
-    _S.zeta, given([2.0, 3.0, 2.0, 3.5, 1.0, 0.5]), given([-1.5, -2.5, -1.0, -0.5, 2.0, 2.0]), tier="default"
+    _S.zeta,
+    given([2.0, 3.0, 2.0, 3.5, 1.0, 0.5, 0.0, 1.0]),
+    given([-1.5, -2.5, -1.0, -0.5, 2.0, 2.0, -1.0, 0.0]),
+    tier="default",
 )
 zeta_scalar = op(lambda x: (_S.zeta(3.0, x), _S.zeta(x, 1.5)), floats(3, 4, low=1.5, high=9.0), tier="default")
 incomplete_gamma = op(

@@ -85,7 +85,7 @@ def _markdown(
     mark = "❌" if summary.wrong else "⚠️" if lacks else "✅"
     lines = [f"## {mark} {markdown_line(summary.verdict)}", "", f"{counts}. {summary.scope}"]
     if changes is not None:
-        lines += ["", f"**{markdown_line(changes.headline)}**"]
+        lines += ["", f"**{markdown_line(changes.headline)}**, compared with {markdown_line(changes.baseline)}"]
     lines += ["", *(f"> {markdown_line(each)}" for each in notices)] if notices else []
     lines += ["", *map(_cause_in_markdown, causes[:_MOST_LISTED])] if causes else []
     if len(causes) > _MOST_LISTED:

@@ -32,9 +32,9 @@ _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
 #: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
 _SUBFOLDERS = ("static", "data", "cases", "operators", "models")
 _OUR_FILES = re.compile(
-    r"(index|case|changes|divergence|exporters|findings|history|pytorch|traced)\.html"
-    r"|static/(report\.css|icon\.svg|(canvas|case|changes|data|divergence|drawing|exporters|findings|grid|history|index|layout|pytorch|report|single|table|traced|words)\.js)"
-    r"|data/(changes|coverage|divergence|findings|history|names|search|subjects|traced|(cases|drawings)-[0-9]+)\.js"
+    r"(index|case|changes|divergence|exporters|findings|history|pytorch|runtimes|traced)\.html"
+    r"|static/(report\.css|icon\.svg|(canvas|case|changes|data|divergence|drawing|exporters|findings|grid|history|index|layout|pytorch|report|runtimes|single|table|traced|words)\.js)"
+    r"|data/(changes|coverage|divergence|findings|history|names|runtimes|search|subjects|traced|(cases|drawings)-[0-9]+)\.js"
     r"|summary\.(json|md)|junit\.xml|badge\.(json|svg)"
     # Pages of earlier versions, one for each case.
     r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"

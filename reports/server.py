@@ -17,6 +17,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from markupsafe import escape
+
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.reports.publish import ReportError
+
 HOST = "127.0.0.1"
 #: While the run goes on: seconds between two looks at it, and between two loads of a page.
 _LOOK, _RELOAD = 1.0, 10
@@ -32,6 +38,8 @@ _TYPES = {
     ".xml": "application/xml",
 }
 _DRAWN = "/draw/drawn.js"
+#: Where the content of a page begins.
+_MAIN = b'<main id="main">'
 
 
 class Followed:
@@ -46,6 +54,8 @@ class Followed:
         self._number = 0
         self._shown: object = None
         self.has_ended = False
+        #: Why the report is older than the run; empty if it is not.
+        self.trouble = ""
         self.folder = root
         self.update()
 
@@ -53,9 +63,13 @@ class Followed:
         """Write the report if there is more to show than last time."""
         state, ended = self._state()
         if state != self._shown:
+            aside = self._root / "next"
+            # What an attempt that failed has left.
+            shutil.rmtree(aside, ignore_errors=True)
+            self._write(aside)
             self._number += 1
-            folder = self._root / f"report-{self._number}"
-            self._write(folder)
+            folder = aside.rename(self._root / f"report-{self._number}")
+            self.trouble = ""
             before, self.folder, self._shown = self.folder, folder, state
             # A page that is being read may still ask for the files of the one before.
             if before != self._root:
@@ -63,12 +77,21 @@ class Followed:
         self.has_ended = ended
 
     def follow(self, stopped: threading.Event) -> None:
-        """Update the report until the run has ended or `stopped` is set."""
+        """Update the report until the run has ended or `stopped` is set. If that fails, `trouble` says so, and it is
+        tried again."""
         rest = _LOOK
-        while not self.has_ended and not stopped.wait(rest):
-            began = time.monotonic()
-            self.update()
-            rest = max(_LOOK, _REST * (time.monotonic() - began))
+        try:
+            while not self.has_ended and not stopped.wait(rest):
+                began = time.monotonic()
+                try:
+                    self.update()
+                    self.trouble = ""
+                except (OSError, RunStoreError, ReportError) as error:
+                    self.trouble = f"It could not be written anew: {error}"
+                rest = max(_LOOK, _REST * (time.monotonic() - began))
+        finally:
+            if not self.has_ended and not stopped.is_set():
+                self.trouble = "The run is no longer followed because of an error, which the terminal shows."
 
 
 def serve(
@@ -101,6 +124,11 @@ def serve(
             stopped.set()
 
 
+def _notice(trouble: str) -> bytes:
+    text = escape(f"This report is older than its run. {markup_text(trouble)}")
+    return f'<aside class="notice" role="alert"><p>{text}</p></aside>'.encode()
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -131,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = None
         if content is None:
             return self._refuse(HTTPStatus.NOT_FOUND)
+        if file.suffix == ".html" and self._followed.trouble:
+            content = content.replace(_MAIN, _MAIN + _notice(self._followed.trouble), 1)
         return self._send(content, file.suffix)
 
     def _send(self, content: bytes, suffix: str) -> None:

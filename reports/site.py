@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -29,9 +30,10 @@ from onnx_parity.reports.pages.coverage_data import CoverageTable
 from onnx_parity.reports.pages.divergence import DivergenceMeter
 from onnx_parity.reports.pages.drawn import drawn_pieces
 from onnx_parity.reports.pages.failures import CauseMeter
-from onnx_parity.reports.pages.history import figures_of, history, keep_figures
+from onnx_parity.reports.pages.history import Figures, figures_of, history, keep_figures
 from onnx_parity.reports.pages.names_data import Group as NameGroup
 from onnx_parity.reports.pages.names_data import names_data
+from onnx_parity.reports.pages.runtimes import Runtimes
 from onnx_parity.reports.pages.subjects import Subjects
 from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.publish import GENERATOR, publish
@@ -41,6 +43,8 @@ from onnx_parity.reports.summary import RunMeter, in_seconds, summarize
 _HERE = Path(__file__).parent
 #: The summary lists at most this many groups of failures. The grids of the first page link to all of them.
 MOST_FAILURES = 200
+#: Without a baseline, at most this many other runs are named as one.
+MOST_BASELINES = 5
 #: A piece has the cases of as many declarations as have this many cells, or more if there would be too many pieces.
 _CELLS_OF_A_PIECE, _MOST_PIECES = 1000, 64
 #: From this many cells on, pieces may be more, so that each stays small.
@@ -55,15 +59,18 @@ _PAGES = {
     "history.html": ("history",),
     "pytorch.html": ("pytorch",),
     "traced.html": ("traced",),
+    "changes.html": (),
 }
 
-#: Pages that a report has only with a baseline, or with several exporters or runtimes.
-_CHANGES, _SUBJECTS, _FINDINGS = "changes.html", "exporters.html", "findings.html"
+#: A page that tells more with a baseline, and those that a report has only with several exporters or runtimes, or with
+#: a ledger of findings.
+_CHANGES, _SUBJECTS, _RUNTIMES, _FINDINGS = "changes.html", "exporters.html", "runtimes.html", "findings.html"
 _NAV = (
-    ("index.html", "Coverage"),
-    ("pytorch.html", "PyTorch"),
+    ("index.html", "Overview"),
+    ("pytorch.html", "Coverage"),
     (_CHANGES, "Changes"),
-    (_SUBJECTS, "Exporters"),
+    (_SUBJECTS, "Side by side"),
+    (_RUNTIMES, "Runtimes"),
     ("divergence.html", "Divergence"),
     ("traced.html", "ATen and ONNX"),
     ("history.html", "History"),
@@ -154,6 +161,8 @@ class _Site:
         self.divergence = DivergenceMeter()
         self.traced = Traced()
         self.subjects = Subjects()
+        self.runtimes = Runtimes()
+        self.history: list[Figures] = []
         self.end: RunEnd | None = None
         self.findings: Sequence[Mapping[str, Any]] = ()
         self.is_served = False
@@ -189,14 +198,16 @@ class _Site:
         names = names_data(self.names, self.traced)
         figures = figures_of(self.info, self.meter, self.divergence.close)
         keep_figures(run, figures)
+        self.history = history(run, figures, out)
         for name, content in (
             ("coverage", self.coverage.data()),
             ("divergence", self.divergence.data()),
             ("traced", self.traced.data()),
             ("names", names),
-            ("history", history(run, figures, out)),
-            *([("changes", self.changes.data())] if self.changes else []),
+            ("history", self.history),
+            *([("changes", self.changes.data())] if self.changes and self.changes.changes else []),
             *([("subjects", self.subjects.data())] if self.subjects.several else []),
+            *([("runtimes", self.runtimes.data())] if self.runtimes.several else []),
             *([("findings", self.findings)] if self.findings else []),
             ("search", {"declarations": self.search, "names": self.traced.searched()}),
         ):
@@ -210,6 +221,7 @@ class _Site:
         self.divergence.add(declaration)
         self.traced.add(declaration, records)
         self.subjects.add(declaration, records)
+        self.runtimes.add(declaration, records)
         self.causes.add(declaration)
         self.junit.add(declaration)
         self._add_failures(declaration)
@@ -232,6 +244,20 @@ class _Site:
             self.pieces += 1
             self.piece, self.cells_in_piece = [], 0
 
+    def _baselines(self) -> list[tuple[str, str]]:
+        """Runs with which this one may be compared, the newest first: what they are, and the command that does it."""
+        others = [each for each in self.history if each.id != self.info.id and each.started <= self.info.started]
+        # Those of the same tier first.
+        others.sort(key=lambda each: (each.tier == self.info.tier, each.started), reverse=True)
+        beside = self.run.resolve().parent
+        return [
+            (
+                f"{wording.instant(each.started)}, {each.tier} tier",
+                shlex.join(["parity", "report", str(self.run), "--baseline", str(beside / each.id)]),
+            )
+            for each in others[:MOST_BASELINES]
+        ]
+
     def _write_pages(self, names: Sequence[Mapping[str, Any]]) -> None:
         summary = summarize(self.info, self.meter)
         failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
@@ -241,7 +267,7 @@ class _Site:
             cells = wording.plural(carried, "cell")
             told.append(f"{cells} did not run again: nothing on which a result depends has changed since.")
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
-        contexts: dict[str, Mapping[str, object]] = {
+        contexts: dict[str, dict[str, object]] = {
             "index.html": {
                 "summary": summary,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
@@ -253,11 +279,14 @@ class _Site:
             "divergence.html": {"divergence": self.divergence.result()},
         }
         pages = _PAGES
-        if self.changes is not None:
+        only = {status: (gone, new) for status, gone, new in self.changes.coverage} if self.changes else {}
+        contexts[_CHANGES] = {"changes": self.changes, "only": only, "baselines": self._baselines()}
+        if self.changes is not None and self.changes.changes:
             pages = pages | {_CHANGES: ("changes",)}
-            contexts[_CHANGES] = {"changes": self.changes}
         if self.subjects.several:
             pages = pages | {_SUBJECTS: ("exporters",)}
+        if self.runtimes.several:
+            pages = pages | {_RUNTIMES: ("grid", "runtimes")}
         if self.findings:
             pages = pages | {_FINDINGS: ("findings",)}
         nav = [(page, label) for page, label in _NAV if page in pages]

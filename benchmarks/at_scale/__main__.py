@@ -1,4 +1,5 @@
-"""What commands that read runs take: seconds, memory, and the size of the reports of a million cells and of 57,000.
+"""What commands that read runs take: seconds, memory, and the size of the reports of a million cells and of 57,000;
+and what the report's reader waits for in Chromium.
 
 python -m benchmarks.at_scale FOLDER
 """
@@ -19,6 +20,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from benchmarks.at_scale.made_run import prepared_run
+from onnx_parity.harness.columnar import FILE as COLUMNS
 
 _PARITY = (sys.executable, "-c", "from onnx_parity.harness.cli import app; app()")
 
@@ -52,19 +54,27 @@ class Taken(NamedTuple):
 #: The cells of the default tier.
 _DEFAULT_TIER = 57_000
 _SIZES = (Size("report", 60), Size("small-report", 10, 100))
+#: What a reader may wait for, in milliseconds, and what may be read before the first page shows.
+_BROWSER, _SHOWN, _READ, _ANSWERED = "browser", 1000, 2.0, 100
 
 
 def targets(root: Path, cells: int) -> list[Target]:
-    def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> str:
+    def made(name: str, count: int, variation: int = 0, first_case: int = 0, *, has_columns: bool = True) -> str:
         # In another process: a command's memory begins with that of the process that starts it.
         with ProcessPoolExecutor(1, get_context("spawn")) as others:
-            return others.submit(prepared_run, root / f"{name}-{count}", count, variation, first_case).result()
+            run = root / f"{name}-{count}"
+            return others.submit(prepared_run, run, count, variation, first_case, has_columns).result()
 
     def one() -> str:
         return made("made", cells)
 
     def halves() -> tuple[str, str]:
         return made("half", cells // 2), made("rest", cells // 2, first_case=cells)
+
+    def first_read() -> tuple[str, ...]:
+        run = made("made", cells, has_columns=False)
+        (Path(run) / COLUMNS).unlink(missing_ok=True)
+        return "query", "opset < 11", "--run", run, "--count"
 
     def query(condition: str) -> Callable[[], tuple[str, ...]]:
         return lambda: ("query", condition, "--run", one(), "--count")
@@ -73,12 +83,14 @@ def targets(root: Path, cells: int) -> list[Target]:
         return lambda: ("report", run(), "--out", str(root / folder))
 
     return [
+        Target("first read", first_read),
         Target("query by status", query('status == "failed" and opset < 11'), 3),
         Target("query by headroom", query('metrics.headroom < 2 and status == "passed"'), 3),
         Target("report", report(one, "report"), 90),
         Target(
             f"report of {_DEFAULT_TIER:,}",
             report(lambda: made("small", _DEFAULT_TIER), "small-report"),
+            seconds=6,
             processor=6,
         ),
         Target("gate", lambda: ("gate", "--baseline", one(), "--run", made("other", cells, variation=1)), 10),
@@ -100,10 +112,14 @@ def main(
     cells: Annotated[int, typer.Option(min=2, help="The number of cells.")] = 1_000_000,
     only: Annotated[list[str] | None, typer.Option(help="Measure only the command with this name.")] = None,
 ) -> None:
-    """Measure `parity query`, `gate`, `merge` and `report` over made runs, and print what they took and may take."""
+    """Measure `parity query`, `gate`, `merge` and `report` over made runs, and print what they took and may take.
+
+    Processor time is hardly affected by other work on the machine, and seconds are. `--only browser` opens the reports
+    that are there in Chromium.
+    """
     every = targets(root, cells)
-    if unknown := sorted(set(only or ()) - {target.name for target in every}):
-        names = ", ".join(target.name for target in every)
+    names = ", ".join([*(target.name for target in every), _BROWSER])
+    if unknown := sorted(set(only or ()) - set(names.split(", "))):
         raise typer.BadParameter(f"{unknown[0]!r} is none of them: {names}", param_hint="--only")
     failed = False
     print(f"{'':20}{'seconds':>9}{'of':>5}{'processor':>11}{'of':>5}{'MiB':>7}{'of':>6}")
@@ -127,7 +143,23 @@ def main(
         megabytes = sum(path.stat().st_size for path in files) / 1e6
         failed |= megabytes > size.megabytes or len(files) > size.files
         print(f"{size.report}: {megabytes:.1f} MB, of {size.megabytes:.0f}, in {len(files)} files{_of_files(size)}")
+        if not only or _BROWSER in only:
+            failed |= _is_slow(root / size.report)
     raise typer.Exit(1 if failed else 0)
+
+
+def _is_slow(report: Path) -> bool:
+    """Print what the reader of a report waits for."""
+    from benchmarks.at_scale.in_browser import opened
+
+    took = opened(report)
+    slowest = took.slowest
+    print(
+        f"{report.name} in Chromium: the first page after {took.shown:.0f} ms, of {_SHOWN} ({took.processor:.0f} ms of "
+        f"processor time), and {took.megabytes:.2f} MB, of {_READ:.0f}; filters and sorting in at most "
+        f"{slowest.took:.0f} ms, of {_ANSWERED} ({slowest.processor:.0f} ms of processor time; {slowest.where})"
+    )
+    return took.shown > _SHOWN or took.megabytes > _READ or slowest.took > _ANSWERED
 
 
 def _limit(number: float) -> str:

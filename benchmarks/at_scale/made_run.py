@@ -38,6 +38,7 @@ _OPERATORS = (
     "Add", "Cast", "Clip", "Concat", "Conv", "Div", "Expand", "Gather", "MatMul", "Mul", "Pad", "ReduceSum", "Reshape",
     "ScatterND", "Shape", "Slice", "Sub", "Transpose", "Where",
 )  # fmt: skip
+_CALLS = ("abs", "add", "cat", "conv2d", "index_select", "matmul", "nn.functional.elu", "nn.functional.pad", "sum")
 _CASES_OF_A_DECLARATION = 3
 
 
@@ -71,6 +72,7 @@ def _case(number: int, variation: int) -> Iterator[Record]:
                 stage=stage, seconds=_seconds(times, stage) if ran else {}, reason=reason,
                 message=f"{cell}\n  {reason}" if status is Status.FAILED else "", blame=blame,
                 metrics=metrics if emitted else None, aten=(f"aten::{name}",) if ran else (),
+                calls=(f"torch.{_CALLS[declaration % len(_CALLS)]}",) if ran else (),
                 onnx=tuple(OnnxUse(use.op, max(use.since_version, 13 if opset >= 13 else 1)) for use in uses)
                 if emitted else (),
                 nodes=len(uses) if emitted else 0, worker=f"gw{number % 2}", began=1.7e9 + times.random() * 5e3,
@@ -124,13 +126,16 @@ def make_run(root: Path, run_id: str, cells: int, variation: int = 0, first_case
     return run
 
 
-def prepared_run(run: Path, cells: int, variation: int, first_case: int) -> str:
-    """Make a run, if it has not been made, with all that commands write when they first read it."""
+def prepared_run(run: Path, cells: int, variation: int, first_case: int, has_columns: bool) -> str:
+    """Make a run, if it has not been made, with all that commands write when they first read it; without its columns
+    if they are to be written by what is measured.
+    """
     if not (run / "end.json").exists():
         make_run(run.parent, run.name, cells, variation, first_case)
-    read_columns(run)
-    # The first report of a folder of runs writes them, which imports torch.
-    names_for(run)
+    if has_columns:
+        read_columns(run)
+        # The first report of a folder of runs writes them, which imports torch.
+        names_for(run)
     return str(run)
 
 

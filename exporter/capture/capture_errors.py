@@ -21,7 +21,7 @@ from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
 from onnx_parity.exporter.capture.replace.dispatch import original
-from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError
+from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError, ProgramFailedError
 from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
@@ -99,19 +99,19 @@ def failed_while_recorded(
     if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
         return CaptureError(
             f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
-            f"{error}\nCall it without exporting. If it works there, it asks for gradients by weights: only gradients "
-            "by inputs, and by what is computed from them, are exported."
+            f"{error}\nCall it without exporting. If it works there, what it asks for is computed from tensors that "
+            "are neither inputs nor weights of the module."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
         named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
-        return CaptureError(
+        return ProgramFailedError(
             f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
             f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size "
             "1 (which broadcast) behave differently from other sizes. Give an example of another size; if the program "
             "needs this one, leave the axis out of dynamic_axes."
         )
-    return CaptureError(
+    return ProgramFailedError(
         f"the program failed while it was recorded{placed}: {type(error).__name__}: {error}\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."

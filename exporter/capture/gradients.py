@@ -15,8 +15,17 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["ASKS_FOR_GRADIENTS", "NeedsGradients", "is_transformed", "refuse_to_differentiate", "with_gradients"]
+__all__ = [
+    "ASKS_FOR_GRADIENTS",
+    "NeedsGradients",
+    "differentiates_once",
+    "is_transformed",
+    "needs_derivative",
+    "refuse_to_differentiate",
+    "with_gradients",
+]
 
 _functorch = torch._C._functorch
 
@@ -27,7 +36,11 @@ _Called = Callable[[list[torch.Tensor], list[torch.Tensor]], list[torch.Tensor]]
 
 
 class NeedsGradients(Exception):
-    """The program asks autograd for gradients."""
+    """The program asks autograd for gradients; `by_weights` is what refuses those by weights, if it asks for these."""
+
+    def __init__(self, by_weights: CaptureError | None = None) -> None:
+        super().__init__()
+        self.by_weights = by_weights
 
 
 def is_transformed() -> bool:
@@ -37,23 +50,36 @@ def is_transformed() -> bool:
     return innermost is not None and bool(innermost.key() != _functorch.TransformType.Functionalize)
 
 
+def differentiates_once() -> bool:
+    """Whether there is no other transform than that of gradients, so that autograd sees each operator once."""
+    stack: Any = _functorch.get_interpreter_stack()
+    return len(stack) == 2 and bool(stack[-1].key() == _functorch.TransformType.Grad)
+
+
+def needs_derivative(arguments: Iterable[object]) -> bool:
+    """Whether the program asks for gradients through a call with these arguments."""
+    if not is_transformed() or not torch.is_grad_enabled():
+        return False
+    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
+
+
 def refuse_to_differentiate(what: str, arguments: Iterable[object]) -> None:
     """Refuse a call whose derivative is not known, if the program asks for it. Torch would leave it out."""
-    tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
-    if is_transformed() and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+    if needs_derivative(arguments):
         raise refused_here(
             f"the program asks for gradients through {what}, whose derivative is not recorded: write it with operators "
             "of torch, or call it with x.detach() if its gradient is not needed"
         )
 
 
-def with_gradients(called: _Called, require: Sequence[bool]) -> _Called:
-    """The same call on tensors that autograd tracks. `require` says which of the first tensors require gradients."""
+def with_gradients(called: _Called, require: Sequence[bool], held_require: Sequence[bool]) -> _Called:
+    """The same call on tensors that autograd tracks: `require` says which of the first tensors require gradients, and
+    `held_require` which of those that the module holds."""
 
     def call(tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
         with _level() as level:
             given, held = ([_functorch._wrap_for_grad(each, level) for each in some] for some in (tensors, buffers))
-            for tensor, requires in zip(given, require, strict=True):
+            for tensor, requires in zip([*given, *held], [*require, *held_require], strict=True):
                 tensor.requires_grad_(requires)
             return [_functorch._unwrap_for_grad(result, level) for result in called(given, held)]
 

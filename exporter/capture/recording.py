@@ -27,7 +27,7 @@ from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
 from onnx_parity.exporter.capture.record.lifted import Lifting
-from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
+from onnx_parity.exporter.capture.record.module_state import buffers_of, parameters_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.capture.record.survivors import Survivors
@@ -97,6 +97,8 @@ class Attempt:
     squeezes_as_in_example: bool = False
     #: Whether autograd sees the operators of the program, so that it may ask for gradients.
     differentiates: bool = False
+    #: Whether it asks for gradients by weights of the module, which autograd then sees too.
+    by_weights: bool = False
     #: A question about sizes that is given the other answer where the program itself asks it.
     denied: sympy.Basic | None = None
     #: The name of an axis that has the size 0.
@@ -158,6 +160,12 @@ class _Recording:
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )
         self._buffers = buffers_of(wanted.program)
+        #: For each of these, whether autograd tracks it.
+        self._tracked = [False] * len(self._buffers)
+        if attempt.by_weights:
+            parameters = parameters_of(wanted.program)
+            self._buffers += parameters
+            self._tracked += [each.tensor.requires_grad for each in parameters]
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
         self._assigned: dict[str, torch.Tensor] = {}
@@ -184,7 +192,7 @@ class _Recording:
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
                 called: Callable[..., Any] = self._called
                 if self._attempt.differentiates:
-                    called = with_gradients(called, self._inputs.require_gradients())
+                    called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
                 called = torch.func.functionalize(called, remove="mutations")
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
         except (ExportError, DynamicOutputShapeException, DataDependentOutputException, NeedsGradients):

@@ -125,8 +125,10 @@ def trace(
                 raise
             # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
             attempt = replace(attempt, symbolic=True)
-        except NeedsGradients:
-            attempt = replace(attempt, differentiates=True)
+        except NeedsGradients as error:
+            if error.by_weights is not None and attempt.by_weights:
+                raise error.by_weights from None
+            attempt = replace(attempt, differentiates=True, by_weights=error.by_weights is not None)
         except OwnTensorWritten as error:
             if attempt.lifts:
                 raise CaptureError(*error.args) from None

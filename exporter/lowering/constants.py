@@ -9,7 +9,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
+from onnx_parity.exporter.dtypes import FLOAT8, TENSOR_TYPES, TO_ONNX, result_dtype, saturates
 from onnx_parity.exporter.lowering.opsets import Forms
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
@@ -69,7 +69,8 @@ class Constants(Forms):
             return x
         if x.is_small and x.constant is not None:
             return self.const(x.constant, dtype)
-        return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
+        options = {"saturate_i": 0} if dtype in FLOAT8 and self.opset >= 19 and not saturates(dtype) else {}
+        return self.op("Cast", x, to_i=TO_ONNX[dtype].value, **options)
 
     def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
         """The operands in the dtype that torch would compute them in; numbers become constants."""

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 __all__ = ["why_not"]
 
-_OF_LAPACK = "its pivots are those that LAPACK chooses, which ONNX has no operator for: use torch.linalg.lu_factor"
 _REASONS = {
-    "aten::linalg_eig": (
-        "the eigenvalues of a matrix that is not symmetric come in no defined order, and ONNX has no operator for "
-        "them: use torch.linalg.eigh if the matrix is symmetric"
+    "aten::linalg_eig of complex numbers": (
+        "only eigenvalues of real matrices are exported, and with torch.linalg.eigh those of symmetric ones"
     ),
-    "aten::linalg_ldl_factor_ex": _OF_LAPACK,
-    "aten::linalg_ldl_solve": _OF_LAPACK,
     "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }
 

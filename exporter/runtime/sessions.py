@@ -6,18 +6,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
-import torch.utils.dlpack
 
-from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_array, to_fed, to_tensor
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed, to_tensor
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.request.marked_inputs import Given
 
@@ -44,6 +46,15 @@ CPU_PROVIDER = "CPUExecutionProvider"
 #: Severity levels from which onnxruntime logs.
 _ERRORS, _FATAL = 3, 4
 _BFLOAT16 = "tensor(bfloat16)"
+#: The dtypes of arrays that onnxruntime takes as their bits, by the names of its types, with the types of ONNX.
+_AS_BITS = {
+    _BFLOAT16: (BFLOAT16, onnx.TensorProto.BFLOAT16),
+    "tensor(float8e4m3fn)": (np.dtype(ml_dtypes.float8_e4m3fn), onnx.TensorProto.FLOAT8E4M3FN),
+    "tensor(float8e4m3fnuz)": (np.dtype(ml_dtypes.float8_e4m3fnuz), onnx.TensorProto.FLOAT8E4M3FNUZ),
+    "tensor(float8e5m2)": (np.dtype(ml_dtypes.float8_e5m2), onnx.TensorProto.FLOAT8E5M2),
+    "tensor(float8e5m2fnuz)": (np.dtype(ml_dtypes.float8_e5m2fnuz), onnx.TensorProto.FLOAT8E5M2FNUZ),
+}
+_ONNX_TYPE = dict(_AS_BITS.values())
 
 
 def plain_session(model: str | bytes) -> onnxruntime.InferenceSession:
@@ -68,16 +79,16 @@ def session_options(*, one_thread: bool = False, level: str = "", silent: bool =
 
 
 class ArraySession:
-    """An onnxruntime session that takes and returns numpy arrays, including bfloat16, which numpy itself lacks."""
+    """An onnxruntime session that takes and returns numpy arrays, also of the dtypes that numpy itself lacks."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
         ends = (*session.get_inputs(), *session.get_outputs())
-        self._has_bfloat16 = any(end.type == _BFLOAT16 for end in ends)
+        self._has_bits = any(end.type in _AS_BITS for end in ends)
 
     def run(self, feeds: Mapping[str, Fed]) -> list[Any]:
         """The outputs: arrays, lists of them where the model has sequences, None for an optional without a value."""
-        if not self._has_bfloat16:
+        if not self._has_bits:
             return list(self._session.run(None, dict(feeds)))
         values = {name: _ort_value(cast("Array", array)) for name, array in feeds.items()}
         return [_array(value) for value in self._session.run_with_ort_values(None, values)]
@@ -157,19 +168,26 @@ def errors_of_missing_kernels() -> tuple[type[Exception], ...]:
 
 
 def _ort_value(array: Array) -> onnxruntime.OrtValue:
-    """An array as a value of onnxruntime, which takes bfloat16 as an array of its bits."""
+    """An array as a value of onnxruntime, which takes the dtypes that numpy lacks as arrays of their bits."""
     import onnxruntime
 
-    if array.dtype != BFLOAT16:
+    onnx_type = _ONNX_TYPE.get(array.dtype)
+    if onnx_type is None:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     # Not ascontiguousarray, which turns a 0-d array into a 1-d array.
-    bits = np.asarray(array, order="C").view(np.uint16)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+    bits = np.asarray(array, order="C").view(np.uint16 if array.itemsize == 2 else np.uint8)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx_type)
 
 
 def _array(value: onnxruntime.OrtValue) -> Array:
-    """The array of a value of onnxruntime, which converts bfloat16 to DLPack but not to numpy."""
-    if value.data_type() != _BFLOAT16:
+    """The array of a value of onnxruntime, which does not convert all dtypes to numpy: those are read from memory."""
+    known = _AS_BITS.get(value.data_type())
+    if known is None:
         array: Array = value.numpy()
         return array
-    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))
+    dtype, _ = known
+    size = math.prod(value.shape()) * dtype.itemsize
+    if not size:
+        return np.empty(value.shape(), dtype)
+    memory = (ctypes.c_uint8 * size).from_address(value.data_ptr())
+    return np.frombuffer(bytearray(memory), dtype).reshape(value.shape())

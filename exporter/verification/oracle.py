@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_parity.exporter.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
+from onnx_parity.exporter.arrays import BFLOAT16, EIGHT_BITS, Array, Float64Array, Mask, epsilon, is_float, ulp
 
 __all__ = ["EXACT_HEADROOM", "FALLBACK", "Distance", "Expected", "Verdict", "expect", "judge"]
 
@@ -53,6 +53,8 @@ FALLBACK = {
     BFLOAT16: (1.6e-2, 1e-5),
     np.dtype(np.float32): (1.3e-6, 1e-5),
     np.dtype(np.float64): (1e-7, 1e-7),
+    # One unit in the last place.
+    **{each: (epsilon(each), float(ulp(np.zeros(()), each))) for each in EIGHT_BITS},
 }
 
 
@@ -122,7 +124,7 @@ def expect(
     if not is_float(value.dtype):
         return Expected(value)
     in_torch = value.astype(np.float64)
-    if exact is None or exact.shape != value.shape:
+    if exact is None or exact.shape != value.shape or value.dtype in EIGHT_BITS:
         return _within(value, in_torch, *((declared, declared) if declared else FALLBACK[value.dtype]))
     finite = np.isfinite(in_torch) & np.isfinite(exact)
     centre = np.where(finite, exact, in_torch)

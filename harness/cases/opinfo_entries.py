@@ -31,7 +31,7 @@ DTYPES = (
     Dtype.BOOL,
 )
 #: The dtypes that the survey of the whole database covers.
-DTYPES_OF_DATABASE = (*DTYPES, Dtype.COMPLEX64)
+DTYPES_OF_DATABASE = (*DTYPES, Dtype.INT16, Dtype.COMPLEX64)
 #: Outside the full tier an entry is run in the first of these that it has usable samples in.
 FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL, Dtype.COMPLEX64)
 #: The number of samples of an entry that are run outside the full tier.
@@ -84,9 +84,21 @@ EXCLUDED: Mapping[str, str] = {
 #: Operators whose vectors have any sign: their samples take the absolute values, or products, as torch's tests do.
 NOT_UNIQUE = frozenset({"linalg.eig", "linalg.eigh", "linalg.svd", "svd"})
 
+_WITH_TIES = (
+    Dtype.FLOAT16,
+    Dtype.BFLOAT16,
+    Dtype.INT64,
+    Dtype.INT32,
+    Dtype.INT16,
+    Dtype.INT8,
+    Dtype.UINT8,
+)
 #: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
-    "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
+    "argsort": _WITH_TIES,
+    "kthvalue": _WITH_TIES,
+    "sort": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT8, Dtype.UINT8),
+    "topk": _WITH_TIES,
 }
 
 #: The usable samples of an entry: their positions among all samples of the entry, by dtype.

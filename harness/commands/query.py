@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.columnar import write_columns
+from onnx_parity.harness.columnar import declaration_of, write_columns
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage, warn_of_shortcomings
 from onnx_parity.harness.record import Record
@@ -63,7 +65,7 @@ def query(
         if parquet is not None:
             _write(parquet, matching)
         elif not count:
-            for record in matching:
+            for record in matching():
                 if json:
                     print_json(record)
                 else:
@@ -73,25 +75,25 @@ def query(
     print_text(f"{found} cells", error=not count)
 
 
-def _write(file: Path, records: Iterable[Record]) -> None:
+def _write(file: Path, matching: Callable[[], Iterable[Record]]) -> None:
     try:
-        write_columns(file, records, [])
+        write_columns(file, matching(), Counter(map(declaration_of, matching())), [])
     except OSError as error:
         # Arrow's own text names the file that is written first, and repeats the number of the error.
         why = os.strerror(error.errno) if error.errno else str(error)
         refuse(f"{file} cannot be written: {why}. Name a file in a folder that exists.")
 
 
-def _found(condition: Query, run: Path) -> tuple[int, Iterable[Record]]:
-    """How many records satisfy the condition, and those records, which are read as they are needed."""
+def _found(condition: Query, run: Path) -> tuple[int, Callable[[], Iterable[Record]]]:
+    """How many records satisfy the condition, and what reads those records."""
     columns = read_columns(run)
     if columns is None:
         records = read_records(run)
         warn_of_damage(records)
         matching = list(condition.of(records))
-        return len(matching), matching
+        return len(matching), lambda: matching
     rows = condition.rows(columns)
-    return len(rows), columns.records_at(rows)
+    return len(rows), partial(columns.records_at, rows)
 
 
 def _column(text: str) -> tuple[str, ...]:

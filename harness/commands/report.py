@@ -15,7 +15,7 @@ import typer
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.gate.formats import headline
+from onnx_parity.harness.gate.formats import outcome
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.run_store_error import RunStoreError
@@ -207,7 +207,7 @@ def _changes(verdict: Verdict) -> Changes:
 
     return Changes(
         baseline=verdict.baseline,
-        headline=headline(verdict),
+        headline=outcome(verdict),
         regressed=verdict.regressed,
         environment=verdict.environment,
         counts=[(status.words, before, now) for status, (before, now) in verdict.counts.items()],
@@ -225,6 +225,8 @@ def _changes(verdict: Verdict) -> Changes:
             )
             for cause in verdict.causes
         ],
+        coverage=[(status.words, gone, new) for status, (gone, new) in verdict.coverage.items()],
+        undecided=verdict.undecided,
     )
 
 

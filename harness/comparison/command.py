@@ -36,7 +36,7 @@ from onnx_parity.harness.cases.opinfo_entries import (
     survey_path,
 )
 from onnx_parity.harness.comparison.figures import (
-    AT_LEAST,
+    OF_DECLARED,
     PEER_OPSET,
     missed_though_a_peer_is_right,
     misses,
@@ -61,7 +61,9 @@ def compare(
     ),
     opsets: Annotated[
         str | None,
-        typer.Option(help=f"Default: {', '.join(map(str, AT_LEAST))}, and {PEER_OPSET} for torch's exporters."),
+        typer.Option(
+            help=f"Default: {', '.join(map(str, OF_DECLARED.at_least))}, and {PEER_OPSET} for torch's exporters."
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
     processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,
@@ -77,8 +79,9 @@ def compare(
 ) -> None:
     """Compare exporters on torch's OpInfo samples, each in a process that may crash.
 
-    A sample counts as right if onnxruntime returns torch's result: floats to 1e-3 relative plus 1e-4, dtypes, shapes
-    and all other values exactly, for the exported values and for others. Complex numbers are pairs of reals.
+    A sample counts as right if onnxruntime returns torch's result: floats to 1e-3 relative plus 1e-4 (of 16 bits, to
+    16 units in the last place of the largest element), dtypes, shapes and all other values exactly, for the exported
+    values and for others. Complex numbers are pairs of reals.
 
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
 
@@ -105,7 +108,7 @@ def compare(
         outcomes: list[Outcome] = []
         with Progress(console=terminal, transient=True) as progress:
             for exporter in names:
-                at = asked or (tuple(AT_LEAST) if exporter == PARITY and not database else (PEER_OPSET,))
+                at = asked or (tuple(OF_DECLARED.at_least) if exporter == PARITY and not database else (PEER_OPSET,))
                 outcomes += run_tasks(
                     exporter,
                     [Task(point, at) for point in points],
@@ -119,7 +122,8 @@ def compare(
         raise typer.Exit(2) from error
     outcomes.sort(key=lambda each: (each.exporter, each.opset, each.point))
     run = describe_run(seed=seed, tier=Tier.DEFAULT, argv=sys.argv[1:], project=Path.cwd())
-    comparison = Comparison(run, not (patterns or database or dtype) and samples == FEW, names, points, tuple(outcomes))
+    whole = not (patterns or dtype) and samples == FEW
+    comparison = Comparison(run, whole, database, names, points, tuple(outcomes))
     if as_json:
         typer.echo(msgspec.json.encode(comparison))
     else:

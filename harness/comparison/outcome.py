@@ -62,8 +62,10 @@ class Comparison(msgspec.Struct, frozen=True):
     """The results of a comparison."""
 
     run: RunInfo
-    #: Whether it used as many samples of every declared entry as the targets assume.
+    #: Whether it used as many samples of every declared entry, or of the database's, as the targets assume.
     whole: bool
+    #: Whether these are the entries of torch's operator database.
+    database: bool
     exporters: tuple[str, ...]
     points: tuple[Point, ...]
     outcomes: tuple[Outcome, ...]

@@ -20,12 +20,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.arrays import Array, is_float, to_array
+from onnx_parity.exporter.arrays import Array, epsilon, is_float, to_array
+from onnx_parity.exporter.errors import CaptureError, ProgramFailedError
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
-from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
@@ -37,6 +38,8 @@ READY = b"ready"
 
 #: The tolerance of floats, relative to the element plus absolute. All other values must be equal.
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
+#: For floats of 16 bits, in units of the last place of the largest element: sums of them cancel.
+_UNITS_OF_HALVES = 16
 
 
 def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
@@ -67,6 +70,8 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
 
 def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
     refusal = exporter.refusal(error)
+    if isinstance(error, CaptureError) and not isinstance(error, ProgramFailedError):
+        refusal = one_line(str(error))
     return (Verdict.REFUSED, refusal) if refusal else (Verdict.BROKEN, f"export: {error_line(error)}")
 
 
@@ -136,7 +141,11 @@ def _wrong_elements(got: Array, want: Array) -> Array:
         return np.asarray(got != want)
     with np.errstate(all="ignore"):
         wide, exact = got.astype(np.float64), want.astype(np.float64)
-        return ~np.isclose(wide, exact, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+        absolute = ABSOLUTE
+        if want.itemsize == 2:
+            largest = np.abs(exact[np.isfinite(exact)]).max(initial=0.0)
+            absolute += _UNITS_OF_HALVES * epsilon(want.dtype) * float(largest)
+        return ~np.isclose(wide, exact, rtol=RELATIVE, atol=absolute, equal_nan=True)
 
 
 def main(exporter: str, seed: int, descriptor: int) -> None:

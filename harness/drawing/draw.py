@@ -40,8 +40,10 @@ from onnx_parity.harness.subjects.runtimes import RUNTIMES
 _CANNOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 
 
-def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int) -> Drawing:
-    """The drawing of a case at the axes of `cell`, at all of these opsets. `record` is what a run has of the cell."""
+def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int, others: Sequence[Cell] = ()) -> Drawing:
+    """The drawing of a case at the axes of `cell`, at all of these opsets. `record` is what a run has of the cell, and
+    `others` are cells of other exporters, of which the graphs are drawn.
+    """
     drawing = blank_drawing(record)
     if isinstance(cell.case, DrawnCase):
         return msgspec.structs.replace(drawing, missing="a drawn case has a program for each draw")
@@ -52,10 +54,18 @@ def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int) -> Drawin
         prepared, captured = bench.captured(cell)
     except Exception as error:  # noqa: BLE001  torch or the exporter raised it: it is what there is to show.
         return msgspec.structs.replace(drawing, missing=f"the program could not be recorded: {one_line(str(error))}")
-    exports = _Exports(captured, cell)
+    exports = _Exports()
     for opset in opsets:
         with prepared.program.at_home():
-            exports.add(opset)
+            exports.add(captured, cell, opset)
+    for other in others:
+        try:
+            its, its_capture = bench.captured(other)
+        except Exception as error:  # noqa: BLE001  Another exporter raised it, which is what there is to show of it.
+            exports.opsets.append(AtOpset(other.opset, error=error_line(error), exporter=other.exporter))
+        else:
+            with its.program.at_home():
+                exports.add(its_capture, other, other.opset, other.exporter)
     trial = (outcome.trial if outcome else None) or prepared.reference.example
     values, errors, missing = _errors(captured, cell, trial, outcome)
     return msgspec.structs.replace(
@@ -71,23 +81,21 @@ def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int) -> Drawin
 
 @dataclass
 class _Exports:
-    """The exports of a captured program. Graphs that several opsets share are kept once."""
+    """Exports of captured programs. Graphs that several opsets share are kept once."""
 
-    captured: Captured
-    cell: Cell
     opsets: list[AtOpset] = field(default_factory=list)
     graphs: dict[bytes, DrawnGraph] = field(default_factory=dict)
 
-    def add(self, opset: int) -> None:
+    def add(self, captured: Captured, cell: Cell, opset: int, exporter: str = "") -> None:
         try:
-            graph = drawn_graph(_model(self.captured, opset))
+            graph = drawn_graph(_model(captured, opset))
         except Exception as error:  # noqa: BLE001  Exporters raise what they like: it is shown for this opset.
-            reason = EXPORTERS[self.cell.exporter].refusal(error) or error_line(error)
-            self.opsets.append(AtOpset(opset, error=reason))
+            reason = EXPORTERS[cell.exporter].refusal(error) or error_line(error)
+            self.opsets.append(AtOpset(opset, error=reason, exporter=exporter))
             return
         key = msgspec.json.encode(graph)
         self.graphs.setdefault(key, graph)
-        self.opsets.append(AtOpset(opset, list(self.graphs).index(key)))
+        self.opsets.append(AtOpset(opset, list(self.graphs).index(key), exporter=exporter))
 
 
 def _model(captured: Captured, opset: int) -> ir.Model:

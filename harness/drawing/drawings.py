@@ -50,6 +50,8 @@ class AtOpset(msgspec.Struct, frozen=True, omit_defaults=True):
     opset: int
     graph: int = -1
     error: str = ""
+    #: Empty for the exporter of the cell that was drawn.
+    exporter: str = ""
 
 
 class ErrorInside(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,9 +84,11 @@ class Drawing(msgspec.Struct, frozen=True, omit_defaults=True):
     family: str
     name: str
     case: str
-    #: The cell that was drawn: the case at one point of the axes. Its other opsets were exported too.
+    #: The cell that was drawn: the case at one point of the axes. Its other opsets were exported too, and its opset by
+    #: the other exporters of the run.
     cell: str
     opset: int
+    exporter: str = ""
     #: The hash of the declaration's source.
     source: str = ""
     #: The recorded program as text; empty if the exporter is another one, which does not tell.
@@ -104,7 +108,15 @@ class Drawing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def blank_drawing(record: Record, missing: str = "") -> Drawing:
     return Drawing(
-        record.kind, record.family, record.name, record.case, record.cell, record.opset, record.source, missing=missing
+        record.kind,
+        record.family,
+        record.name,
+        record.case,
+        record.cell,
+        record.opset,
+        record.exporter,
+        record.source,
+        missing=missing,
     )
 
 

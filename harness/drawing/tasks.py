@@ -39,6 +39,8 @@ class Task(msgspec.Struct, frozen=True):
     opsets: list[int]
     #: The file of the drawing.
     file: str
+    #: For each other exporter of the run, a cell that differs in it alone.
+    others: list[Record] = []
 
 
 def tasks(
@@ -68,8 +70,21 @@ def tasks(
         if (is_ours or any_subject) and _is_as_it_ran(record, places) and drawn.get(key) != record.source:
             opsets = sorted({each.opset for each in case if _axes(each) == _axes(record)})
             name = blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=8).hexdigest()
-            found.append(Task(record, opsets, str(run / FOLDER / f"{name}.json")))
+            others = [each for each in _of_others(record, case) if any_subject or each.exporter in EXPORTER_NAMES]
+            found.append(Task(record, opsets, str(run / FOLDER / f"{name}.json"), others))
     return found
+
+
+def _of_others(record: Record, case: Sequence[Record]) -> list[Record]:
+    """One cell of every other exporter at the opset of `record`, which differs from it in the exporter alone."""
+    point = (*_axes(record), record.opset)
+    found = {
+        each.exporter: each
+        for each in case
+        if each.exporter != record.exporter and (*_axes(each, record.exporter), each.opset) == point
+    }
+    # What ended its process might do so again.
+    return [found[name] for name in sorted(found) if found[name].status is not Status.CRASHED]
 
 
 def _relevant(run: Path, patterns: Sequence[str] | None) -> Iterable[Record]:
@@ -121,8 +136,9 @@ def _shown(case: Sequence[Record]) -> Record:
     )
 
 
-def _axes(record: Record) -> tuple[str, ...]:
-    return record.dtype, record.device, record.shapes, record.capture, record.exporter, record.runtime
+def _axes(record: Record, exporter: str = "") -> tuple[str, ...]:
+    """The point of a record, or that of the cell that differs from it in its exporter alone."""
+    return record.dtype, record.device, record.shapes, record.capture, exporter or record.exporter, record.runtime
 
 
 def _is_as_it_ran(record: Record, places: Sequence[Path]) -> bool:

@@ -29,10 +29,10 @@ def main(seed: int, places: Sequence[Path]) -> None:
 def _drawn(task: Task, seed: int, places: Sequence[Path]) -> Drawing:
     try:
         # Its file is one that the tasks were checked for; that of the node id may be another.
-        cell = find_cell(f"{task.record.file}::{task.record.cell}", places)
+        cell, *others = (find_cell(f"{task.record.file}::{each.cell}", places) for each in (task.record, *task.others))
     except (NoSuchCellError, DeclarationError, ImportError) as error:
         return blank_drawing(task.record, f"its declaration was not found: {error}")
-    return draw(task.record, cell, task.opsets, seed)
+    return draw(task.record, cell, task.opsets, seed, others)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,16 @@ _TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
 
 def headline(verdict: Verdict) -> str:
-    failing = verdict.with_action(Action.FAIL)
-    if not failing and verdict.damage:
-        return f"undecided: {verdict.damage}"
-    if not failing:
-        return f"no regression: {verdict.run} against {verdict.baseline}"
-    counted = ", ".join(filter(None, (_counted(kind, verdict) for kind in FindingKind)))
-    return f"regressed: {counted}; {verdict.run} against {verdict.baseline}"
+    if verdict.damage and not verdict.regressed:
+        return outcome(verdict)
+    return f"{outcome(verdict)}{';' if verdict.regressed else ':'} {verdict.run} against {verdict.baseline}"
+
+
+def outcome(verdict: Verdict) -> str:
+    """The headline without the names of the runs."""
+    if verdict.regressed:
+        return f"regressed: {', '.join(filter(None, (_counted(kind, verdict) for kind in FindingKind)))}"
+    return f"undecided: {verdict.damage}" if verdict.damage else "no regression"
 
 
 def _counted(kind: FindingKind, verdict: Verdict) -> str:

@@ -58,6 +58,8 @@ class Verdict(msgspec.Struct, frozen=True):
     undecided: list[str]
     #: What of the run cannot be read; empty if all can. Its cells are not among the findings.
     damage: str = ""
+    #: For each status, the numbers of cells that only the baseline has, and only the run.
+    coverage: dict[Status, tuple[int, int]] = {}
 
     @property
     def regressed(self) -> bool:
@@ -106,7 +108,14 @@ def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = N
         times_compared=same_machine(before.info, now.info),
         undecided=undecided,
         damage=now.damage,
+        coverage=_coverage(before, now),
     )
+
+
+def _coverage(before: Side, now: Side) -> dict[Status, tuple[int, int]]:
+    gone = Counter(record.status for cell, record in before.records.items() if cell not in now.records)
+    new = Counter(record.status for cell, record in now.records.items() if cell not in before.records)
+    return {status: (gone[status], new[status]) for status in Status if status in gone or status in new}
 
 
 def _measured_again(suspected: Suspected, measure: Measure | None) -> tuple[Mapping[str, float], list[str]]:

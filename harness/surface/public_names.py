@@ -7,12 +7,18 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from onnx_parity.harness.results.content import room_folder
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.zoo import Source
 
 
 class PublicName(msgspec.Struct, frozen=True):
@@ -24,7 +30,7 @@ class PublicName(msgspec.Struct, frozen=True):
 
 class NameGroup(msgspec.Struct, frozen=True):
     """The names of one kind. `kind` is what a record has of them: `calls`, `aten`, `onnx`, `types` (an ONNX operator
-    and the dtype of a cell), `opinfo` or `models` (the declaration's name)."""
+    and the dtype of a cell), `opinfo` or `models` (the name of a declaration, or of a case of `harness.zoo.every`)."""
 
     title: str
     kind: str
@@ -53,7 +59,7 @@ def names_for(run: Path) -> list[NameGroup]:
 def _versions() -> str:
     """A hash of the versions of the packages whose names are listed, and of this file, which lists them."""
     parts = [Path(__file__).read_text(encoding="utf-8")]
-    for package in ("torch", "torchvision", "onnx"):
+    for package in ("torch", "torchvision", "onnx", "timm", "transformers"):
         try:
             parts.append(version(package))
         except PackageNotFoundError:
@@ -77,7 +83,8 @@ def _groups() -> Iterator[NameGroup]:
     yield NameGroup("ONNX operators by version", "onnx", [PublicName(name) for name in _onnx()])
     yield NameGroup("ONNX operators by version and dtype of the cell", "types", [PublicName(name) for name in _types()])
     if models := list(_torchvision_models()):
-        yield NameGroup("torchvision's models", "models", [PublicName(name) for name in models])
+        yield NameGroup("Models of torchvision", "models", [PublicName(name) for name in models])
+    yield from _listed_models()
 
 
 def _calls(place: str, names: Iterable[str]) -> NameGroup:
@@ -175,6 +182,23 @@ def _types() -> Iterator[str]:
         first = schema.inputs[0] if schema.inputs else None
         for kind in sorted(first.types & _DTYPES.keys(), key=list(_DTYPES).index) if first is not None else ():
             yield f"{schema.name}@{schema.since_version} {_DTYPES[kind]}"
+
+
+def _listed_models() -> Iterator[NameGroup]:
+    """The models that other packages list, as declarations of `model_zoo` take them from there."""
+    from onnx_parity.harness.zoo import Source
+
+    for file in sorted(room_folder("model_zoo").glob("all_of_*.py")):
+        if file.stem != "all_of_torchvision":
+            for name, source in vars(import_module(f"onnx_parity.model_zoo.{file.stem}")).items():
+                if isinstance(source, Source):
+                    yield NameGroup(f"Models of {source.package}", "models", _models_of(name, source))
+
+
+def _models_of(name: str, source: Source) -> list[PublicName]:
+    if find_spec(source.package) is None:
+        return [PublicName(name, f"{source.package} is not installed here: install the extra {source.extra!r}")]
+    return [PublicName(f"{name}[{model}]") for model in source.names()]
 
 
 def _torchvision_models() -> Iterator[str]:

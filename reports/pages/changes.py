@@ -25,6 +25,7 @@ class Change(msgspec.Struct, frozen=True):
 
 class Changes(msgspec.Struct, frozen=True):
     baseline: str
+    #: `regressed: new failure (3 cells, 1 cause)`.
     headline: str
     regressed: bool
     #: `torch 2.12.1 → 2.13.0`.
@@ -33,6 +34,10 @@ class Changes(msgspec.Struct, frozen=True):
     counts: list[tuple[str, int, int]]
     times_compared: bool
     changes: list[Change]
+    #: Status, and the numbers of cells that only the baseline has, and only this run.
+    coverage: list[tuple[str, int, int]] = []
+    #: What could not be decided, and why.
+    undecided: list[str] = []
 
     def data(self) -> list[Change]:
         """For the script of the page: no text has characters that HTML forbids."""

@@ -56,6 +56,7 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
 #: Why a name has no cells, if nothing more is known about it.
 _WHY_NOT = {
     "calls": "no case of this run calls it",
+    "aten": "no case of this run traced it",
     "onnx": "no exported graph of this run has it",
     "types": "no exported graph of a cell of this dtype has it",
     "opinfo": "no case of this run is a sample of it",

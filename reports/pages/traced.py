@@ -46,6 +46,9 @@ class Sightings:
 
 #: Declarations whose cases are entries of torch's databases: `opinfo.add`, `module_database.nn.Linear`.
 _DATABASES = ("opinfo", "operator_database", "module_database")
+#: How the label of a case begins that is one of the models that torchvision lists. Others have declarations of their
+#: own, so that torchvision's models are known by their plain names.
+_TORCHVISION = "torchvision_models["
 
 
 class Traced:
@@ -58,8 +61,9 @@ class Traced:
         self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
         #: By name of an ONNX operator, its version, and the dtype of the cell.
         self.types: defaultdict[tuple[str, int, str], Sightings] = defaultdict(Sightings)
-        #: By entry of torch's databases of operators and modules, and by model.
+        #: By entry of torch's databases of operators and modules.
         self.opinfo: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: By the name of a model: that of its declaration, or `timm_models[test_vit]`, one of those that timm lists.
         self.models: defaultdict[str, Sightings] = defaultdict(Sightings)
 
     def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
@@ -68,7 +72,9 @@ class Traced:
         alike = Counter(
             (record.opset, record.status, record.dtype, record.aten, record.onnx, record.calls) for record in records
         )
-        declared = self._declared(declaration)
+        declared = self._entry(declaration)
+        if declaration.kind is Kind.MODEL:
+            self._add_models(declaration, key)
         for (opset, status, dtype, aten, onnx, calls), cells in alike.items():
             if declared is not None:
                 _see(declared, key, opset, status, cells)
@@ -83,12 +89,19 @@ class Traced:
                 if not domain:
                     _see(self.types[op, since, dtype], key, opset, status, cells)
 
-    def _declared(self, declaration: Declaration) -> Sightings | None:
-        """What is known of the declaration itself, if it is one of those that are listed by their names."""
-        if declaration.kind is Kind.MODEL:
-            return self.models[declaration.name]
+    def _entry(self, declaration: Declaration) -> Sightings | None:
+        """What is known of the entry of torch's databases that the declaration is, if it is one."""
         place, _, entry = declaration.name.partition(".")
         return self.opinfo[entry] if entry and place in _DATABASES else None
+
+    def _add_models(self, declaration: Declaration, key: tuple[Kind, str, str]) -> None:
+        for case in declaration.cases:
+            names = {declaration.name, case.label}
+            if case.label.startswith(_TORCHVISION):
+                names.add(case.label.removeprefix(_TORCHVISION).removesuffix("]"))
+            for name in names:
+                for record in case.records:
+                    _see(self.models[name], key, record.opset, record.status, 1)
 
     def data(self) -> dict[str, Any]:
         return {

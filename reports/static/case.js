@@ -40,21 +40,6 @@ function cellsOf(data) {
 
 const tally = (cells) => cells.reduce((counts, one) => { counts[one.state] = (counts[one.state] ?? 0) + 1; return counts; }, {});
 
-// The opset from which on every cell that ran passed, and from which on every supported one did.
-function rightSince(squares) {
-  const since = { whole: null, partly: null, ran: false };
-  let whole = true;
-  for (const [opset, { state }] of [...squares].sort(([a], [b]) => b - a)) {
-    if (state === ABSENT || state === NOT_COVERED) continue;
-    since.ran = true;
-    if (state !== PASSED && state !== PARTLY) break;
-    whole &&= state === PASSED;
-    if (whole) since.whole = opset;
-    since.partly = opset;
-  }
-  return since;
-}
-
 function squaresOf(cells, severalCases) {
   const byOpset = Map.groupBy ? Map.groupBy(cells, (one) => one.opset) : cells.reduce((map, one) => map.set(one.opset, [...map.get(one.opset) ?? [], one]), new Map());
   return new Map([...byOpset].map(([opset, some]) => {

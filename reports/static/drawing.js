@@ -137,8 +137,9 @@ function showDrawing(declaration, data, place) {
     if (drawing.missing) place.append(h("p", { class: "note" }, `Not all of it could be drawn: ${drawing.missing}.`));
     if (drawing.graphs?.length) showGraphs(drawing, place);
     const refused = (drawing.opsets ?? []).filter((each) => each.error);
-    for (const error of new Set(refused.map((each) => each.error))) {
-      place.append(h("p", { class: "note" }, `Opset ${opsetRanges(refused.filter((each) => each.error === error).map((each) => each.opset))}: ${error}`));
+    for (const [exporter, error] of new Map(refused.map((each) => [JSON.stringify([each.exporter, each.error]), [each.exporter, each.error]])).values()) {
+      const opsets = refused.filter((each) => each.error === error && each.exporter === exporter).map((each) => each.opset);
+      place.append(h("p", { class: "note" }, exporter ? `${exporter}, opset` : "Opset", ` ${opsetRanges(opsets)}: ${error}`));
     }
     if (drawing.program) place.append(h("details", { open: drawing.program.length < 2000 }, h("summary", {}, "The recorded program"), h("pre", { class: "source", tabindex: "0" }, drawing.program)));
     if (drawing.errors?.length) place.append(h("div", { class: "errors" }, h("p", { class: "note" }, `The outputs of ${drawing.cell}`), drawing.errors.map(errorsOf)));
@@ -146,19 +147,29 @@ function showDrawing(declaration, data, place) {
 }
 
 function showGraphs(drawing, place) {
+  // For each graph, its exporters and opsets. The exporter of the cell that was drawn is said if there are others.
   const at = new Map();
-  for (const { opset, graph } of drawing.opsets) if (graph !== undefined && graph >= 0) at.set(graph, [...at.get(graph) ?? [], opset]);
+  const drawn = drawing.opsets.filter(({ graph }) => graph !== undefined && graph >= 0);
+  const several = drawing.opsets.some((each) => each.exporter);
+  const own = drawing.exporter ?? "the exporter of the cell";
+  for (const { opset, graph, exporter } of drawn) {
+    if (!at.has(graph)) at.set(graph, new Map());
+    const by = several ? exporter ?? own : "";
+    at.get(graph).set(by, [...at.get(graph).get(by) ?? [], opset]);
+  }
   const numbers = [...at.keys()];
-  const focus = drawing.opsets.find((each) => each.opset === drawing.opset)?.graph;
-  const options = () => numbers.map((number) => h("option", { value: String(number) }, opsetRanges(at.get(number))));
+  const focus = drawn.find((each) => each.opset === drawing.opset && !each.exporter)?.graph ?? -1;
+  const title = (number) => [...at.get(number)].map(([by, opsets]) => `${by ? `${by}, ` : ""}opset ${opsetRanges(opsets)}`).join("; ");
+  const options = () => numbers.map((number) => h("option", { value: String(number) }, title(number).replace(/^opset /, "")));
   const [first, second] = [h("select", {}, options()), h("select", {}, h("option", { value: "" }, "nothing"), options())];
-  const withOpset = (opset) => numbers.find((number) => at.get(number).includes(Number(opset)));
-  first.value = String(withOpset(address.get("graph")) ?? (focus >= 0 ? focus : numbers[0]));
-  second.value = String(withOpset(address.get("beside")) ?? "");
+  // In the address: an opset, or an opset and an exporter.
+  const withKey = (key) => drawn.find((each) => key === `${each.opset}${each.exporter ? ` ${each.exporter}` : ""}`)?.graph;
+  const keyOf = (number) => { const { opset, exporter } = drawn.find((each) => each.graph === number); return `${opset}${exporter ? ` ${exporter}` : ""}`; };
+  first.value = String(withKey(address.get("graph")) ?? (focus >= 0 ? focus : numbers[0]));
+  second.value = String(withKey(address.get("beside")) ?? "");
   const panes = h("div", { class: "panes" });
   const node = h("div", { role: "status", class: "of-node" });
   const texts = h("div", { class: "panes" });
-  const title = (number) => `opset ${opsetRanges(at.get(number))}`;
   const show = () => {
     const [one, other] = [first.value, second.value].map((value) => value === "" ? null : Number(value));
     const graphs = [[one, other], ...(other === null || other === one ? [] : [[other, one]])];
@@ -172,12 +183,12 @@ function showGraphs(drawing, place) {
     texts.replaceChildren(...graphs.map(([number, against]) => h("div", {}, textWithDifference(drawing.graphs[number], beside(against)))));
   };
   for (const [select, key] of [[first, "graph"], [second, "beside"]]) {
-    select.addEventListener("change", () => { address.set(key, select.value === "" ? "" : String(at.get(Number(select.value))[0])); show(); });
+    select.addEventListener("change", () => { address.set(key, select.value === "" ? "" : keyOf(Number(select.value))); show(); });
   }
   show();
   const diverging = Object.values(drawing.values ?? {}).filter((value) => value.diverges).length;
   const judged = Object.keys(drawing.values ?? {}).length;
-  place.append(h("div", { class: "tools" }, h("label", {}, "opset ", first), numbers.length > 1 ? h("label", {}, "beside it ", second) : null), panes, node,
+  place.append(h("div", { class: "tools" }, h("label", {}, several ? "graph of " : "opset ", first), numbers.length > 1 ? h("label", {}, "beside it ", second) : null), panes, node,
     h("p", { class: "note" }, judged ? `${thousands(diverging)} of ${plural(judged, "value")} inside the model that PyTorch has too diverge at opset ${drawing.opset}. ` : "", "≠ its value diverges, = its value is right, Δ differs from the graph beside it. Weights and other constants are not drawn; a node lists its own."),
     h("details", {}, h("summary", {}, "The graph as text"), texts));
 }

@@ -1,6 +1,8 @@
 // The ledger of findings: a row for each, and all that its files say.
 "use strict";
 
+// The site of a link leads to all of it.
+const shortLink = (url) => { const link = linkTo(url); if (link.href) link.textContent = new URL(link.href).host; return link; };
 const SHOWN = ["name", "title", "culprit", "fault", "since", "link"];
 
 orSay(document.getElementById("findings"), load("findings").then((findings) => {
@@ -15,7 +17,7 @@ orSay(document.getElementById("findings"), load("findings").then((findings) => {
   table(document.getElementById("findings"), {
     id: "ledger", noun: "finding", caption: "Findings", rows, filters,
     columns: [
-      ...columns.map((name, at) => ({ name, key: (row) => row[name] ?? "", show: (row) => at ? cell(linkTo(row[name] ?? ""), { class: name === "title" ? "by" : "" }) : h("th", { scope: "row" }, row[name]) })),
+      ...columns.map((name, at) => ({ name, key: (row) => row[name] ?? "", show: (row) => at ? cell(name === "link" ? shortLink(row[name] ?? "") : row[name] ?? "", { class: name === "title" ? "by" : "" }) : h("th", { scope: "row" }, row[name]) })),
       { name: "more", show: (row) => cell(row.rest.length || row.script ? more(row) : "", { class: "by" }) },
     ],
   });

@@ -7,9 +7,13 @@ document.body.append(tip);
 let current = null;
 
 // Rows have `label`, `group`, `go` and `goTo(opset)`, `squares` by opset, `since`, `cells` and `headroom`. A square has
-// `state`, `summary`, `some` and `reasons`, each with state, where, who and text.
-function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false }) {
+// `state`, `summary`, `some` and `reasons`, each with state, where, who and text. `first` and `second` are the heads of
+// the columns of labels and groups, `words` what the states are called if not as usual, and `last` another column than
+// that of headrooms.
+function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false, first = noun, second = "family", words, filters, last }) {
   const grouped = rows.some((row) => row.group);
+  // A family is left out on a narrow screen.
+  const family = second === "family" ? "family" : "family kept";
   const missing = { state: NOT_COVERED, summary: "not covered", some: false, reasons: [], more: 0 };
   const at = (row, opset) => row.squares.get(opset) ?? missing;
   const totals = {};
@@ -19,8 +23,8 @@ function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false }) {
     for (const opset of opsets) totals[at(row, opset).state] = (totals[at(row, opset).state] ?? 0) + 1;
   }
   const columns = [
-    { name: noun, class: "row", key: (row) => row.label, show: (row) => h("th", { scope: "row" }, h("a", { href: row.go, title: row.label }, row.label)) },
-    ...grouped ? [{ name: "family", class: "family", key: (row) => row.group, show: (row) => h("td", { class: "family" }, row.group) }] : [],
+    { name: first, class: "row", key: (row) => row.label, show: (row) => h("th", { scope: "row" }, h("a", { href: row.go, title: row.label }, row.label)) },
+    ...grouped ? [{ name: second, class: family, key: (row) => row.group, show: (row) => h("td", { class: family }, row.group) }] : [],
     { name: "since", class: "number", title: "The first opset from which on every cell that ran passed", key: (row) => sinceKey(row.since), show: showSince },
     ...opsets.map((opset) => ({
       name: String(opset), class: "opset", id: opsetAnchors ? `opset-${opset}` : undefined,
@@ -32,12 +36,12 @@ function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false }) {
       },
     })),
     { name: "cells", class: "number wide", key: (row) => row.cells, show: (row) => numberCell(thousands(row.cells), { class: "wide" }) },
-    { name: "headroom", class: "number wide", title: "The smallest headroom of its cells: the tolerance divided by the error", key: (row) => row.headroom ?? Infinity,
+    last ?? { name: "headroom", class: "number wide", title: "The smallest headroom of its cells: the tolerance divided by the error", key: (row) => row.headroom ?? Infinity,
       show: (row) => numberCell(headroom(row.headroom), { class: row.headroom !== null && row.headroom < 1 ? "wide low" : "wide" }) },
   ];
   const some = rows.some((row) => [...row.squares.values()].some((one) => one.some));
   const element = table(place, {
-    id, noun, columns, rows, className: grouped ? "grid" : "grid one-group",
+    id, noun, columns, rows, words, filters, className: grouped ? "grid" : "grid one-group",
     chips: Object.entries(totals).map(([state, number]) => [Number(state), number]),
     caption: `${title} by opset. Arrow keys move between squares and show their reasons; Enter opens the page of a square.`,
     after: some ? h("p", { class: "note" }, h("span", { class: "sq passed some", "aria-hidden": "true" }, "✓"), " A notched corner: some of the cells could not run here.") : null,
@@ -45,6 +49,21 @@ function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false }) {
   element.style.setProperty("--opsets", opsets.length);
   explain(element);
   return element;
+}
+
+// The opset from which on every cell that ran passed, and from which on every supported one did.
+function rightSince(squares) {
+  const since = { whole: null, partly: null, ran: false };
+  let whole = true;
+  for (const [opset, { state }] of [...squares].sort(([a], [b]) => b - a)) {
+    if (state === ABSENT || state === NOT_COVERED) continue;
+    since.ran = true;
+    if (state !== PASSED && state !== PARTLY) break;
+    whole &&= state === PASSED;
+    if (whole) since.whole = opset;
+    since.partly = opset;
+  }
+  return since;
 }
 
 const sinceKey = (since) => since.whole ?? (since.partly !== null ? since.partly + 0.5 : 999);

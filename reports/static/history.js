@@ -2,14 +2,14 @@
 "use strict";
 
 // Points in the order of their runs, each of which leads to its report.
-function chart(title, runs, figure, show) {
+function chart(title, runs, nameOf, figure, show) {
   const [width, height, edge] = [320, 110, 10];
   const values = runs.map(figure);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const x = (at) => runs.length === 1 ? width / 2 : edge + at * (width - 2 * edge) / (runs.length - 1);
   const y = (value) => high === low ? height / 2 : height - edge - (value - low) * (height - 2 * edge) / (high - low);
   const points = runs.map((run, at) => {
-    const label = `${run.id}: ${show(values[at])}`;
+    const label = `${nameOf(run)}: ${show(values[at])}`;
     const dot = svg("circle", { cx: x(at), cy: y(values[at]), r: 4 }, svg("title", {}, label));
     const shown = run.report ? svg("a", { href: run.report, "aria-label": label }, dot) : svg("g", { class: "this" }, dot);
     return shown;
@@ -18,6 +18,8 @@ function chart(title, runs, figure, show) {
   return h("figure", {}, h("figcaption", {}, title, h("b", {}, show(values.at(-1)))),
     svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${title}, from ${show(values[0])} to ${show(values.at(-1))} over ${plural(runs.length, "run")}` }, line, ...points));
 }
+
+const EVERY = "every tier";
 
 orSay(document.getElementById("history"), load("history").then((runs) => {
   const place = document.getElementById("history");
@@ -30,18 +32,30 @@ orSay(document.getElementById("history"), load("history").then((runs) => {
     ["cells a second", (run) => run.cells_per_second, (value) => value.toFixed(0)],
   ];
   const tiers = [...new Set(runs.map((run) => run.tier))].sort();
-  const section = h("section", { "aria-labelledby": "charts" }, h("h2", { id: "charts" }, "By run"));
-  const charts = h("div", { class: "charts" });
-  const select = h("select", {}, h("option", { value: "" }, "every tier"), tiers.map((tier) => h("option", {}, tier)));
-  const draw = () => {
-    const chosen = runs.filter((run) => !select.value || run.tier === select.value);
-    charts.replaceChildren(...(chosen.length ? figures.map(([title, figure, show]) => chart(title, chosen, figure, show)) : []));
+  // What is one point: a run, or the last run of a day or of a version.
+  const points = {
+    run: (run) => run.id, day: (run) => run.started.slice(0, 10), torch: (run) => `torch ${run.packages.torch ?? "unknown"}`,
+    onnxruntime: (run) => `onnxruntime ${run.packages.onnxruntime ?? "unknown"}`,
   };
-  select.value = address.get("tier");
-  if (select.selectedIndex < 0) select.value = "";
-  select.addEventListener("change", () => { address.set("tier", select.value); draw(); });
+  const section = h("section", { "aria-labelledby": "charts" }, h("h2", { id: "charts" }, "Charts ", h("small", {}, "each point leads to the report of its run")));
+  const charts = h("div", { class: "charts" });
+  const select = h("select", {}, h("option", {}, EVERY), tiers.map((tier) => h("option", {}, tier)));
+  const by = h("select", {}, Object.keys(points).map((name) => h("option", {}, name)));
+  const draw = () => {
+    const nameOf = points[by.value];
+    const ofTier = runs.filter((run) => select.value === EVERY || run.tier === select.value);
+    const chosen = [...new Map(ofTier.map((run) => [nameOf(run), run])).values()];
+    charts.replaceChildren(...(chosen.length ? figures.map(([title, figure, show]) => chart(title, chosen, nameOf, figure, show)) : []));
+  };
+  // Runs of different tiers have different cells: those of this run's tier are shown first.
+  const own = runs.find((run) => run.id === place.dataset.run)?.tier ?? EVERY;
+  for (const [choice, key, usual] of [[select, "tier", own], [by, "by", "run"]]) {
+    choice.value = address.get(key) || usual;
+    if (choice.selectedIndex < 0) choice.value = usual;
+    choice.addEventListener("change", () => { address.set(key, choice.value === usual ? "" : choice.value); draw(); });
+  }
   draw();
-  section.append(h("p", { class: "tools" }, h("label", {}, "tier ", select)), charts);
+  section.append(h("p", { class: "tools" }, h("label", {}, "tier ", select), h("label", {}, "by ", by)), charts);
   const all = h("section", { "aria-labelledby": "runs" }, h("h2", { id: "runs" }, "Runs"));
   all.dataset.main = "runs-table";
   place.append(section, all);

@@ -35,5 +35,5 @@ orSay(namesPlace, load("names").then((groups) => {
     });
   };
   show();
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", () => { show(); shown.scrollIntoView(); });
 }));

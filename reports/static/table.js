@@ -1,11 +1,13 @@
 // Tables that are filled from data: filtered, sorted, and written to the page as far as they are scrolled to.
 "use strict";
 
+// So many are written at once when a table is filtered or sorted, and the next ones when that has been shown.
+const ROWS_AT_FIRST = 30;
 const ROWS_AT_A_TIME = 60;
 
 // `columns`: {name, title, key(row), show(row), number, sorted}. `rows` may have `text`, which the filter searches, and
-// `states`, the states that its chips choose by. `id` names the table, and its part of the address.
-function table(place, { id, noun, columns, rows, chips, className = "plain", caption, after, filters = [] }) {
+// `states`, the states that its chips choose by, which `words` may call otherwise than usual. `id` names the table, and its part of the address.
+function table(place, { id, noun, columns, rows, chips, className = "plain", caption, after, filters = [], words = {} }) {
   const asked = (key) => address.get(id === place.dataset.main ? key : `${id}.${key}`);
   const remember = (key, value) => address.set(id === place.dataset.main ? key : `${id}.${key}`, value);
   const texts = rows.map((row) => row.text.toLowerCase());
@@ -30,8 +32,8 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
 
   const chipButtons = (chips ?? []).map(([state, number]) => {
     const name = STATES[state];
-    const chip = h("button", { type: "button", "aria-pressed": String(pressed.has(name)), "data-state": name, title: FACES[state][3] },
-      square(state), FACES[state][number === 1 ? 1 : 2], " ", h("b", {}, thousands(number)));
+    const chip = h("button", { type: "button", "aria-pressed": String(pressed.has(name)), "data-state": name, title: words[state] ? undefined : FACES[state][3] },
+      square(state), words[state] ?? FACES[state][number === 1 ? 1 : 2], " ", h("b", {}, thousands(number)));
     chip.addEventListener("click", () => {
       if (pressed.has(name)) pressed.delete(name); else pressed.add(name);
       chip.ariaPressed = String(pressed.has(name));
@@ -61,14 +63,15 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
     }
     body.replaceChildren();
     written = 0;
-    write();
+    write(ROWS_AT_FIRST);
+    setTimeout(() => { if (written === ROWS_AT_FIRST && written < shown.length) write(); });
     const all = plural(rows.length, noun);
     output.textContent = shown.length === rows.length ? all : `${thousands(shown.length)} of ${all}`;
     nothing.hidden = shown.length > 0;
   }
 
-  function write() {
-    const next = shown.slice(written, written + ROWS_AT_A_TIME);
+  function write(number = ROWS_AT_A_TIME) {
+    const next = shown.slice(written, written + number);
     body.append(...next.map((row) => {
       const line = h("tr", row.attributes ?? {});
       line.row = row;

@@ -21,14 +21,19 @@ FLOATS = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 
 def mixed(x: torch.Tensor) -> Any:
-    """The LDL decomposition among what ONNX can say."""
-    factors, pivots = torch.linalg.ldl_factor(_square(x))
-    values, where = factors.cummax(1)
-    return values * 2, where, torch.linalg.ldl_solve(factors, pivots, x)
+    """Operators that ONNX lacks among what it can say."""
+    values, where = _lacking(x).cummax(1)
+    return values * 2, where, torch._dirichlet_grad(x.abs(), x.abs() + 1, x.abs() + 2)
 
 
-def _square(x: torch.Tensor) -> torch.Tensor:
-    return x[:, :3] + 3 * torch.eye(3)
+def _lacking(x: torch.Tensor) -> torch.Tensor:
+    return torch._standard_gamma_grad(x.abs() + 1, x.abs() + 2)
+
+
+def _gradients_of_maxima(x: torch.Tensor) -> torch.Tensor:
+    where = torch.zeros(1, 1, 1, dtype=torch.int64)
+    result: torch.Tensor = torch.ops.aten.adaptive_max_pool2d_backward(x[None, :1, :1], x[None], where)
+    return result
 
 
 def many_kinds(x: torch.Tensor) -> Any:
@@ -56,7 +61,7 @@ def test_only_operators_that_onnx_lacks_fall_back(run: Callable[..., Any], opset
     operators = [
         node.attributes["operator"].as_string() for node in program.model.graph if node.domain == "org.pytorch.aten"
     ]
-    assert "linalg_ldl_factor_ex" in operators and "linalg_ldl_solve" in operators
+    assert "_standard_gamma_grad" in operators and "_dirichlet_grad" in operators
     assert {node.op_type for node in program.model.graph if not node.domain} >= {"Add", "Mul"}
     onnx.checker.check_model(program.model_proto, full_check=True)
     torch.testing.assert_close(run(program, FLOATS), mixed(FLOATS))
@@ -187,8 +192,8 @@ def test_within_branches_and_loops(run: Callable[..., Any]) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = torch.cond(
             x.sum() > 0,
-            lambda x: torch.linalg.ldl_factor_ex(_square(x)).LD,
-            lambda x: torch.linalg.ldl_factor_ex(_square(-x)).LD,
+            _gradients_of_maxima,
+            lambda x: _gradients_of_maxima(-x),
             (x,),
         )
         return result + 1

@@ -84,10 +84,12 @@ class Rounded(torch.autograd.Function):
         return gradients[0]
 
 
-def through_function(x: torch.Tensor) -> Any:
-    x = x.clone().requires_grad_()
-    rounded: Any = Rounded.apply(x)  # type: ignore[no-untyped-call]
-    return torch.autograd.grad(rounded.sum(), x)
+def through_function_twice(x: torch.Tensor) -> Any:
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = Rounded.apply(x)  # type: ignore[no-untyped-call]
+        return result.sum()
+
+    return torch.func.grad(lambda x: torch.func.grad(rounded)(x).sum())(x)
 
 
 def through_onnx(x: torch.Tensor) -> Any:
@@ -101,13 +103,11 @@ def backwards(x: torch.Tensor) -> torch.Tensor | None:
     return x.grad
 
 
-class OfItsWeight(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(4, 2)
+OF_NO_MODULE = nn.Parameter(torch.ones(4))
 
-    def forward(self, x: torch.Tensor) -> Any:
-        return torch.autograd.grad(self.layer(x).sum(), self.layer.weight)
+
+def by_its_own_parameter(x: torch.Tensor) -> Any:
+    return torch.autograd.grad((x * OF_NO_MODULE).sum(), OF_NO_MODULE)
 
 
 NOT_RECORDED = (
@@ -119,12 +119,17 @@ NOT_RECORDED = (
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (through_function, f"the program asks for gradients through Rounded, an autograd function{NOT_RECORDED}"),
+        (through_function_twice, f"the program asks for gradients through Rounded, an autograd function{NOT_RECORDED}"),
         (through_onnx, f"the program asks for gradients through Relu{NOT_RECORDED}"),
         (
             backwards,
             "the program calls backward(), which adds to the .grad of tensors: ONNX has nothing to add to. "
             "Use torch.autograd.grad(result, inputs, create_graph=True), which returns the gradients",
+        ),
+        (
+            by_its_own_parameter,
+            "the program asks for gradients by a parameter that does not belong to the module that is exported: "
+            "make it a parameter of the module, or an input",
         ),
     ],
 )
@@ -136,6 +141,17 @@ def test_refusals_name_the_line(program: Any, message: str) -> None:
     assert HERE in place
 
 
-def test_gradients_by_weights_are_refused() -> None:
-    with pytest.raises(onnx_parity.CaptureError, match="only gradients by inputs, and by what"):
-        onnx_parity.export(OfItsWeight(), (X,), opset_version=17)
+def test_weights_are_in_their_place_after_gradients_by_them() -> None:
+    class OfItsWeight(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.autograd.grad(self.layer(x).tanh().sum(), self.layer.weight)
+
+    module = OfItsWeight()
+    before = dict(module.named_parameters())
+    program = onnx_parity.export(module, (X,), opset_version=17, verify=True)
+    assert all(each is before[name] for name, each in module.named_parameters())
+    assert "layer.bias" in {each.name for each in program.model_proto.graph.initializer}

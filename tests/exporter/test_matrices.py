@@ -52,10 +52,13 @@ def test_residuals_are_returned_if_the_rank_is_full(rank: int) -> None:
     torch.testing.assert_close(program(a, b), torch.linalg.lstsq(a, b, driver="gelsd").residuals)
 
 
-def test_residuals_of_a_batch_are_refused() -> None:
-    a, b = torch.randn(2, 5, 3), torch.randn(2, 5, 1)
-    with pytest.raises(onnx_parity.CaptureError, match="use driver='gelsy', which returns none, or 'gels'"):
-        onnx_parity.export(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution, (a, b))
+def test_residuals_of_a_batch_are_returned_if_each_rank_is_full() -> None:
+    generator = torch.Generator().manual_seed(4)
+    a, b = (torch.randn(2, 5, size, dtype=torch.float64, generator=generator) for size in (3, 2))
+    program = onnx_parity.export(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").residuals, (a, b))
+    torch.testing.assert_close(program(a, b), torch.linalg.lstsq(a, b, driver="gelsd").residuals)
+    a[1, :, 1] = a[1, :, 0]
+    assert program(a, b).shape == torch.linalg.lstsq(a, b, driver="gelsd").residuals.shape == (0,)
 
 
 def test_a_decomposition_inside_of_a_branch() -> None:

@@ -180,7 +180,8 @@ OF_DTYPES = [
     case(
         lambda x: torch.linalg.eigvals((x.mT @ x) * 1j),
         (X,),
-        "aten::linalg_eig of complex numbers: there is no lowering for it",
+        "aten::linalg_eig of complex numbers: only eigenvalues of real matrices are exported, and with "
+        "torch.linalg.eigh those of symmetric ones",
     ),
     case(
         torch.relu,

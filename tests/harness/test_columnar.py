@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from onnx_parity.harness import cli, store
+from onnx_parity.harness import cli, columnar, store
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, OnnxUse, Record, RunEnd, Stage, Status
@@ -62,6 +62,37 @@ def test_columns_hold_the_very_records_by_case(tmp_path: Path) -> None:
     assert [record.cell for record in columns.records()] == ["d", "c", "a", "b"]
     assert by_cell(list(read_records(run))) == by_cell(RECORDS)
     assert [record.cell for record in columns.records_at([1, 3])] == ["c", "b"]
+
+
+def test_row_groups_hold_declarations_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the records of declarations are mixed, and in whatever parts they are read, merged or not."""
+    monkeypatch.setattr(columnar, "_ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(columnar, "_ROWS_OF_A_GROUP", 4)
+    mixed = [
+        replace(
+            RECORDS[n % 4], cell=f"c{n:02}", name=f"n{n * 7 % 5}", case=f"n{n * 7 % 5}[{n % 2}]", family=f"f{n % 2}",
+            # A stage that only one of the row groups has.
+            seconds={"another": 1.0} if n == 7 else {"export": n / 8},
+        )
+        for n in range(23)
+    ]  # fmt: skip
+    ordered = sorted(mixed, key=lambda record: (record.family, record.name, record.case, record.dtype, record.opset))
+    whole = run_of(tmp_path, mixed, "whole")
+    parts = [run_of(tmp_path, mixed[:9], "one"), run_of(tmp_path, mixed[9:], "other")]
+    for run in (whole, merge(parts, tmp_path)):
+        columns = read_columns(run)
+        assert columns is not None
+        found = list(columns.records())
+        assert by_cell(found) == by_cell(mixed)
+        declared = [(record.family, record.name, record.case) for record in found]
+        assert declared == [(record.family, record.name, record.case) for record in ordered]
+        file = pq.ParquetFile(run / "records.parquet")
+        # A group begins with a declaration.
+        assert file.num_row_groups > 5
+        assert set(columns.spans()) == {(record.kind, record.family, record.name) for record in mixed}
+        assert [columns.rows(begin, end).num_rows for begin, end in columns.spans().values()] == [
+            end - begin for begin, end in columns.spans().values()
+        ]
 
 
 def test_other_tools_read_the_columns(tmp_path: Path) -> None:

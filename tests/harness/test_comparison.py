@@ -101,6 +101,7 @@ def comparison(outcomes: Sequence[tuple[str, int, int, Verdict]], *, points: int
     return Comparison(
         run=RunInfo(id="x", started="x", seed=0, tier="default"),
         whole=True,
+        database=False,
         exporters=(PARITY, TORCH_DYNAMO, TORCH_SCRIPT),
         points=where,
         outcomes=tuple(
@@ -151,6 +152,12 @@ def test_targets_are_met_or_short() -> None:
     ]
     missed = missed_though_a_peer_is_right(comparison([*two_wrong, *a_peer_right], points=100))
     assert spelled_points(tuple(missed)) == "add[1]"
+
+
+def test_the_database_has_counts_of_its_own() -> None:
+    right = comparison([(PARITY, 23, position, Verdict.RIGHT) for position in range(99)], points=100)
+    found = targets(msgspec.structs.replace(right, database=True))
+    assert (found[0].wanted, found[0].met) == ("right at opset 23: at least 99 of 100 (2160 of 2189)", True)
 
 
 def test_the_counts_do_not_apply_to_part_of_the_entries() -> None:

@@ -160,6 +160,35 @@ def test_the_wrong_cell_is_drawn_at_the_opsets_of_its_axes(declared: Record, tmp
     assert (task.record.dtype, task.record.opset, task.opsets) == ("float16", 9, [9, 13])
 
 
+def test_other_exporters_of_the_run_are_drawn_at_the_same_point(declared: Record, tmp_path: Path) -> None:
+    script = replace(declared, cell="script", exporter="torch_script")
+    cells = [
+        declared, replace(declared, cell="early", opset=7), script, replace(script, cell="early script", opset=7),
+        replace(script, cell="half", exporter="torch_dynamo", dtype="float16"),
+        replace(script, cell="theirs", exporter="module_of_theirs.export"),
+    ]  # fmt: skip
+    (task,) = tasks(write_run(tmp_path, cells), HERE)
+    assert (task.record.cell, [each.cell for each in task.others]) == (declared.cell, ["script"])
+    (task,) = tasks(tmp_path / INFO.id, HERE, ["*"], any_subject=True)
+    assert [each.cell for each in task.others] == ["theirs", "script"]
+
+
+def test_the_graphs_of_other_exporters_are_beside_ours() -> None:
+    declaration = op(scaled, floats(2, 3))
+    ours, theirs = (
+        cell_of(f"scaled-float32-opset13-cpu-trace-onnxruntime{exporter}", "scaled", declaration)
+        for exporter in ("", "-torch_script")
+    )
+    assert ours is not None and theirs is not None
+    drawing = draw(replace(RECORD, case="scaled", name="scaled", opset=13), ours, [13], 0, [theirs])
+    assert [(each.opset, each.graph, each.exporter) for each in drawing.opsets] == [
+        (13, 0, ""),
+        (13, 1, "torch_script"),
+    ]
+    assert {node.op for node in drawing.graphs[1].nodes} == {"Constant", "Mul", "Softmax", "Exp"}
+    assert drawing.exporter == "parity"
+
+
 def test_what_is_drawn_or_has_changed_is_not_drawn_again(declared: Record, tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs", [declared])
     (task,) = tasks(run, HERE)

@@ -29,7 +29,9 @@ MAY_IMPORT = {
         "harness.results.causes",
         "harness.results.completeness",
         "harness.results.content",
+        "harness.results.scoreboard",
         "harness.run_store_error",
+        "harness.search.ledger",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }

@@ -1,189 +1,22 @@
-"""The pages in a real browser: no errors, no network, filters, sorting, and use by keyboard.
-
-The browser is the Chromium on PATH, else Playwright's own.
-"""
+"""The pages in a real browser: no errors, no network, filters, sorting, and use by keyboard."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator, Sequence
-from importlib import resources
-from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NoReturn
-from urllib.parse import urlencode
+from typing import Literal
 
 import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorInside, ErrorPicture
-from onnx_parity.harness.record import Kind, Metrics, OnnxUse, RunEnd, Stage, Status
-from onnx_parity.harness.surface.public_names import NameGroup, PublicName
-from onnx_parity.reports.pages.changes import Change, Changes
+from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorPicture
+from onnx_parity.harness.record import Kind, OnnxUse, Record, Stage, Status
 from onnx_parity.reports.single_file import write_single_file
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
+from tests.reports.browser import METRICS, PAGES, TIMEOUT, axe, case, names, open_page
 from tests.reports.synthetic_run import PASSING, Made, info, records
-
-METRICS = Metrics(0.25, 0.25, 0.5, 2.1e6, 2.1e6, 4.8e-6, 1.2e-6, 0, (0, 1, 3, 3), 0.75, 1.0)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: `--no-sandbox` because tests run as root in containers; the others keep it from calling home.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-HOW_TO_GET_ONE = (
-    "no Chromium to open the report with: install `chromium` (apt install chromium, brew install chromium) "
-    "or run `playwright install chromium`"
-)
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        except Error as error:
-            if found:
-                raise
-            _without_chromium(error)
-        yield browser
-        browser.close()
-
-
-def _without_chromium(error: Error) -> NoReturn:
-    """A skip on someone's machine; in CI, where nobody reads skips, a failure."""
-    why = f"{HOW_TO_GET_ONE} ({error.message.splitlines()[0]})"
-    if os.environ.get("CI"):
-        pytest.fail(f"{why}; in CI it may not be missing", pytrace=False)
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    run = write_run(folder, records(), info(), RunEnd("2026-01-31T10:20:00+00:00", whole=True))
-    return write_report(
-        run, folder / "report", NAMES, CHANGES, drawings=[to_builtins(DRAWING)], findings=FINDINGS
-    ).parent
-
-
-#: What a run is compared with, and what there is to be covered.
-CHANGES = Changes(
-    baseline="20260130-101500",
-    headline="regressed: new failure (3)",
-    regressed=True,
-    environment=["torch 2.12.1 → 2.13.0"],
-    counts=[("failed", 0, 3), ("passed", 1870, 1868)],
-    times_compared=True,
-    changes=[
-        Change("fail", "new failure", "avg_pool2d[ceil_mode=True] float32", "error 2.5e-01", 2, [7, 8], "f.py", 1),
-        Change("fail", "new failure", "elu[alpha=0.5] float32", "error 1.5e-03", 1, [7], "f.py", 1),
-        Change("warn", "fix", "relu float32", "passes; failed at run in the baseline", 1, [9], "f.py", 1),
-    ],
-)
-FINDINGS = [
-    {"name": "elu", "title": "Elu of -0.0 is 0.0", "culprit": "onnxruntime", "fault": "wrong result", "text": "print()"}
-]
-NAMES = [
-    NameGroup(
-        "ATen", "aten", [PublicName("aten::elu"), PublicName("aten::avg_pool2d"), PublicName("aten::gone", "no")]
-    ),
-    NameGroup("ONNX", "onnx", [PublicName("Gone@1")]),
-    # The run says nothing of what its programs call.
-    NameGroup("torch", "calls", [PublicName("torch.elu")]),
-]
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    """A page that fails its test when it complains, or asks for anything that is not a file."""
-    context = chromium.new_context(
-        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
-    )
-    context.set_default_timeout(5000)
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("console", lambda message: faults.append(f"console: {message.text}"))
-    page.on("pageerror", lambda error: faults.append(f"error: {error}"))
-    page.on("requestfailed", lambda request: faults.append(f"{request.failure}: {request.url}"))
-    page.on("request", lambda request: None if request.url.startswith("file://") else faults.append(request.url))
-    yield page
-    context.close()
-    # A page that is left while its icon loads aborts that; a file that is missing says ERR_FILE_NOT_FOUND.
-    assert [fault for fault in faults if not fault.startswith("net::ERR_ABORTED")] == []
-
-
-def open_page(page: Page, site: Path, address: str) -> None:
-    """Open a page of the report, and wait until its data are shown."""
-    # An address that differs only after # would not load the page again.
-    page.goto("about:blank")
-    page.goto(f"{site.as_uri()}/{address}")
-    page.locator("table tbody tr, .note").first.wait_for()
-
-
-def case(name: str, family: str, label: str = "", kind: str = "operator") -> str:
-    shown = {"name": name, "family": family, "kind": kind} | ({"case": label} if label else {})
-    return f"case.html#{urlencode(shown)}"
-
-
-PAGES = (
-    "index.html",
-    "divergence.html",
-    "traced.html",
-    "pytorch.html",
-    "changes.html",
-    "history.html",
-    "findings.html",
-    case("avg_pool2d", "pooling"),
-    case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]"),
-)
-
-
-def axe(page: Page) -> None:
-    """Let axe-core look for what a screen reader cannot read."""
-    page.evaluate(resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))")
-    assert found == [], page.url
-
-
-def names(page: Page, table: str) -> list[str]:
-    """The row heads of a table, as far as they are shown, in the order shown."""
-    return page.locator(f"#{table} tbody tr:not([hidden]) th").all_inner_texts()
-
-
-def chain(ops: Sequence[str], **more: object) -> DrawnGraph:
-    """A graph of nodes one after the other, each of which also reads the input."""
-    values = ["x", *(f"v{number}" for number in range(len(ops)))]
-    nodes = [
-        DrawnNode(op, 13, [before, "x"], [after], operator=f"aten.{op.lower()}", where="model.py:3")
-        for op, before, after in zip(ops, values, values[1:], strict=False)
-    ]
-    return DrawnGraph(["x"], [values[-1]], nodes, types=dict.fromkeys(values, "Float(2, 3)"))
-
-
-DRAWING = Drawing(
-    Kind.OPERATOR, "pooling", "avg_pool2d", "avg_pool2d[ceil_mode=True]", "cell", 9,
-    program="program(x: float32[2, 3]):\n  return x",
-    opsets=[AtOpset(7, error="AveragePool: ceil_mode needs opset 10"), AtOpset(9, 0), AtOpset(13, 1)],
-    graphs=[chain(["Pad", "AveragePool", "Mul"]), chain(["Pad", "AveragePool", "Div", "Mul"])],
-    values={"v0": ErrorInside(False, 0.0), "v1": ErrorInside(True, None, "at (0, 1): 0.5")},
-    errors=[ErrorPicture("output", "float32(2, 3)", [3, 2], 1, [[0.0, 0.2, 1e9], [0.0, 0.0, 0.01]])],
-)  # fmt: skip
-
-
-def test_every_kind_of_page_opens_clean(page: Page, site: Path) -> None:
-    for address in PAGES:
-        open_page(page, site, address)
-        expect(page.locator("h1")).to_be_visible()
 
 
 def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> None:
@@ -230,6 +63,7 @@ def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
     expect(since).to_have_attribute("aria-sort", "descending")
     assert names(page, "operators")[:4] == ["conv_transpose2d", "batch_norm", "index_put", "topk"]
     page.locator("#operators thead button", has_text="operator").click()
+    expect(page.locator("#operators tbody tr")).to_have_count(40)
     assert (names(page, "operators")[0], names(page, "operators")[-1]) == ("adaptive_avg_pool2d", "view")
     expect(since).to_have_attribute("aria-sort", "none")
 
@@ -297,13 +131,17 @@ def test_traced_operators_are_found_by_what_exercises_them(page: Page, site: Pat
     assert names(page, "aten") == ["aten::addmm", "aten::conv2d", "aten::relu"]
 
 
-def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, site: Path) -> None:
+def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, small: Path, site: Path) -> None:
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    context.set_default_timeout(5000)
+    context.set_default_timeout(TIMEOUT)
     page = context.new_page()
     for address in PAGES:
-        open_page(page, site, address)
+        open_page(page, small, address)
         assert page.evaluate("document.documentElement.scrollWidth") == 390, address
+        # No word of the links to pages is broken.
+        assert (
+            page.evaluate("Math.max(...[...document.querySelectorAll('nav a')].map((each) => each.offsetHeight))") < 40
+        )
     open_page(page, site, "index.html")
     assert page.evaluate("(s => s.scrollWidth > s.clientWidth)(document.querySelector('.scroll'))")
     page.locator("#operators td.unsupported").first.tap()
@@ -319,46 +157,51 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=["markup", "quotes", "bidi and length"])
-def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str) -> None:
+def hostile_run(hostile: str) -> tuple[list[Record], Drawing, dict[str, str]]:
+    """A case whose every text is hostile, its drawing, and a finding."""
     cell = replace(
-        PASSING, cell="f", case=hostile, name=hostile, family=hostile, reason=hostile, message=hostile, file=hostile,
-        aten=(hostile,), calls=(hostile,), onnx=(OnnxUse(hostile, 1, domain=hostile),), bundle=hostile, error=hostile,
-        link=f"javascript:{hostile}", status=Status.FAILED, metrics=METRICS,
+        PASSING, cell=hostile, case=hostile, name=hostile, family=hostile, reason=hostile, message=hostile,
+        file=hostile, aten=(hostile,), calls=(hostile,), onnx=(OnnxUse(hostile, 1, domain=hostile),), bundle=hostile,
+        error=hostile, link=f"javascript:{hostile}", status=Status.FAILED, stage=Stage.COMPARE, metrics=METRICS,
     )  # fmt: skip
-    twin = replace(cell, cell="g", case="g")
+    twins = [replace(cell, cell=f"g{hostile}", case="g"), replace(cell, cell=f"h{hostile}", runtime=hostile)]
     node = DrawnNode(
         hostile, 0, [hostile, "constructor"], ["toString"], hostile, [(hostile, hostile)], hostile, hostile, hostile
     )
     drawing = Drawing(
-        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile,
-        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile)],
+        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile, exporter=hostile,
+        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile), AtOpset(9, -1, hostile, hostile)],
         graphs=[DrawnGraph([hostile, "constructor"], ["toString"], [node], types={hostile: hostile})],
         errors=[ErrorPicture(hostile, hostile, [1])], missing=hostile,
     )  # fmt: skip
-    findings = [{"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}]
-    run = write_run(tmp_path, [cell, twin])
-    folder = write_report(run, tmp_path / "report", drawings=[to_builtins(drawing)], findings=findings).parent
-    for address in (
-        "index.html",
-        "findings.html",
-        "divergence.html",
-        "traced.html",
-        case(hostile, hostile),
-        case(hostile, hostile, hostile),
-    ):
+    finding = {"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}
+    return [cell, *twins], drawing, finding
+
+
+def test_what_a_record_says_never_runs(page: Page, tmp_path: Path) -> None:
+    made = [hostile_run(hostile) for hostile in HOSTILE]
+    run = write_run(tmp_path, [each for cells, _, _ in made for each in cells])
+    drawings, findings = [to_builtins(drawing) for _, drawing, _ in made], [finding for _, _, finding in made]
+    folder = write_report(run, tmp_path / "report", drawings=drawings, findings=findings).parent
+    pages = ("index.html", "findings.html", "divergence.html", "traced.html", "runtimes.html", "exporters.html")
+    for address in pages:
         open_page(page, folder, address)
-        if square := page.locator(".grid td.failed").all():
-            square[0].hover()
-            expect(page.get_by_role("tooltip")).to_contain_text(hostile[:20].rsplit("\u202e", maxsplit=1)[-1][:9])
+        for square in page.locator(".grid td.failed").all():
+            square.hover()
+            expect(page.get_by_role("tooltip")).to_be_visible()
+        assert page.evaluate("window.ran") is None
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+    for hostile in HOSTILE:
+        open_page(page, folder, case(hostile, hostile))
+        page.locator(".grid td.failed").first.hover()
+        expect(page.get_by_role("tooltip")).to_contain_text(hostile[:20].rsplit("\u202e", maxsplit=1)[-1][:9])
+        open_page(page, folder, case(hostile, hostile, hostile))
+        page.locator(".box:not(.input)").first.dispatch_event("click")
+        expect(page.locator(".of-node")).to_contain_text("toString")
         page.locator("#find").fill(hostile[:9])
         expect(page.locator("#found li").first).to_be_visible()
         assert page.evaluate("window.ran") is None
-        if box := page.locator(".box:not(.input)").all():
-            box[0].dispatch_event("click")
-            expect(page.locator(".of-node")).to_contain_text("toString")
-            assert page.evaluate("window.ran") is None
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), hostile
 
 
 def test_every_column_of_the_divergence_is_in_sight_on_a_usual_screen(page: Page, site: Path) -> None:
@@ -416,8 +259,10 @@ def test_the_keyboard_finds_everything(page: Page, site: Path) -> None:
 
 def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path) -> None:
     open_page(page, site, "changes.html")
-    expect(page.locator("h1")).to_have_text("regressed: new failure (3)")
-    expect(page.locator(".scope")).to_contain_text("torch 2.12.1 → 2.13.0")
+    expect(page.locator("h1")).to_have_text("Regressed: new failure (3)")
+    expect(page.locator("table").first).to_contain_text("passed1,8701,868-231")
+    expect(page.locator(".scope").last).to_have_text("Undecided: exports of 1 case took longer.")
+    expect(page.locator(".scope").first).to_contain_text("torch 2.12.1 → 2.13.0")
     causes = page.locator("#causes-table tbody tr")
     expect(causes).to_have_count(2)
     expect(causes.first).to_contain_text("3")
@@ -427,26 +272,45 @@ def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path
     expect(page.locator("h1")).to_have_text("relu")
 
 
-def test_exporters_stand_beside_each_other(page: Page, tmp_path: Path) -> None:
-    made = [
-        replace(PASSING, cell=f"{exporter}-{name}", name=name, case=name, exporter=exporter, status=status, stage=stage)
-        for exporter, name, status, stage in (
-            ("parity", "elu", Status.PASSED, Stage.RERUN_VALUES),
-            ("torch_script", "elu", Status.FAILED, Stage.COMPARE),
-            ("parity", "relu", Status.PASSED, Stage.RERUN_VALUES),
-            ("torch_script", "relu", Status.PASSED, Stage.RERUN_VALUES),
-        )
-    ]
-    folder = write_report(write_run(tmp_path, made), tmp_path / "report").parent
-    open_page(page, folder, "index.html")
+def test_exporters_stand_beside_each_other(page: Page, small: Path) -> None:
+    open_page(page, small, "index.html")
     expect(page.locator(".subjects")).to_contain_text("torch_script")
-    page.get_by_role("link", name="Exporters").click()
-    expect(page.locator("#beside tbody tr")).to_have_count(2)
-    page.locator(".tools select").nth(1).select_option("torch_script")
-    assert names(page, "beside") == ["elu"]
-    page.reload()
+    page.get_by_role("link", name="Side by side").click()
     expect(page.locator("#beside tbody tr")).to_have_count(1)
-    axe(page)
+    page.locator(".tools select").nth(1).select_option("torch_script → onnxruntime")
+    assert names(page, "beside") == ["elu"]
+    page.locator(".tools select").nth(1).select_option("parity → onnxruntime")
+    expect(page.locator("#beside tbody tr")).to_have_count(0)
+    page.reload()
+    expect(page.locator(".nothing")).to_be_visible()
+
+
+def test_runtimes_stand_beside_each_other_and_what_is_claimed_but_wrong_comes_first(page: Page, small: Path) -> None:
+    open_page(page, small, "runtimes.html")
+    expect(page.locator("table").first).to_contain_text("tract010001")
+    finding = page.locator("#findings tbody tr")
+    expect(finding).to_contain_text(["wrong", "crashed"])
+    expect(finding.last).to_contain_text("tract")
+    page.get_by_label("ending").select_option("crashed")
+    expect(finding).to_have_count(1)
+    expect(finding).to_contain_text("was killed by SIGABRT")
+    page.locator('.tools[data-for="endings"] select').last.select_option("only where they differ")
+    rows = page.locator("#endings tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("1 of 2")
+    rows.last.locator("td.crashed").hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("elu at opset 13: crashed")
+    expect(page.get_by_role("tooltip")).to_contain_text("was killed by SIGABRT")
+    page.reload()
+    expect(rows).to_have_count(2)
+
+
+def test_a_report_without_a_baseline_says_how_to_compare(page: Page, tmp_path: Path) -> None:
+    early, late = (replace(info(), id=each, started=f"2026-0{each}-01T10:15:00Z") for each in "12")
+    write_report(write_run(tmp_path, [PASSING], early), tmp_path / "1" / "report")
+    folder = write_report(write_run(tmp_path, [PASSING], late), tmp_path / "2" / "report").parent
+    page.goto(f"{folder.as_uri()}/changes.html")
+    expect(page.locator(".command")).to_contain_text(f"parity report {tmp_path}/2 --baseline {tmp_path}/1")
 
 
 def test_what_is_covered_of_what_names_the_rest_and_why(page: Page, site: Path) -> None:
@@ -467,16 +331,20 @@ def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_a_screen_reader_can_read_every_page(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
+def test_every_page_opens_clean_and_a_screen_reader_can_read_it(
+    page: Page, small: Path, scheme: Literal["light", "dark"]
+) -> None:
     page.emulate_media(color_scheme=scheme)
     for address in PAGES:
-        open_page(page, site, address)
+        open_page(page, small, address)
+        expect(page.locator("h1")).to_be_visible()
         axe(page)
 
 
 def test_the_first_page_of_a_large_run_shows_at_once(page: Page, tmp_path: Path) -> None:
     many = [Made(f"family_{number % 30}", f"operator_{number}", (("Relu", 6),)) for number in range(1500)]
-    folder = write_report(write_run(tmp_path, records(many)), tmp_path / "report").parent
+    made = records(many, opsets=(7, 9, 11, 13, 18, 23))
+    folder = write_report(write_run(tmp_path, made), tmp_path / "report").parent
     read = (folder / "index.html", folder / "data" / "coverage.js", *(folder / "static").iterdir())
     assert sum(path.stat().st_size for path in read) < 2_000_000
     open_page(page, folder, "index.html")
@@ -521,95 +389,6 @@ def test_a_page_runs_and_loads_its_own_files_alone(chromium: Browser, site: Path
     assert page.evaluate("document.querySelector('.bar i').style.flexGrow") != ""
     assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).flexGrow") != "0"
     context.close()
-
-
-#: The section of a case's page with its graph.
-GRAPH = "section[aria-labelledby=drawing]"
-DRAWN = case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]")
-
-
-def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None:
-    open_page(page, site, DRAWN)
-    boxes = page.locator(".box")
-    expect(boxes).to_have_count(5)
-    expect(page.locator(".box.diverges")).to_contain_text("≠ AveragePool")
-    expect(page.locator(".box.held")).to_contain_text("= Pad")
-    expect(page.locator(GRAPH)).to_contain_text("1 of 2 values inside the model that PyTorch has too diverge")
-    expect(page.locator(GRAPH)).to_contain_text("Opset 7: AveragePool: ceil_mode needs opset 10")
-    search = page.get_by_label("Find in opset 9")
-    search.fill("aten.averagepool")
-    expect(page.locator(".box.hit")).to_have_count(1)
-    search.press("Enter")
-    expect(page.locator(".of-node")).to_contain_text("diverges: at (0, 1): 0.5")
-    expect(page.locator(".of-node")).to_contain_text("model.py:3")
-    # What is below is lower, and no two boxes lie on each other.
-    tops = [box.bounding_box() for box in boxes.all()]
-    assert all(one and other and one["y"] + one["height"] <= other["y"] for one, other in pairwise(tops))
-    expect(page.locator(".errors")).to_contain_text("1 of 6 parts of the output exceed the tolerance")
-    expect(page.locator(".bands")).to_contain_text("NaN or infinite")
-
-
-def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, site: Path) -> None:
-    open_page(page, site, DRAWN)
-    page.get_by_label("beside it").select_option("13")
-    expect(page.locator(".canvas")).to_have_count(2)
-    expect(page.locator(".box.only-here")).to_have_count(1)
-    expect(page.locator(".box.only-here")).to_contain_text("Δ Div")
-    page.get_by_text("The graph as text").click()
-    expect(page.locator(f"{GRAPH} ins").first).to_contain_text("+")
-    page.reload()
-    expect(page.locator(".canvas")).to_have_count(2)
-    axe(page)
-
-
-def test_a_graph_is_moved_and_zoomed_with_the_keyboard(page: Page, site: Path) -> None:
-    open_page(page, site, DRAWN)
-    picture = page.locator(".canvas svg").first
-
-    def seen() -> list[float]:
-        return [float(each) for each in (picture.get_attribute("viewBox") or "").split()]
-
-    page.locator(".canvas").first.focus()
-    whole = seen()
-    page.keyboard.press("+")
-    assert seen()[2] < whole[2]
-    before = seen()
-    page.keyboard.press("ArrowDown")
-    assert seen()[1] > before[1]
-    page.keyboard.press("0")
-    assert seen()[2] == pytest.approx(whole[2], rel=0.01)
-
-
-def test_a_graph_of_a_thousand_nodes_is_drawn(page: Page, tmp_path: Path) -> None:
-    ops = [("Conv", "Relu", "Add", "Mul")[number % 4] for number in range(1000)]
-    large = replace(
-        DRAWING,
-        family="activation",
-        name="elu",
-        case="elu",
-        graphs=[chain(ops), chain([*ops[:500], "Div", *ops[500:]])],
-    )
-    drawings = [to_builtins(large)]
-    folder = write_report(write_run(tmp_path, [PASSING]), tmp_path / "report", drawings=drawings).parent
-    open_page(page, folder, case("elu", "activation", "elu"))
-    expect(page.locator(".box")).to_have_count(1002)
-    took = page.evaluate(
-        """() => {
-            const began = performance.now();
-            const beside = [...document.querySelectorAll(".tools:has(+ .panes) select")][1];
-            beside.value = "1";
-            beside.dispatchEvent(new Event("change"));
-            return performance.now() - began;
-        }"""
-    )
-    # Half a second on an idle machine; the tests run on busy ones.
-    assert took < 5000
-    expect(page.locator(".box.only-here")).to_have_count(1)
-
-
-def test_a_case_that_was_not_drawn_says_how_it_can_be(page: Page, site: Path) -> None:
-    open_page(page, site, case("relu", "activation", "relu"))
-    expect(page.locator(f"{GRAPH} code")).to_have_text("parity report --draw 'relu'")
 
 
 def test_enter_goes_where_the_search_leads_when_it_has_answered(page: Page, site: Path) -> None:

@@ -13,6 +13,7 @@ from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, Record, RunI
 from onnx_parity.reports.arrangement import arrange, case_address
 from onnx_parity.reports.groups import group_outcomes, safe_link
 from onnx_parity.reports.outcomes import Tally
+from onnx_parity.reports.pages.runtimes import Runtimes
 from onnx_parity.reports.pages.subjects import Subjects
 from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.summary import RunMeter, summarize, verdict
@@ -184,3 +185,34 @@ def test_a_run_of_one_subject_compares_none() -> None:
     subjects = Subjects()
     subjects.add(declaration, declaration.records)
     assert not subjects.several
+
+
+def test_models_are_known_by_their_names_and_by_those_of_the_package_that_lists_them() -> None:
+    model = replace(PASSING, kind=Kind.MODEL, name="alexnet", case="alexnet[batch]", cell="a")
+    listed = replace(model, name="timm_models", case="timm_models[test_vit]", cell="b")
+    ours = replace(model, name="torchvision_models", case="torchvision_models[vgg16]", cell="c", status=Status.FAILED)
+    seen = traced(model, listed, ours).models
+    assert {"alexnet", "timm_models[test_vit]", "vgg16"} <= set(seen)
+    assert (seen["timm_models[test_vit]"].cells, seen["vgg16"].wrong_at) == (1, {18})
+
+
+def test_runtimes_are_compared_where_several_were_given_a_model() -> None:
+    alone = replace(PASSING, cell="relu-float32-opset18-cpu-trace-onnxruntime", name="relu", case="relu")
+    # What onnxruntime has no kernel for is no model that two runtimes were given.
+    fallen = replace(alone, cell="tan-float32-opset18-cpu-trace-onnxruntime", name="tan", runtime="onnx.reference")
+    both = replace(fallen, cell="tan-float32-opset17-cpu-trace-onnxruntime", opset=17, runtime="onnxruntime")
+    wrong = replace(
+        FAILED, cell="elu-float32-opset18-cpu-trace-tract", runtime="tract", blame=Blame.RUNTIME, seconds={"run": 0.5}
+    )
+    runtimes = Runtimes()
+    for declaration in arrange([alone, fallen, both]):
+        runtimes.add(declaration, declaration.records)
+    assert not runtimes.several
+    for declaration in arrange([PASSING, wrong]):
+        runtimes.add(declaration, declaration.records)
+    data = runtimes.data()
+    assert (data["subjects"], data["totals"]) == (["onnxruntime", "tract"], [[0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0]])
+    assert [row["of"][2] for row in data["rows"]] == ["elu"]
+    assert data["rows"][0]["scores"] == [[0, [[5, 1, [18]]]], [1, [[0, 1, [18]]]]]
+    (finding,) = data["findings"]
+    assert (finding["subject"], finding["right"], finding["others"], finding["blame"]) == (1, 1, 1, "runtime")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,10 +20,13 @@ class Run:
     def __init__(self) -> None:
         self.cells = 1
         self.has_ended = False
+        self.full = ""
 
     def write(self, folder: Path) -> None:
         folder.mkdir()
-        (folder / "index.html").write_text(f"<title>{self.cells} cells</title>")
+        if self.full:
+            raise OSError(28, self.full)
+        (folder / "index.html").write_text(f'<title>{self.cells} cells</title><main id="main">')
         (folder / "secret.txt").write_text("not a file of a report")
 
     def state(self) -> tuple[object, bool]:
@@ -74,16 +77,31 @@ def get(port: int, path: str, **headers: str) -> tuple[int, str, http.client.HTT
     return answer.status, text, answer.headers
 
 
-def test_the_report_is_written_anew_until_the_run_has_ended(port: int, run: Run) -> None:
-    status, text, headers = get(port, "/")
-    assert (status, text, headers["Refresh"]) == (200, "<title>1 cells</title>", "10")
-    run.cells, run.has_ended = 2, True
+def first_page(port: int, shows: Callable[[str, http.client.HTTPMessage], bool]) -> str:
+    """The first page once it shows something."""
     for _ in range(500):
         _, text, headers = get(port, "/index.html")
-        if headers["Refresh"] is None:
-            break
+        if shows(text, headers):
+            return text
         threading.Event().wait(0.01)
-    assert (text, headers["Refresh"]) == ("<title>2 cells</title>", None)
+    raise AssertionError(text)
+
+
+def test_the_report_is_written_anew_until_the_run_has_ended(port: int, run: Run) -> None:
+    status, text, headers = get(port, "/")
+    assert (status, text, headers["Refresh"]) == (200, '<title>1 cells</title><main id="main">', "10")
+    run.cells, run.has_ended = 2, True
+    text = first_page(port, lambda text, headers: headers["Refresh"] is None)
+    assert text == '<title>2 cells</title><main id="main">'
+
+
+def test_a_report_that_cannot_be_written_anew_says_so_until_it_can(port: int, run: Run, tmp_path: Path) -> None:
+    run.full, run.cells = "no space left for <b>", 2
+    text = first_page(port, lambda text, headers: "older than its run" in text)
+    assert "<title>1 cells</title>" in text and "no space left for &lt;b&gt;" in text
+    assert [folder.name for folder in tmp_path.glob("report-*")] == ["report-1"]
+    run.full = ""
+    assert "older" not in first_page(port, lambda text, headers: "2 cells" in text)
 
 
 def test_a_case_is_drawn_when_a_page_asks_for_it(port: int) -> None:

@@ -279,3 +279,16 @@ def var_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool
 def std_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     variance, mean = var_mean(x, dim, correction=correction, keepdim=keepdim)
     return variance.sqrt(), mean
+
+
+@complex_of(_aten.rms_norm.default)
+def rms_norm(
+    x: Operand, normalized_shape: list[int], weight: Operand | None = None, eps: float | None = None
+) -> Operand:
+    """x / sqrt(mean(x * x) + eps), with complex squares, as torch computes it"""
+    parts = parts_of(x)
+    squares = parts_of(product(parts, parts))
+    axes = list(range(-len(normalized_shape), 0))
+    mean = squares.real.mean(axes, keepdim=True) + (torch.finfo(parts.real.dtype).eps if eps is None else eps)
+    scaled = divided(parts, sqrt(Parts(mean, squares.imag.mean(axes, keepdim=True))))
+    return scaled if weight is None else product(scaled, weight)

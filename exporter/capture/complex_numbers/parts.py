@@ -8,8 +8,9 @@ the operators on their parts that the operator's rule calls:
     def mul(x, y): ...
 
 A rule is called with the operator's arguments, in which `Parts` stand for complex tensors and for complex numbers, and
-returns the operator's results, likewise with `Parts`. An operator without a rule is decomposed as torch does. A complex
-input, output or weight of the model is one tensor, with the parts on a last axis of 2, as of `torch.view_as_real`.
+returns the operator's results, likewise with `Parts`, or `NotImplemented` for a call that it does not handle. An
+operator without a rule is decomposed as torch does. A complex input, output or weight of the model is one tensor, with
+the parts on a last axis of 2, as of `torch.view_as_real`.
 """
 
 from __future__ import annotations

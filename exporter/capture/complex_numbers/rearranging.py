@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, by_parts, complex_of, parts_of
+from onnx_parity.exporter.capture.replace.dispatch import whole
 
 _aten = torch.ops.aten
 
@@ -98,6 +99,12 @@ by_parts(_aten.put.default, data=("self", "source"))
 def reshape(x: Parts, size: list[int], *strides: Any) -> Parts:
     """Not as views, because the parts may lie in memory in another way than the tensor."""
     return Parts(x.real.reshape(size), x.imag.reshape(size))
+
+
+@complex_of(_aten._pad_circular.default)
+def pad_circular(x: Parts, pad: list[int]) -> Parts:
+    pads = whole(_aten._pad_circular.default)
+    return Parts(pads(x.real, pad), pads(x.imag, pad))
 
 
 @complex_of(torch.ops.prims.where.default)

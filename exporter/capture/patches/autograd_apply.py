@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
 
-from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
+from onnx_parity.exporter.capture.gradients import differentiates_once, needs_derivative, refuse_to_differentiate
 from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import records_here
 from onnx_parity.exporter.capture.record.autograd_functions import has_symbolic, record_call
@@ -33,6 +34,9 @@ class _ForwardContext(FunctionCtx):
 
 
 def _record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
+    if not kwargs and differentiates_once() and needs_derivative(args):
+        with enable_single_level_autograd_function():
+            return super(Function, cls).apply(*args)  # type: ignore[misc]
     refuse_to_differentiate(f"{cls.__name__}, an autograd function", (*args, *kwargs.values()))
     forward = cls.forward
     if cls.setup_context is Function.setup_context:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.gradients import NeedsGradients, is_transformed
 from onnx_parity.exporter.capture.graph.origin import refused_here
@@ -14,10 +15,18 @@ from onnx_parity.exporter.capture.patches.patch import FunctionCode, Patch
 __all__ = ["PATCHES"]
 
 
-def _grad(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    # Where autograd sees the weights of the module, other tensors are in their place.
+    if any(isinstance(each, torch.nn.Parameter) for each in pytree.tree_leaves(inputs)):
+        raise NeedsGradients(
+            refused_here(
+                "the program asks for gradients by a parameter that does not belong to the module that is exported: "
+                "make it a parameter of the module, or an input"
+            )
+        )
     if not is_transformed():
         raise NeedsGradients
-    return torchs(*args, **kwargs)
+    return torchs(outputs, inputs, *args, **kwargs)
 
 
 def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -45,11 +45,28 @@ def _with_answers(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _in_one_piece(
+    torchs: Callable[..., Any], input: torch.Tensor, *args: Any, options: Any = None, **kwargs: Any
+) -> Any:
+    """Compute the loss by its definition: `options` divides it into chunks, which saves memory for gradients."""
+    if options is None or input.dtype not in (torch.float16, torch.bfloat16):
+        return torchs(input, *args, **kwargs)
+    # The chunks are computed in float32.
+    wide = [_in_float32(each) for each in (input, *args)]
+    return torchs(*wide, **{name: _in_float32(given) for name, given in kwargs.items()}).to(input.dtype)
+
+
+def _in_float32(given: Any) -> Any:
+    return given.float() if isinstance(given, torch.Tensor) and given.is_floating_point() else given
+
+
 PATCHES: tuple[Patch, ...] = (
     FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
     FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),
     FunctionAttribute(lambda: torch.nn.functional, "scaled_dot_product_attention", _with_answers),
+    # torch 2.13 has it.
+    FunctionCode(lambda: getattr(torch.nn.functional, "linear_cross_entropy", None), _in_one_piece),
     FunctionCode(lambda: DistributedDataParallel.forward, _on_one_device),
 )

@@ -25,7 +25,15 @@ __all__ = ["ComplexValues"]
 
 _aten = torch.ops.aten
 #: Operators on real tensors whose results are complex.
-_MAKERS = frozenset({_aten.complex.default, _aten.polar.default, _aten.view_as_complex.default, _aten._fft_r2c.default})
+_MAKERS = frozenset(
+    {
+        _aten.complex.default,
+        _aten.polar.default,
+        _aten.view_as_complex.default,
+        _aten._fft_r2c.default,
+        _aten.linalg_eig.default,
+    }
+)
 _VIEW_AS_REAL = _aten.view_as_real.default
 _SELECT = _aten.select.int
 _COPY_INTO = _aten.copy_.default
@@ -113,7 +121,8 @@ class ComplexValues:
                 if rule.promotes:
                     arguments = _promoted(args, arguments, rule.promotes)
                 results = rule.function(*arguments, **keywords)
-            return self._handed_out(func, args, kwargs, results)
+            if results is not NotImplemented:
+                return self._handed_out(func, args, kwargs, results)
         if func is _COPY_INTO:
             return self._written(args)
         decomposition = decomposition_table.get(func) or (func.decompose if func._can_decompose() else None)

@@ -9,21 +9,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-__all__ = ["Buffer", "attribute_at", "buffers_of", "compiled_attributes", "preserved"]
+__all__ = ["Buffer", "attribute_at", "buffers_of", "compiled_attributes", "parameters_of", "preserved"]
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer of a module, by its name from the root."""
+    """A buffer of a module, by its name from the root, or a parameter that the program asks for gradients by."""
 
     path: str
-    owner: torch.nn.Module
-    name: str
+    #: The dicts that it is in, which belong to modules, and its names there.
+    places: Sequence[tuple[Any, str]]
     tensor: torch.Tensor
 
 
@@ -32,11 +32,25 @@ def buffers_of(program: object) -> list[Buffer]:
     if not isinstance(program, torch.nn.Module):
         return []
     return [
-        Buffer(f"{path}.{name}" if path else name, module, name, buffer)
+        Buffer(f"{path}.{name}" if path else name, [(module._buffers, name)], buffer)
         for path, module in program.named_modules()
         for name, buffer in module._buffers.items()
         if buffer is not None
     ]
+
+
+def parameters_of(program: object) -> list[Buffer]:
+    """The parameters of a module. One that several modules share is one tensor, by which there is one gradient."""
+    if not isinstance(program, torch.nn.Module):
+        return []
+    found: dict[int, Buffer] = {}
+    for path, module in program.named_modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                new = Buffer(f"{path}.{name}" if path else name, [], parameter)
+                found[id(parameter)] = known = found.get(id(parameter), new)
+                found[id(parameter)] = replace(known, places=[*known.places, (module._parameters, name)])
+    return list(found.values())
 
 
 @contextmanager
@@ -57,13 +71,15 @@ def preserved(
     assigned: dict[str, Any] = {}
     try:
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
-            buffer.owner._buffers[buffer.name] = stand_in
+            for held, name in buffer.places:
+                held[name] = stand_in
         yield assigned
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
-            # The buffers of a scripted module are not in a dict, and have no `get`.
-            new = dict(buffer.owner._buffers.items()).get(buffer.name)
-            if new is not stand_in:
-                assigned[buffer.path] = new
+            for held, name in buffer.places:
+                # The buffers of a scripted module are not in a dict, and have no `get`.
+                new = dict(held.items()).get(name)
+                if new is not stand_in:
+                    assigned[buffer.path] = new
         for path, module, attributes in before:
             for name in _changed(module.__dict__, attributes):
                 old = attributes.get(name)
@@ -71,7 +87,8 @@ def preserved(
                     assigned[f"{path}.{name}" if path else name] = module.__dict__.get(name)
     finally:
         for buffer in buffers:
-            buffer.owner._buffers[buffer.name] = buffer.tensor
+            for held, name in buffer.places:
+                held[name] = buffer.tensor
         for _, module, attributes in before:
             for name in _changed(module.__dict__, attributes):
                 old = attributes.get(name)

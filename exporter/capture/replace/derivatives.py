@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._decomp.decompositions import _grid_sampler_2d
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.gradients import is_transformed
@@ -29,6 +30,14 @@ def _zero_tangent(size: Sequence[Size], **options: Any) -> torch.Tensor:
 )
 def _attention(*args: Any, **kwargs: Any) -> Any:
     return _aten._scaled_dot_product_attention_math.default(*args, **kwargs)[0] if is_transformed() else NotImplemented
+
+
+@instead_of(_aten.grid_sampler_2d.default, why="its derivative is a kernel; those of the definition are operators")
+def _grid_sampler(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool) -> Any:
+    # At the border, where padding with other than zeros begins, torch's kernel has the derivative 0 of what is outside.
+    if not is_transformed() or padding != 0:
+        return NotImplemented
+    return _grid_sampler_2d(input, grid, mode, padding, align_corners, _expand_grid=False)
 
 
 @decomposition_of(_aten.convolution_backward.default, why=_KERNEL_ONLY)

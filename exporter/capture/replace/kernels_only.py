@@ -148,3 +148,16 @@ def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.
     shifted = ((steps + sample.unsqueeze(-1)) * spacing).to(torch.int64)
     starts = shifted - (sample.unsqueeze(-1) * spacing).to(torch.int64)
     return torch.cat([starts, last], -1)
+
+
+@decomposition_of(_aten._scaled_mm.default, why=_KERNEL_ONLY)
+def _scaled_mm(
+    self: torch.Tensor, mat2: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+    bias: torch.Tensor | None = None, scale_result: torch.Tensor | None = None, out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """The product of matrices in 8 bits, each with the scale of the matrix, or of each of its rows or columns."""
+    product = (self.float() * scale_a) @ (mat2.float() * scale_b)
+    if bias is not None:
+        product = product + bias
+    return product.to(self.dtype if out_dtype is None else out_dtype)

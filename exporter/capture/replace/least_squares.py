@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from onnx_parity.exporter.capture.replace.registry import instead_of
-from onnx_parity.exporter.errors import CaptureError
 
 _aten = torch.ops.aten
 
@@ -33,13 +32,10 @@ def _lstsq(
     is_known = {type(rows), type(columns)} == {int}
     if driver not in (None, "gelsy") and is_known and rows > columns:
         residuals = (sides - self @ solution).square().sum(-2)
-        if driver != "gels":
-            if self.dim() > 2:
-                raise CaptureError(
-                    f"torch.linalg.lstsq with driver={driver!r} returns residuals only if all matrices of the batch "
-                    "have full rank, so that the shape of the result depends on values, which ONNX cannot express: "
-                    "use driver='gelsy', which returns none, or 'gels', which assumes full rank."
-                )
+        if driver != "gels" and self.dim() > 2:
+            # An empty vector unless all matrices of the batch have full rank.
+            residuals = torch.cond(kept.all(), torch.clone, lambda each: each.new_empty([0]), (residuals,))
+        elif driver != "gels":
             residuals = residuals[kept.all().expand(residuals.shape)]
     rank = none.to(torch.int64) if driver == "gels" else kept.sum(-1)
     singular = values if driver in ("gelsd", "gelss") else none

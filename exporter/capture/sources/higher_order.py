@@ -1,4 +1,4 @@
-"""torch's higher-order operators, recorded as branches and loops: cond, while_loop, scan, associative_scan, map.
+"""torch's higher-order operators, recorded: cond, while_loop, scan, associative_scan, map, flex_attention.
 
 Each has two forms: the function that programs call, with structures of tensors, and the operator that graphs of
 `torch.export` call, with flat lists.
@@ -14,6 +14,8 @@ from torch._higher_order_ops.associative_scan import associative_scan as torchs_
 from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.cond import cond as torchs_cond
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.flex_attention import flex_attention as flex_attention_op
+from torch._higher_order_ops.flex_attention import math_attention
 from torch._higher_order_ops.map import map as torchs_map
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan as torchs_scan
@@ -150,6 +152,11 @@ def map_(blocks: Blocks, f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     return pytree.tree_unflatten(results, specs[-1])
 
 
+def flex_attention(blocks: Blocks, *args: Any, **kwargs: Any) -> Any:
+    """Record the definition, which applies the functions of scores and masks to each element by `torch.vmap`."""
+    return math_attention(*args, **kwargs)
+
+
 # --- over flat lists --------------------------------------------------------------------------------------------------
 
 
@@ -217,4 +224,5 @@ OPERATORS: dict[Any, Callable[..., Any]] = {
     scan_op: scan_flat,
     associative_scan_op: associative_scan_flat,
     map_impl: map_flat,
+    flex_attention_op: flex_attention,
 }

@@ -41,10 +41,7 @@ def scaled_dot_product_attention(
 def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = None) -> Value:
     """Softmax, and 0 for a row of -inf only"""
     x = g.cast(self, g.out.dtype)
-    axis = dim % max(self.rank, 1)
-    highest = g.reduce("Max", x, [axis], True)
-    is_empty = g.equal(highest, g.const(-math.inf, x.dtype))
-    return g.where(is_empty, g.const(0, x.dtype), g.softmax(x, axis))
+    return g.safe_softmax(x, dim % max(self.rank, 1))
 
 
 def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool:

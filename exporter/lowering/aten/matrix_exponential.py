@@ -50,15 +50,18 @@ def _polynomial(g: Graph, a: Value) -> Value:
     total: Value | None = None
     for first in reversed(range(0, _DEGREE + 1, _POWERS)):
         part = _combination(g, powers, range(first, min(first + _POWERS, _DEGREE + 1)))
-        total = part if total is None else g.op("Add", part, matrix_product(g, total, powers[_POWERS]))
+        if total is not None:
+            part = shaped(g.op("Add", part, matrix_product(g, total, powers[_POWERS])), a.shape)
+        total = part
     assert total is not None
     return total
 
 
 def _combination(g: Graph, powers: Sequence[Value], degrees: range) -> Value:
     """The terms of these degrees, divided by the power of the first of them."""
-    terms = [g.op("Mul", powers[degree - degrees[0]], 1 / math.factorial(degree)) for degree in degrees]
-    total = terms[0]
-    for term in terms[1:]:
-        total = g.op("Add", total, term)
+    total: Value | None = None
+    for degree, power in zip(degrees, powers, strict=False):
+        term = shaped(g.op("Mul", power, 1 / math.factorial(degree)), power.shape)
+        total = term if total is None else shaped(g.op("Add", total, term), power.shape)
+    assert total is not None
     return total

@@ -16,10 +16,15 @@ def same(g: Graph, self: Value) -> Value:
     return self
 
 
-@lowering("aten::_to_copy", "prims::convert_element_type")
+@lowering("aten::_to_copy")
 def to_copy(g: Graph, self: Value | float, dtype: torch.dtype | None = None) -> Value:
     # torch.vmap converts the numbers of a program, too.
     return g.cast(self, g.out.dtype) if isinstance(self, Value) else g.const(self, g.out.dtype)
+
+
+@lowering("prims::convert_element_type")
+def convert_element_type(g: Graph, a: Value, dtype: torch.dtype) -> Value:
+    return g.cast(a, dtype)
 
 
 @lowering("aten::copy", "aten::copy_")

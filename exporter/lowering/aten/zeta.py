@@ -29,7 +29,7 @@ _MOST_TERMS = 1_000_000
 def zeta(g: Graph, self: Value | float, other: Value | float) -> Value:
     """The sum of (k + q) ** -s over all k from 0 on
 
-    It is infinite at s = 1 and where a term is; NaN for s below 1, and for negative q unless s is an integer.
+    It is NaN for s below 1, and for negative q unless s is an integer; infinite at s = 1 and where a term is.
     """
     s, q = (_expanded(g, wide(g, x) if isinstance(x, Value) else g.scalar(x, torch.float64)) for x in (self, other))
     return result(g, _zeta(g, s, q))
@@ -38,8 +38,10 @@ def zeta(g: Graph, self: Value | float, other: Value | float) -> Value:
 def _zeta(g: Graph, s: Value, q: Value) -> Value:
     zero, one = number(g, 0), number(g, 1)
     is_integer = g.equal(s, g.op("Floor", s))
-    is_term = g.op("And", g.op("Not", g.greater(q, zero)), g.equal(q, g.op("Floor", q)))
-    is_undefined = g.op("Or", g.less(s, one), g.op("And", g.less(q, zero), g.op("Not", is_integer)))
+    is_low = g.less(s, one)
+    is_pole = g.op("And", g.op("Not", g.greater(q, zero)), g.equal(q, g.op("Floor", q)))
+    is_term = g.op("And", is_pole, g.op("Not", is_low))
+    is_undefined = g.op("Or", is_low, g.op("And", g.less(q, zero), g.op("Not", is_integer)))
     # Outside of the domain, the sum is computed of other numbers.
     exponent = choose(g, g.greater(s, one), s, number(g, 2))
     outside = g.op("Or", is_term, g.op("Or", is_undefined, g.op("Or", g.is_nan(q), g.is_infinite(q))))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["SoftmaxForms"]
@@ -22,3 +25,13 @@ class SoftmaxForms(Base):
         swap = list(range(x.rank))
         swap[dim], swap[last] = last, dim
         return self.transpose(self.op(op, self.transpose(x, swap), axis_i=last), swap)
+
+    def safe_softmax(self, x: Value, axis: int) -> Value:
+        """Softmax over one axis, and 0 for a row of -inf only."""
+        highest = self.reduce("Max", x, [axis], True)
+        is_empty = shaped(self.equal(highest, self.const(-math.inf, x.dtype)), highest.shape)
+        zero = self.const(0, x.dtype)
+        if self.opset < 9:
+            # What stands for Where lets NaN through, so there must be none.
+            x = shaped(self.where(is_empty, zero, x), x.shape)
+        return self.where(is_empty, zero, self.softmax(x, axis))

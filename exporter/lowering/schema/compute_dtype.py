@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.dtypes import FLOAT8
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.schema.runtime_kernels import kernel_dtypes
 from onnx_parity.exporter.lowering.schema.signatures import Signature, signature
@@ -21,6 +22,7 @@ _WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.float16: (torch.float32, torch.float64),
     torch.bfloat16: (torch.float32, torch.float64),
     torch.float32: (torch.float64,),
+    **dict.fromkeys(FLOAT8, (torch.float32,)),
 }
 #: Operators that compare or select: they may be computed in floats that have all values of an integer dtype.
 _EXACT_IN_FLOAT = frozenset(

@@ -10,6 +10,8 @@ from functools import cache
 
 import torch
 
+from onnx_parity.exporter.dtypes import FLOAT8
+
 __all__ = ["kernel_dtypes"]
 
 _LETTERS = {
@@ -27,6 +29,9 @@ _LETTERS = {
     "L": torch.uint64,
     "?": torch.bool,
 }
+
+#: Stands for all floats of 8 bits.
+_FLOAT8 = "8"
 
 #: The operator, with the type constraint if that is not T; then the dtypes with kernels from an opset on. An operator
 #: that is missing has kernels for all dtypes of the specification. For onnxruntime 1.31.1; a test compares the table
@@ -83,7 +88,7 @@ GridSample.T1 16:f 20:fd
 GridSample.T2 16:f 20:fd
 HardSigmoid 7:f
 InstanceNormalization 7:f
-IsNaN.T1 9:fde 20:fdeE
+IsNaN.T1 9:fde 20:fdeE8
 LSTM 7:fd
 LayerNormalization.U 17:f
 LeakyRelu 7:f
@@ -174,5 +179,7 @@ def _table() -> dict[tuple[str, str], list[tuple[int, frozenset[torch.dtype]]]]:
 
 def _parsed(entry: str) -> tuple[int, frozenset[torch.dtype]]:
     since, _, letters = entry.partition(":")
-    dtypes = frozenset(_LETTERS[letter] for letter in letters)
+    dtypes = frozenset(_LETTERS[letter] for letter in letters if letter != _FLOAT8)
+    if _FLOAT8 in letters:
+        dtypes |= FLOAT8
     return int(since), dtypes | {torch.float16} if dtypes else dtypes

@@ -1,0 +1,99 @@
+"""A browser for the tests of a report, and the reports that several of them open.
+
+The browser is the Chromium on PATH, else Playwright's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from onnx_parity.harness.record import RunEnd, Stage, Status
+from onnx_parity.reports.site import write_report
+from tests.records import write_run
+from tests.reports.browser import CHANGES, DRAWING, FINDINGS, NAMES, TIMEOUT
+from tests.reports.synthetic_run import MODELS, OPERATORS, PASSING, info, records
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Error, Page
+
+HOW_TO_GET_ONE = (
+    "no Chromium to open the report with: install `chromium` (apt install chromium, brew install chromium) "
+    "or run `playwright install chromium`"
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import Error, expect, sync_playwright
+
+    from benchmarks.at_scale.in_browser import found_browser, launched
+
+    with sync_playwright() as playwright:
+        try:
+            browser = launched(playwright)
+        except Error as error:
+            if found_browser():
+                raise
+            _without_chromium(error)
+        expect.set_options(timeout=TIMEOUT)
+        yield browser
+        browser.close()
+
+
+def _without_chromium(error: Error) -> NoReturn:
+    """A skip on someone's machine; in CI, where nobody reads skips, a failure."""
+    why = f"{HOW_TO_GET_ONE} ({error.message.splitlines()[0]})"
+    if os.environ.get("CI"):
+        pytest.fail(f"{why}; in CI it may not be missing", pytrace=False)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    run = write_run(folder, records(), info(), RunEnd("2026-01-31T10:20:00+00:00", whole=True))
+    return write_report(
+        run, folder / "report", NAMES, CHANGES, drawings=[to_builtins(DRAWING)], findings=FINDINGS
+    ).parent
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with every page and every state, and few rows."""
+    folder = tmp_path_factory.mktemp("small")
+    few = ("avg_pool2d", "batch_norm", "conv_transpose2d", "gelu", "threshold", "topk")
+    made = list(records([*(made for made in OPERATORS if made.name in few), MODELS[-1]]))
+    elu = [replace(PASSING, cell=f"elu-float32-opset{opset}-cpu-trace-onnxruntime", opset=opset) for opset in (9, 13)]
+    script = [replace(each, cell=f"{each.cell}-torch_script", exporter="torch_script") for each in elu]
+    script[0] = replace(script[0], status=Status.FAILED, stage=Stage.COMPARE, reason="off by one")
+    tract = [replace(each, cell=each.cell.replace("onnxruntime", "tract"), runtime="tract") for each in elu]
+    tract[1] = replace(tract[1], status=Status.CRASHED, stage=Stage.RUN, reason="was killed by SIGABRT in stage run")
+    run = write_run(folder, [*made, *elu, *script, *tract], info())
+    drawings = [to_builtins(DRAWING)]
+    return write_report(run, folder / "report", NAMES, CHANGES, drawings=drawings, findings=FINDINGS).parent
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page that fails its test when it complains, or asks for anything that is not a file."""
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
+    )
+    context.set_default_timeout(TIMEOUT)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+    page.on("requestfailed", lambda request: faults.append(f"{request.failure}: {request.url}"))
+    page.on("request", lambda request: None if request.url.startswith("file://") else faults.append(request.url))
+    yield page
+    context.close()
+    # A page that is left while its icon loads aborts that; a file that is missing says ERR_FILE_NOT_FOUND.
+    assert [fault for fault in faults if not fault.startswith("net::ERR_ABORTED")] == []
