@@ -23,6 +23,7 @@ import msgspec
 import pytest
 from execnet import gateway_base, gateway_io
 
+from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands import stopping
 from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
 from tests.harness.faults import CELLS, LEAN
@@ -119,8 +120,6 @@ def forked_parity(root: Path, *arguments: str) -> Forked:
     """`parity ...` in a project. The pytest that it starts is a copy of it, and the leader of another process group."""
 
     def main() -> object:
-        from onnx_parity.harness.cli import app
-
         vars(stopping)["subprocess"] = SimpleNamespace(Popen=_ForkedByParity)
         return app(arguments)
 
