@@ -46,6 +46,8 @@ class ModelOptions:
     keep_initializers_as_inputs: bool = False
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False
+    #: Whether the model will refer to files that hold the weights. Then weights stay as they are stored there.
+    refers_to_files: bool = False
 
     def __post_init__(self) -> None:
         check_switches(
@@ -147,8 +149,9 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             # Before folding, which would make one constant of two equal halves of angles.
             fuse_rotary_embedding(model, opset)
             fuse_rms_norm(model, opset)
-            fold_constants(model)
-            fuse_batch_norm(model)
+            fold_constants(model, keeps_weights=options.refers_to_files)
+            if not options.refers_to_files:
+                fuse_batch_norm(model)
         remove_unused(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
         if model.ir_version < 4 or options.keep_initializers_as_inputs:

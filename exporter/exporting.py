@@ -121,8 +121,9 @@ def export(
         strict: Raise an error, rather than a warning, if the program turns a tensor into a Python value.
         return_written: Return the new values of the buffers, attributes and inputs that the program writes to. They
             become outputs named `<name>_written` after the program's own. Otherwise they are left out, with a warning.
-        allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do. The model
-            ignores this input, and does what was decided for the example. Otherwise that is an error.
+        allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do, or that
+            changes a plain number in an object which it is given and gives back. The model ignores this input or
+            number, and does what was decided for the example. Otherwise that is an error.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -148,6 +149,7 @@ def export(
         keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         custom_opsets=checked_custom_opsets(custom_opsets),
         export_modules_as_functions=export_modules_as_functions,
+        refers_to_files=isinstance(external_data, ExternalData) and bool(external_data.safetensors),
     )
     record_options = RecordOptions(
         input_names=input_names,

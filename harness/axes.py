@@ -281,7 +281,7 @@ def _chain(option: str, text: str) -> tuple[str, ...]:
         converter = converter_of(name)
         if converter is not None and converter[1] not in OPSETS:
             raise AxisError(f"{option}: there is no opset {converter[1]} here, only {OPSETS[0]} to {OPSETS[-1]}.")
-        if converter is None and name not in TRANSFORMATION_NAMES and not _is_function(name):
+        if converter is None and name not in TRANSFORMATION_NAMES and not is_function(name):
             converters = ", ".join(f"{each}:13" for each in CONVERTERS)
             raise AxisError(
                 f"{option}: there is no {name!r}, only {NO_TRANSFORMATION}, {', '.join(TRANSFORMATION_NAMES)}, "
@@ -290,7 +290,7 @@ def _chain(option: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _is_function(name: str) -> bool:
+def is_function(name: str) -> bool:
     """Whether it is `module:function`, and no misspelt name of ours: those begin with a word that we use ourselves."""
     ours = {each.partition(":")[0] for each in (*TRANSFORMATION_NAMES, *CONVERTERS)}
     return _FUNCTION.fullmatch(name) is not None and name.partition(":")[0] not in ours

@@ -11,7 +11,7 @@ absent.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.harness.axes import Breadth, Device, Dtype, Selection, Tier
 from onnx_parity.harness.case import Case, Declaration, DeclarationError, DynamicAxes, Maker
+from onnx_parity.harness.cases.dynamic_axes import named_axes
 from onnx_parity.harness.cases.model_weights import build_module, fill
 from onnx_parity.harness.cases.program import CannotBuildError, OwnProgram, Program
 from onnx_parity.harness.cases.seeds import stable_seed
@@ -37,11 +38,22 @@ _NOT_INSTALLED = "not installed"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
-    """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes."""
+    """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes.
+
+    `static` names axes that are dynamic in other models of the package, and that this one fixes. `tolerance` replaces
+    the oracle's own, and needs a `because`.
+    """
 
     module: torch.nn.Module
     inputs: Mapping[str, Maker]
     sizes: Mapping[str, tuple[int, ...]]
+    static: Collection[str] = ()
+    tolerance: float | None = None
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.tolerance is None) != (not self.because):
+            raise DeclarationError("A model's tolerance= needs a because=, and because= needs a tolerance=.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +123,13 @@ class ListedModel(Case, OwnProgram):
             module.to(getattr(torch, dtype))
         module.eval().to(device)
         dynamic = {name: axes for name, axes in source.dynamic.items() if name in built.inputs}
-        own = replace(source, dynamic=dynamic, sizes=built.sizes)
+        if built.static:
+            dynamic = {
+                name: {axis: each for axis, each in named_axes(axes).items() if each not in built.static}
+                for name, axes in dynamic.items()
+            }
+        tolerance = {} if built.tolerance is None else dict.fromkeys(Dtype, built.tolerance)
+        own = replace(source, dynamic=dynamic, sizes=built.sizes, tolerance=tolerance, because=built.because)
         weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
         return ListedProgram(self, dtype, device, run_seed, module, built.inputs, weights, own)
 

@@ -42,6 +42,8 @@ _SIZES: dict[int, Sequence[str]] = {
     64: ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx", "max_seq_len", "context_length"),
     _TOKENS: ("vocab_size", "vocab_size_per_layer_input"),
 }  # fmt: skip
+#: Architectures that loop over the tokens, or over chunks of them, in Python, which fixes their number.
+_LOOPING = frozenset({"bailing_hybrid", "canine", "cpmant", "falcon_mamba", "mamba"})
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -95,7 +97,7 @@ def _build(name: str) -> Built:
         first = str(error).partition("\n")[0]
         raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
     module, inputs = first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
-    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)})
+    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, ("sequence",) if name in _LOOPING else ())
 
 
 def _small(cls: Any) -> Any:

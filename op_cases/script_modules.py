@@ -68,6 +68,99 @@ script_recurrent_packed = model(
     lambda: torch.jit.script(Packed()), floats(5, 3, 4), ints(3, low=1, high=6), tier="smoke"
 )
 
+# --- attention --------------------------------------------------------------------------------------------------------
+
+
+class Encoder(nn.Module):
+    """Rows with padding at the end, which torch's fast path takes out, or at the start."""
+
+    def __init__(self, at_start: bool = False, activation: str = "relu", norm_first: bool = False) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 6, batch_first=True, activation=activation, norm_first=norm_first)
+        self.layers = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8), enable_nested_tensor=not norm_first)
+        self.at_start = at_start
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        padding = torch.arange(x.size(1)) >= lengths.unsqueeze(1)
+        encoded: Tensor = self.layers(x, src_key_padding_mask=padding.flip(1) if self.at_start else padding)
+        return encoded
+
+
+class Attention(nn.Module):
+    def __init__(self, average: bool) -> None:
+        super().__init__()
+        self.layer = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.average = average
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        excluded = torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
+        output, weights = self.layer(x, x, x, attn_mask=excluded, average_attn_weights=self.average)
+        return output, weights
+
+
+def _encoder(at_start: bool = False, activation: str = "relu", norm_first: bool = False) -> nn.Module:
+    made: nn.Module = torch.jit.script(Encoder(at_start, activation, norm_first).eval())
+    return made
+
+
+_BATCH = {"x0": {0: "batch", 1: "length"}, "x1": {0: "batch"}}
+
+script_encoder = model(_encoder, floats(2, 5, 8), ints(2, low=1, high=6), at_start=[False, True], dynamic=_BATCH)
+script_encoder_norm_first = model(
+    _encoder, floats(2, 5, 8), ints(2, low=1, high=6), activation="gelu", norm_first=True, dynamic=_BATCH
+)
+traced_encoder = model(Encoder, floats(2, 5, 8), ints(2, low=1, high=6), at_start=[False, True], dynamic=_BATCH)
+script_attention = model(
+    lambda average: torch.jit.script(Attention(average).eval()), floats(2, 5, 8), average=[True, False],
+    dynamic={"x": {0: "batch", 1: "length"}},
+)  # fmt: skip
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+class Forks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = torch.jit.fork(self.linear, x)
+        others: list[torch.jit.Future[Tensor]] = []
+        for i in range(3):
+            others.append(torch.jit.fork(torch.add, x, i))
+        y: Tensor = torch.jit.wait(first)
+        for other in others:
+            y = y * other.wait()
+        return y
+
+
+def _calling_an_interface() -> nn.Module:
+    """Only the object that is assigned tells which method is called."""
+
+    @torch.jit.interface
+    class Activation(nn.Module):
+        def forward(self, input: Tensor) -> Tensor:  # type: ignore[empty-body]
+            pass
+
+    class Activates(nn.Module):
+        activation: Activation
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.activation = nn.Hardtanh()  # type: ignore[assignment]
+
+        def forward(self, x: Tensor) -> Tensor:
+            if bool(x.sum() > 0):
+                x = self.activation.forward(x)
+            return x - 1
+
+    made: nn.Module = torch.jit.script(Activates())
+    return made
+
+
+script_forks = model(lambda: torch.jit.script(Forks()), floats(4, 3), dynamic=_ROWS)
+script_interface = model(_calling_an_interface, floats(4, 3), dynamic=_ROWS)
+
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 

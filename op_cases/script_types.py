@@ -180,6 +180,21 @@ def enums(x: Tensor) -> Tensor:
     return x + c.value + len(c.name)
 
 
+def enum_passed(x: Tensor) -> Tensor:
+    return _tinted(x, Color.GREEN)
+
+
+def _tinted(x: Tensor, color: Color) -> Tensor:
+    return x * color.value if color.name == "GREEN" else x
+
+
+def dict_of_pairs(x: Tensor) -> Tensor:
+    d = dict([(str(i), x * i) for i in range(3)])  # noqa: C404
+    e: dict[str, Tensor] = dict()  # noqa: C408
+    e.update(d)
+    return e["1"] + d["2"]
+
+
 def device_type(x: Tensor) -> Tensor:
     d = torch.device("cpu")
     if x.device == d and d.type == "cpu":
@@ -233,6 +248,8 @@ script_class_instance = op(scripted(class_instance), floats(3, 4), dynamic=_ROWS
 script_class_in_branch = op(scripted(class_in_branch), floats(3, 4), dynamic=_ROWS)
 script_enums = op(scripted(enums), floats(3, 4), dynamic=_ROWS)
 traced_enums = op(enums, floats(3, 4), dynamic=_ROWS)
+script_enum_passed = op(scripted(enum_passed), floats(3, 4), dynamic=_ROWS)
+script_dict_of_pairs = op(scripted(dict_of_pairs), floats(3, 4), dynamic=_ROWS)
 script_device_type = op(scripted(device_type), floats(3, 4), dynamic=_ROWS)
 traced_device_type = op(device_type, floats(3, 4), dynamic=_ROWS)
 script_dtype_type = op(scripted(dtype_type), floats(3, 4), dynamic=_ROWS)

@@ -1,64 +1,130 @@
-"""Which cells run which functions of the exporter: the cells that a fault in a function can touch.
+"""Which cells run which statements of the exporter: the cells that a fault in a statement can touch.
 
-Each cell is run once with a profile function. The result is kept in a file, with a hash of the exporter's files.
+Programs are exported, not run, while the functions of the watched files note their statements. What the cells of one
+file of declarations run is kept in a file of its own, so that this can be stopped and gone on with.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
 import msgspec
+import torch
 
+from benchmarks.mutants.sites import Functions, watch
+from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.record import Status
-from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.running.channel import Channel
+from onnx_parity.harness.running.child_process import ChildProcess
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Request
+
+#: Seconds that the cells of one file may take.
+_SECONDS = 3600.0
 
 
-class Reached(msgspec.Struct):
-    """For every cell that passes, the functions that it runs: `exporter/lowering/aten/shape.py:flip`."""
+class Ran(msgspec.Struct):
+    """What the cells of a file of declarations run."""
 
-    #: The hashes of the files that it is valid for.
-    contents: Mapping[str, str]
-    cells: dict[str, list[str]]
-    #: The ATen operators of each of them.
-    aten: dict[str, tuple[str, ...]]
+    #: A hash of all files that it depends on, and of the ids of the cells.
+    depends_on: str
+    #: The statements, `exporter/lowering/aten/shape.py:31`; sets of their numbers; and the set of each cell.
+    statements: list[str] = []
+    sets: list[tuple[int, ...]] = []
+    cells: dict[str, int] = {}
+    #: The ATen operators of each cell's program.
+    operators: dict[str, tuple[str, ...]] = {}
 
-    def touched(self, file: str, function: str) -> list[str]:
-        wanted = f"{file}:{function}"
-        return [cell for cell, functions in self.cells.items() if wanted in functions]
+
+@dataclass
+class Reached:
+    """What all cells run."""
+
+    _by_statement: dict[str, list[str]] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    operators: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def add(self, ran: Ran) -> None:
+        members: dict[int, list[str]] = {}
+        for cell, number in ran.cells.items():
+            members.setdefault(number, []).append(cell)
+            self._sizes[cell] = len(ran.sets[number])
+        for number, cells in members.items():
+            for statement in ran.sets[number]:
+                self._by_statement.setdefault(ran.statements[statement], []).extend(cells)
+        self.operators |= ran.operators
+
+    @property
+    def statements(self) -> Collection[str]:
+        return self._by_statement.keys()
+
+    def touched(self, statement: str) -> list[str]:
+        """The cells that run a statement; first those that run few others, which are the quickest."""
+        return sorted(self._by_statement.get(statement, ()), key=self._sizes.__getitem__)
 
 
-def survey(cells: Iterable[Cell], root: Path, contents: Mapping[str, str], done: Callable[[], None]) -> Reached:
-    """Run the cells, and note what they run."""
-    reached = Reached(contents, {}, {})
-    here = f"{root}/exporter/"
-    names: dict[object, str] = {}
-    found: set[str] = set()
+def ran(
+    cells: Sequence[Cell], files: Mapping[str, Path], functions: Functions, depends_on: str, kept: Path, aside: Path
+) -> Ran:
+    """What the cells run of these files of the exporter: as it was kept, or found out in a copy of this process, which
+    is left as it is."""
+    digest = hashlib.sha256("\n".join([depends_on, *(cell.id for cell in cells)]).encode()).hexdigest()
+    if kept.exists():
+        before = msgspec.msgpack.decode(kept.read_bytes(), type=Ran)
+        if before.depends_on == digest:
+            return before
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        code = frame.f_code
-        if event == "call":
-            if code not in names:
-                inside = code.co_filename.startswith(here)
-                # The body of a comprehension or of a local function belongs to the function around it.
-                outer = code.co_qualname.partition(".<locals>")[0]
-                names[code] = f"{code.co_filename.removeprefix(f'{root}/')}:{outer}" if inside else ""
-            found.add(names[code])
+    def serve(channel: Channel) -> None:
+        channel.send(msgspec.msgpack.encode(_watched(cells, files, functions, digest)))
+
+    child = ChildProcess.forked(serve, aside)
+    try:
+        answer = child.answer(_SECONDS)
+    finally:
+        child.kill()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(answer)
+    return msgspec.msgpack.decode(answer, type=Ran)
+
+
+def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functions, depends_on: str) -> Ran:
+    torch.set_num_threads(1)
+    noted = [watch(path, name, functions) for name, path in files.items()]
+    found, numbers, sets = Ran(depends_on), dict[str, int](), dict[frozenset[int], int]()
+    program: object = None
+    captures: dict[object, tuple[Captured, frozenset[str]]] = {}
+
+    def taken() -> frozenset[str]:
+        """The statements that have run since the last time."""
+        ran = frozenset[str]().union(*noted)
+        for each in noted:
+            each.clear()
+        return ran
 
     for cell in cells:
-        found.clear()
-        # A capture that an earlier cell of the case has left would hide what it ran.
-        bench = Bench(0)
-        sys.setprofile(note)
+        if program != (cell.case, cell.dtype):
+            program = (cell.case, cell.dtype)
+            captures.clear()
+        key = (cell.capture, cell.shapes)
+        taken()
         try:
-            outcome = bench.run(cell)
-        finally:
-            sys.setprofile(None)
-        if outcome.status is Status.PASSED:
-            reached.cells[cell.id] = sorted(found - {""})
-            reached.aten[cell.id] = outcome.aten
-        done()
-    return reached
+            if key not in captures:
+                captures[key] = _captured(cell), taken()
+            captured, before = captures[key]
+            captured.deliver(cell.opset, None)
+        except Exception:  # noqa: BLE001  A program that is refused, or that this environment cannot build, notices nothing.
+            continue
+        statements = frozenset(numbers.setdefault(each, len(numbers)) for each in before | taken())
+        found.cells[cell.id] = sets.setdefault(statements, len(sets))
+        found.operators[cell.id] = captured.operators
+    found.statements, found.sets = list(numbers), [tuple(sorted(each)) for each in sets]
+    return found
+
+
+def _captured(cell: Cell) -> Captured:
+    program = build(cell.case, cell.dtype, cell.device, 0)
+    dynamic = program.declaration.asked(cell.shapes)
+    request = Request(program.module, program.inputs(InputSet()), program.input_names, dynamic, cell.capture)
+    return EXPORTERS[cell.exporter].capture(request)

@@ -1,4 +1,4 @@
-"""The faults that can be planted in a file, and planting one in this process.
+"""The faults that can be planted in a file, planting one in this process, and noting which of them would be run.
 
 A fault changes one node of a function's syntax tree. The functions that Python has already made get the new code, so
 nothing has to be imported again, and registries and decorators keep the functions that they have.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import copy
 import gc
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -39,9 +40,24 @@ class Mutant:
     node: int
     before: str
     after: str
+    #: The line of the statement that the node is part of.
+    statement: int
+    #: Its number among the same changes of the same function.
+    turn: int = 1
+
+    @property
+    def key(self) -> str:
+        """What it is called as long as the function does not change."""
+        turn = f" ({self.turn})" if self.turn > 1 else ""
+        return f"{self.file} {self.function}: {self.kind}: {self.before}  ->  {self.after}{turn}"
+
+    @property
+    def place(self) -> str:
+        """The statement, as it is noted when it is run."""
+        return f"{self.file}:{self.statement}"
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} {self.function}: {self.kind}: {self.before}  ->  {self.after}"
+        return f"{self.key}, in line {self.line}"
 
 
 #: Operators of ONNX that take the same operands.
@@ -67,10 +83,29 @@ def mutants_of(path: Path, name: str) -> Iterator[Mutant]:
     """All faults of a file."""
     tree = ast.parse(path.read_text("utf-8"))
     functions = {node: function for function, node in _within_functions(tree)}
+    statements, seen = _statements(tree), Counter[str]()
     for number, node in enumerate(ast.walk(tree)):
         if node in functions:
-            for kind, changed in _changes(node, functions):
-                yield Mutant(name, functions[node], node.lineno, kind, number, _source(node), _source(changed))  # type: ignore[attr-defined]
+            line = getattr(node, "lineno", 0)
+            for kind, changed in _changes(node):
+                mutant = Mutant(
+                    name, functions[node], line, kind, number, _source(node), _source(changed), statements[node]
+                )
+                seen[mutant.key] += 1
+                yield replace(mutant, turn=seen[mutant.key])
+
+
+def _statements(tree: ast.Module) -> dict[ast.AST, int]:
+    """The nodes of a tree with the lines of the innermost statements that they are part of."""
+    lines: dict[ast.AST, int] = {}
+
+    def note(node: ast.AST, line: int) -> None:
+        lines[node] = line = node.lineno if isinstance(node, ast.stmt) else line
+        for child in ast.iter_child_nodes(node):
+            note(child, line)
+
+    note(tree, 0)
+    return lines
 
 
 def _source(node: ast.AST) -> str:
@@ -118,7 +153,7 @@ def _refuses(node: ast.AST) -> bool:
     )
 
 
-def _changes(node: ast.AST, functions: dict[ast.AST, str]) -> Iterator[tuple[Kind, ast.AST]]:
+def _changes(node: ast.AST) -> Iterator[tuple[Kind, ast.AST]]:
     match node:
         case ast.keyword(arg=arg, value=ast.Constant(value=int() as value)) if arg in _AXES and type(value) is int:
             yield Kind.AXIS, ast.keyword(arg=arg, value=ast.Constant(value + 1))
@@ -162,24 +197,73 @@ class NotPlantedError(Exception):
     """The fault cannot be planted in functions that exist already."""
 
 
-def plant(mutant: Mutant, path: Path) -> None:
+#: The functions of this process, by the file and the qualified name of their code.
+Functions = Mapping[tuple[str, str], Collection[FunctionType]]
+
+
+def functions_below(folder: Path) -> Functions:
+    """The functions whose code is from files below a folder."""
+    found: dict[tuple[str, str], list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):
+            found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
+    return found
+
+
+def plant(mutant: Mutant, path: Path, functions: Functions) -> None:
     """Give the functions of this process the code with the fault. Meant for a process that ends afterwards."""
     tree = ast.parse(path.read_text("utf-8"))
     node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
-    changed = next(new for kind, new in _changes(node, {}) if kind is mutant.kind)
+    changed = next(new for kind, new in _changes(node) if kind is mutant.kind)
     _Replacing(node, copy.deepcopy(changed)).visit(tree)
-    codes = {code.co_qualname: code for code in _codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))}
-    planted = 0
-    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
-        code = function.__code__
-        if code.co_qualname == mutant.function and Path(code.co_filename) == path:
-            try:
-                function.__code__ = codes[mutant.function]
-            except ValueError as error:
-                raise NotPlantedError(str(error)) from error
-            planted += 1
-    if not planted:
+    if not (planted := functions.get((str(path), mutant.function), ())):
         raise NotPlantedError(f"{mutant.function} is not a function of this process")
+    code = _compiled(tree, path)[mutant.function]
+    for function in planted:
+        try:
+            function.__code__ = code
+        except ValueError as error:
+            raise NotPlantedError(str(error)) from error
+
+
+def watch(path: Path, name: str, functions: Functions) -> set[str]:
+    """Let the functions of a file note which of their statements are run, in a set that this returns."""
+    noted: set[str] = set()
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in list(ast.walk(tree)):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
+                setattr(node, field, [each for statement in block for each in _noting(statement, name)])
+    codes = _compiled(tree, path)
+    for (file, function), them in functions.items():
+        if file == str(path) and function in codes:
+            for each in them:
+                each.__globals__[_NOTED] = noted
+                # A function of other variables of functions around it is one that a decorator has made.
+                if codes[function].co_freevars == each.__code__.co_freevars:
+                    each.__code__ = codes[function]
+    return noted
+
+
+#: The name of the set in the globals of watched functions.
+_NOTED = "__statements_that_ran__"
+
+
+def _noting(statement: ast.AST, name: str) -> Iterator[ast.AST]:
+    if isinstance(statement, ast.stmt) and not _is_docstring(statement):
+        note = ast.parse(f"{_NOTED}.add({name + ':' + str(statement.lineno)!r})").body[0]
+        yield ast.copy_location(note, statement)
+    yield statement
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _compiled(tree: ast.Module, path: Path) -> dict[str, CodeType]:
+    code = compile(ast.fix_missing_locations(tree), str(path), "exec")
+    return {each.co_qualname: each for each in _codes(code)}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

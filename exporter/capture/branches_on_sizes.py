@@ -2,7 +2,8 @@
 
 The program is recorded once more, as it would run on the other side of the branch. The branch does not matter if
 
-1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask;
+1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask; if
+   the question was whether a size is one number, they only have to be the same for this number;
 2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
    is the same; or all outputs are empty then; or the program itself fails then.
 """
@@ -33,6 +34,8 @@ class Recording(Protocol):
     def __call__(self, *, denied: sympy.Basic | None = None, empty: str | None = None) -> Traced | None: ...
 
 
+#: Their result is what they are given, if it has the same shape.
+_KEEPING = frozenset({torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
@@ -43,7 +46,16 @@ def does_not_matter(question: sympy.Basic, recorded: Graph, again: Recording) ->
     if symbols:
         return all(_is_right_without(symbol, recorded, again) for symbol in symbols)
     other = again(denied=question)
-    return other is not None and other.has_denied and _Comparison({}).same(recorded, other.graph)
+    return other is not None and other.has_denied and _Comparison(_equal_in(question)).same(recorded, other.graph)
+
+
+def _equal_in(question: sympy.Basic) -> dict[sympy.Basic, sympy.Integer]:
+    """For the question whether a size is one number: that number, for which alone the other answer is right."""
+    import sympy
+
+    if isinstance(question, sympy.Eq | sympy.Ne) and question.args[0].is_Symbol and question.args[1].is_Integer:
+        return {question.args[0]: question.args[1]}
+    return {}
 
 
 def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
@@ -77,11 +89,13 @@ class _Comparison:
         self._sizes = sizes
         #: Values of one recording, and those of the other that they correspond to.
         self._pairs: dict[Value, Value] = {}
+        #: What these nodes give where they change nothing, and what they are given.
+        self._unchanged: dict[Value, Value] = {}
 
     def same(self, one: Graph, other: Graph) -> bool:
         """Whether they compute the same."""
         self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
-        steps, others = one.live_nodes(), other.live_nodes()
+        steps, others = self._changing(one.live_nodes()), self._changing(other.live_nodes())
         return (
             len(steps) == len(others)
             and all(map(self._same_node, steps, others))
@@ -92,6 +106,22 @@ class _Comparison:
     def all_empty(self, graph: Graph) -> bool:
         """Whether all outputs are empty."""
         return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
+
+    def _changing(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes without those that expand a tensor to the shape that it has, or take the whole of it."""
+        changing = []
+        for node in nodes:
+            given, result = node.arguments.get("self"), node.outputs[0]
+            if (
+                node.op in _KEEPING
+                and isinstance(given, Value)
+                and result is not None
+                and self._same_shapes([given], [result])
+            ):
+                self._unchanged[result] = self._unchanged.get(given, given)
+            else:
+                changing.append(node)
+        return changing
 
     def _same_node(self, one: Node, other: Node) -> bool:
         if one.op is not other.op or one.arguments.keys() != other.arguments.keys():
@@ -107,7 +137,11 @@ class _Comparison:
         if isinstance(one, Value):
             if not isinstance(other, Value):
                 return False
+            one, other = self._unchanged.get(one, one), self._unchanged.get(other, other)
             if one.constant is not None and other.constant is not None:
+                if one.constant.is_meta or other.constant.is_meta:
+                    # Weights without data, which are new tensors in each recording.
+                    return bool(one.constant.is_meta and other.constant.is_meta and one.name == other.name != "")
                 return _same_tensor(one.constant, other.constant)
             return self._pairs.get(one) is other
         if isinstance(one, list | tuple):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OperatorFailedError",
+    "changed_numbers",
     "ended_the_process",
     "failed_while_recorded",
     "fixed_axes",
@@ -169,6 +170,19 @@ def refuse_fixed_numbers(numbers: Sequence[Value], looked_at: Mapping[Value, Ori
         f"the program needs the value of {len(fixed)} number{'s' if len(fixed) > 1 else ''} that AnyNumber makes an "
         f"input of the model:\n{lines}\n"
         "Script the function that decides by it, or export without this AnyNumber, one model for each number."
+    )
+
+
+def changed_numbers(places: Sequence[str]) -> CaptureError:
+    """The error for numbers that a program counts in an object which it is given and gives back."""
+    lines = "\n".join(f"  - {place}" for place in places)
+    return CaptureError(
+        f"the program changes {len(places)} number{'s' if len(places) > 1 else ''} in an object that it is given and "
+        "gives back. The exported model would have the example's as constants, and so be wrong for every further call "
+        f"with what it gave back:\n{lines}\n"
+        "Keep them in tensors. If the object is a cache of transformers with sliding windows, give DynamicCache() "
+        "without a configuration: there, the attention mask does what the window does. If nothing depends on these "
+        "numbers, export with allow_ignored_inputs=True."
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
+from onnx_parity.exporter.capture.graph.graph import Input, Size, Value, same_size
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.capture.record.recorder import Recorder
@@ -21,6 +21,8 @@ from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression
 
 __all__ = ["Changed", "RecordedInputs"]
+
+_Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +154,12 @@ class RecordedInputs:
             return Changed({}, {}, [])
         parameters = parameter_names(signature_of(program))
         before = {path: (place, leaf) for place, (path, leaf) in enumerate(named_leaves(self._example))}
+        after = dict(named_leaves(opened((tuple(args), dict(kwargs)))))
         numbers = dict(self._tensors)
         tensors: dict[int, torch.Tensor] = {}
         new: dict[str, torch.Tensor] = {}
         others: list[str] = []
-        for path, leaf in named_leaves(opened((tuple(args), dict(kwargs)))):
+        for path, leaf in after.items():
             place, example = before.get(path, (None, None))
             if isinstance(leaf, torch.Tensor):
                 if place in numbers:
@@ -164,9 +167,28 @@ class RecordedInputs:
                         tensors[numbers[place]] = leaf
                 else:
                     new[_spelled(path, parameters)] = leaf
-            elif type(example) is int and (isinstance(leaf, torch.SymInt) or (type(leaf) is int and leaf != example)):
+            elif isinstance(example, int) and not self._is_as_before(path, leaf, example, before, after):
                 others.append(_spelled(path, parameters))
         return Changed(tensors, new, others)
+
+    def _is_as_before(
+        self, path: _Path, now: Any, example: int, before: Mapping[_Path, tuple[int, Any]], after: Mapping[_Path, Any]
+    ) -> bool:
+        """Whether a number in an object is unchanged, or was and is the size of one axis of a tensor beside it."""
+        given = self._sizes[example.axis] if isinstance(example, AxisSize) else example
+        if type(now) not in (int, torch.SymInt) or same_size(now, given):
+            return True
+        numbers = dict(self._tensors)
+        for other, (place, tensor) in before.items():
+            new = after.get(other)
+            if other[:-1] != path[:-1] or not isinstance(tensor, torch.Tensor) or not isinstance(new, torch.Tensor):
+                continue
+            named = self._axes.inputs.get(numbers[place], {})
+            for axis, size in enumerate(tensor.shape[: new.ndim]):
+                same_axis = named.get(axis) == example.axis if isinstance(example, AxisSize) else size == example
+                if same_axis and same_size(new.shape[axis], now):
+                    return True
+        return False
 
     def refuse_written(self) -> None:
         """Refuse writes to marked inputs. Called when the program has run."""

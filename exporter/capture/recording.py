@@ -15,6 +15,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from onnx_parity.exporter.capture.capture_errors import (
+    changed_numbers,
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
@@ -253,6 +254,8 @@ class _Recording:
             if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
                 raise CaptureError(*own_tensor_written(name, value.node.origin).args)
+        if self._changed.numbers and not self._wanted.allow_ignored_inputs and self._gives_back():
+            raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
         if symbols is not None:
             fixed = _fixed_axes(symbols, axis_names)
@@ -329,6 +332,15 @@ class _Recording:
             }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         return written | {Written(name): value for name, value in assigned}
+
+    def _gives_back(self) -> bool:
+        """Whether new values of tensors in the objects among the arguments are outputs of the model."""
+        if self._wanted.return_written:
+            return True
+        returned = {id(value) for value in self._outputs}
+        inside = [self._recorder.value_of(fake) for _, fake in self._inputs.tensor_inputs()]
+        new = [*self._put_values, *map(_before_copy, inside)]
+        return any(value.node is not None and id(value) in returned for value in new)
 
     def _put_elsewhere(self) -> list[str]:
         """Places in objects among the arguments that the program put new tensors and other numbers into, and whose

@@ -26,7 +26,8 @@ class ExternalData:
     #: The maximum size of a file of weights in bytes; a larger weight has a file of its own. None: one file for all.
     shard_size: int | None = None
     #: Safetensors files in the model's folder or below. The model refers to weights whose bytes equal those in a file,
-    #: and they are not written again. A weight on the meta device is assumed to equal the tensor of the same name.
+    #: and they are not written again. A weight on the meta device is assumed to equal the tensor of the same name. If
+    #: the files are given to `export`, large weights are neither transposed nor folded, so that they are found there.
     safetensors: Sequence[str | os.PathLike[str]] = ()
     #: The offsets of weights are multiples of this, so that a runtime can map them into memory.
     alignment: int = 4096

@@ -69,8 +69,9 @@ class Constants(Forms):
             return x
         if x.is_small and x.constant is not None:
             return self.const(x.constant, dtype)
-        options = {"saturate_i": 0} if dtype in FLOAT8 and self.opset >= 19 and not saturates(dtype) else {}
-        return self.op("Cast", x, to_i=TO_ONNX[dtype].value, **options)
+        if dtype in FLOAT8 and self.opset >= 19 and not saturates(dtype):
+            return self.op("Cast", x, to_i=TO_ONNX[dtype].value, saturate_i=0)
+        return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
 
     def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
         """The operands in the dtype that torch would compute them in; numbers become constants."""

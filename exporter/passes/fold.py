@@ -19,6 +19,9 @@ from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTenso
 
 __all__ = ["fold_constants", "known_tensor"]
 
+#: Tensors of at most this many bytes are small.
+_SMALL = 1024
+
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
 
@@ -99,8 +102,11 @@ _EVALUATE: dict[str, _Evaluate] = {
 }
 
 
-def fold_constants(model: ir.Model) -> None:
-    """Fold the nodes of the graph and of its subgraphs, in one pass over them."""
+def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
+    """Fold the nodes of the graph and of its subgraphs, in one pass over them.
+
+    With `keeps_weights`, only what does not depend on a large weight: the result would have to be stored anew.
+    """
     graph = model.graph
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
@@ -112,10 +118,14 @@ def fold_constants(model: ir.Model) -> None:
             continue
         if node.op_type in _ELEMENTWISE and len(known) > 2:
             continue
+        if keeps_weights and any(
+            type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
+        ):
+            continue
         if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
             continue
         source = node.inputs[0]
-        if node.op_type == "Reshape" and known[0].nbytes > 1024 and source is not None and len(source.uses()) > 1:
+        if node.op_type == "Reshape" and known[0].nbytes > _SMALL and source is not None and len(source.uses()) > 1:
             continue  # The model would have the weight twice.
         _fold(graph, node, evaluate, known)
 
@@ -137,7 +147,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
         torch_of(tensor)
-        if tensor.nbytes <= 1024
+        if tensor.nbytes <= _SMALL
         else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
         for tensor in tensors
     ]
@@ -145,7 +155,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
-    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + 1024:
+    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + _SMALL:
         return
 
     def compute(number: int) -> Callable[[], torch.Tensor]:

@@ -19,14 +19,17 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 
 def is_expression(name: str, names: Collection[str]) -> bool:
-    """Whether the name of an axis is an expression over the names of other axes, such as "past + sequence"."""
+    """Whether the name of an axis is an expression over the names of other axes, such as "past + sequence".
+
+    A name without any of them, such as "0", is only a name.
+    """
     if name.isidentifier():
         return False
     try:
         tree = ast.parse(name, mode="eval").body
     except (SyntaxError, ValueError):
         return False
-    return _is_over(tree, names)
+    return _is_over(tree, names) and any(isinstance(part, ast.Name) for part in ast.walk(tree))
 
 
 def _is_over(tree: ast.expr, names: Collection[str]) -> bool:

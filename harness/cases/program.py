@@ -50,7 +50,7 @@ class Program:
 
     @property
     def declaration(self) -> Declaration:
-        """The declaration of the case, with the dynamic axes that this program has."""
+        """The declaration of the case, with the dynamic axes and the tolerance that this program has."""
         return self.case.declaration
 
     @property

@@ -27,7 +27,8 @@ def exporters(
     """Compare the outcomes of several exporters, operator by operator, from one run or several.
 
     `parity run` with several exporters prints the same table at its end. Only combinations of case, dtype, opset,
-    device, capture and shapes that every exporter ran are counted. The status of an operator is the worst of its cells.
+    device, capture, shapes, runtime and transformations that every exporter ran are counted. The status of an operator
+    is the worst of its cells.
 
     Exit codes: 0 if this exporter passes wherever another one does; 1 if it does not; 2 if the command was used
     wrongly.
@@ -82,6 +83,7 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
         )
     for point in comparison.behind:
         text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
+        text += f", {point.transforms} → {point.runtime}" if point.transforms else f", {point.runtime}"
         text = f"another exporter passes where parity does not: {visible_line(text)}"
         terminal.print(text, markup=False, highlight=False, soft_wrap=True)
 

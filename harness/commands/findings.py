@@ -55,7 +55,7 @@ def findings(
     onnx and the culprit. `parity search` writes such folders; one that a person has read belongs into `findings/`.
 
     With --run, each script is run in a process of its own. A finding is *still there* if the script ends and prints as
-    recorded, *gone* if it ends with 0, and *changed* otherwise.
+    recorded, *gone* if it ends with 0, and *changed* otherwise. It *cannot run* if a module that it needs is missing.
 
     Exit codes: 0 if every finding is as recorded; 1 if one is gone or has changed; 2 if the command was used wrongly.
 

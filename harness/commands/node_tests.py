@@ -81,6 +81,8 @@ def node_tests(
     if as_json:
         print_json(found)
         return
+    if len(found) > 1:
+        _show_disagreements(found)
     for name, tests in found.items():
         counts = Counter(test.ending for test in tests)
         outcomes = ", ".join(f"{counts[ending]} {ending}" for ending in reversed(Ending))
@@ -89,8 +91,6 @@ def node_tests(
             for test in sorted(tests, key=lambda test: list(Ending).index(test.ending)):
                 if test.ending is not Ending.RIGHT:
                     print_text(f"  {test.ending}  {test.name}: {test.reason}")
-    if len(found) > 1:
-        _show_disagreements(found)
 
 
 def _show_disagreements(found: Mapping[str, Sequence[NodeTest]]) -> None:
@@ -103,4 +103,4 @@ def _show_disagreements(found: Mapping[str, Sequence[NodeTest]]) -> None:
         right = [name for name, ending in endings.items() if ending is Ending.RIGHT]
         grave = [f"{name} {ending}" for name, ending in endings.items() if ending in GRAVE]
         if right and grave:
-            print_text(f"  {test_name}: {', '.join(grave)}; right: {', '.join(right)}")
+            print_text(f"{test_name}: {', '.join(grave)}; right: {', '.join(right)}")

@@ -34,6 +34,10 @@ def scoreboard(
     runtimes are right on the same model. A table of operators and models follows: the gravest ending of each runtime,
     and the opsets at which it occurs. A transformed model is a column of its own: `onnxslim → onnxruntime`.
 
+    *seconds*: to load and run the models, and to compare the results. *shared*: the reference, the export, the check
+    and the transformations. They are done once for a model, in the cells of the runtime that gets it first, so that a
+    further runtime costs its own seconds only.
+
     *refused*: an error that does not say that something is not supported. *unsupported*: the runtime says so.
 
     Exit codes: 0 if no runtime is wrong, crashes or hangs; 1 if one does; 2 if the command was used wrongly.
@@ -65,13 +69,14 @@ def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:
         )
     if len(board.findings) > _FINDINGS and not every:
         terminal.print(f"{len(board.findings) - _FINDINGS} more: --all lists them.")
-    table = Table("runtime", *(str(ending) for ending in Ending), "seconds", box=None, header_style="bold")
+    columns = ("runtime", *(str(ending) for ending in Ending), "seconds", "shared")
+    table = Table(*columns, box=None, header_style="bold")
     for subject in board.subjects:
         counts = board.totals[subject]
         numbers = (str(counts.get(ending, 0)) for ending in Ending)
-        table.add_row(escape(visible_line(subject)), *numbers, f"{board.seconds[subject]:.1f}")
+        times = (f"{seconds[subject]:.1f}" for seconds in (board.seconds, board.shared_by))
+        table.add_row(escape(visible_line(subject)), *numbers, *times)
     terminal.print(table)
-    terminal.print(f"what runtimes share (reference, export, check, transformations): {board.shared_seconds:.1f} s")
     shown = [row for row in board.rows if every or not row.all_alike]
     if shown:
         table = Table("family", "name", *map(escape, board.subjects), box=None, header_style="bold")

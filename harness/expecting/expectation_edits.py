@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
-from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, Point, opsets_of, parse_entries
+from onnx_parity.harness.cell_ids import point_of
+from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
-_POSITIONS = {"dtype": 0, "device": 1, "capture": 2, "exporter": 3, "runtime": 4, "shapes": 5}
 #: What every run has that does not ask for something else.
 _USUAL = {"exporter": PARITY, "runtime": ONNXRUNTIME, "dtype": Dtype.FLOAT32.value}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
@@ -33,15 +33,28 @@ _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 #: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
 _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 
-
-#: Stages at which a runtime or a transformation says itself what is wrong.
+#: Stages at which a runtime or a transformation raises an error, which says itself what is wrong.
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
+#: The classes of the harness for such errors, which say nothing.
+_WRAPPED = re.compile(r"^(RuntimeFailedError|TransformationError): ")
+#: How the end of a process is described, which is no word of the runtime's.
+_ENDED = re.compile(r"(was killed|exited|did not end|took more) ")
+#: The name of a node, which has a number after it if there are several of its operator.
+_NODE_NAME = re.compile(r"\b(node_[A-Za-z]+)(?:_\*)?")
+_SEVERAL_LISTS = re.compile(r"([\[(])\*([\])])(?:, [\[(]\*[\])])+")
 
 
-def _in_own_words(expectation: Expectation, tracker: str) -> Expectation:
-    """The expectation of an error, with the error as its reason."""
-    words = " ".join(expectation.error.replace("*", " ").split())
-    return msgspec.structs.replace(expectation, reason=words, link=tracker)
+def _says_itself(expectation: Expectation) -> bool:
+    """Whether its error is one that the runtime raised, possibly when it ran with other sizes."""
+    error = expectation.error
+    return _WRAPPED.match(error) is not None or (expectation.stage in _LOUD and _ENDED.match(error) is None)
+
+
+def _in_own_words(entry: Sequence[Expectation], failures: Iterable[Found], tracker: str) -> list[Expectation]:
+    """The entry for an error, with the error of its first cell as the reason."""
+    error = next(found.error for found in failures if any(each.matches(found.cell) for each in entry))
+    reason = " ".join(_WRAPPED.sub("", error).split())
+    return [msgspec.structs.replace(each, reason=reason, link=tracker) for each in entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +122,8 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             blocks.replace(number, _sharing_entries(kept))
     of_runtime = path.stem if path.parent.name == FOLDER else ""
     for added in _foreseeing(left, everything, of_runtime):
-        if tracker and added[0].stage in _LOUD:
-            added = [_in_own_words(each, tracker) for each in added]
-            blocks.add(added)
+        if tracker and _says_itself(added[0]):
+            blocks.add(_in_own_words(added, (each for each in left if each.stage is not None), tracker))
             changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
             continue
         blocks.add(added)
@@ -161,10 +173,15 @@ def _foreseeing(left: Sequence[Found], everything: Sequence[Found], of_runtime: 
     entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():
         pool = [found for found in everything if found.name == name]
-        cases = {found.case for found in alike}
-        cells = f"{cases.pop()}-*" if len(cases) == 1 else f"{name}[*"
-        wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
-        narrowed = _narrowed(wide, alike, pool)
+        cases = _by_case(alike)
+        # The case without attributes has no brackets.
+        if len(cases) > 1 and name not in cases:
+            cases = {f"{name}[": alike}
+        narrowed: list[Expectation] = []
+        for case, of_case in cases.items():
+            cells = f"{case}*" if case.endswith("[") else f"{case}-*"
+            wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
+            narrowed += _narrowed(wide, of_case, pool)
         if stage in _COMPARING:
             entries += _sharing_entries(narrowed)
         else:
@@ -179,7 +196,7 @@ def _only_seen(everything: Sequence[Found]) -> dict[str, str]:
     """
     seen = {}
     for axis, usual in _USUAL.items():
-        values = {Point.of(found.cell).axes[_POSITIONS[axis]] for found in everything}
+        values = {getattr(point_of(found.cell), axis) for found in everything}
         if len(values) == 1 and not values & {usual}:
             (seen[axis],) = values
     return seen
@@ -221,9 +238,9 @@ def _choices(number: int) -> list[tuple[str, ...]]:
 def _values(axis: str, holding: Sequence[Found], others: Sequence[Found]) -> str | tuple[str, ...]:
     if axis == "opset":
         return _opsets(
-            {Point.of(found.cell).opset for found in holding}, {Point.of(each.cell).opset for each in others}
+            {point_of(found.cell).opset for found in holding}, {point_of(each.cell).opset for each in others}
         )
-    values = sorted({Point.of(found.cell).axes[_POSITIONS[axis]] for found in holding})
+    values = sorted({getattr(point_of(found.cell), axis) for found in holding})
     return values[0] if len(values) == 1 else tuple(values)
 
 
@@ -253,8 +270,11 @@ def _without(taken: Iterable[Found], of: Iterable[Found]) -> list[Found]:
 
 
 def _signature(error: str) -> str:
-    """An error with its numbers replaced by `*`, since they differ from cell to cell."""
-    return re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error))
+    """An error with its numbers, and lists of them, replaced by `*`, since they differ from cell to cell."""
+    pattern, before = re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error)), ""
+    while pattern != before:
+        before, pattern = pattern, _SEVERAL_LISTS.sub(r"\1*\2", pattern)
+    return _NODE_NAME.sub(r"\1*", pattern)
 
 
 def _by_case(found: Sequence[Found]) -> dict[str, list[Found]]:

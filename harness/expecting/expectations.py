@@ -43,7 +43,8 @@ from pathlib import Path
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from onnx_parity.harness.axes import ADAPTERS, OPSETS, PARITY, THEN, Shapes
+from onnx_parity.harness.axes import ADAPTERS, OPSETS, THEN
+from onnx_parity.harness.cell_ids import point_of
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.environment import package_versions
 
@@ -55,12 +56,8 @@ _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+
 
 _WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
 
-#: A cell's id, matched from its end, because a label may contain anything.
-_ID = re.compile(
-    r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)"
-    r"(?:\+[^-+]+)*-(?P<runtime>[^-]+)"
-    rf"(?:-(?!{Shapes.DYNAMIC}$)(?P<exporter>[^-]+))?(?P<dynamic>-{Shapes.DYNAMIC})?"
-)
+#: The keys that narrow an entry to some points of an axis, each a text or several.
+AXES = ("dtype", "device", "capture", "exporter", "runtime", "shapes")
 
 _WENT_WRONG = (Status.FAILED, Status.CRASHED)
 
@@ -97,13 +94,12 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return _pattern(self.cells).fullmatch(cell) is not None and self._holds_of(cell)
 
     def _holds_of(self, cell: str) -> bool:
-        axes = (self.dtype, self.device, self.capture, self.exporter, self.runtime, self.shapes)
-        if not self.opset and not any(axes):
+        narrowed = {axis: given for axis in AXES if (given := getattr(self, axis))}
+        if not self.opset and not narrowed:
             return True
-        point = Point.of(cell)
+        point = point_of(cell)
         return all(
-            not given or value in ((given,) if isinstance(given, str) else given)
-            for given, value in zip(axes, point.axes, strict=True)
+            getattr(point, axis) in ((given,) if isinstance(given, str) else given) for axis, given in narrowed.items()
         ) and (not self.opset or point.opset in opsets_of(self.opset))
 
     def applies(self, versions: Mapping[str, str]) -> bool:
@@ -143,27 +139,6 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"expected to fail at {self.stage} ({self.reason}), failed at {record.stage}{otherwise}: {record.reason}"
         )
         return msgspec.structs.replace(record, reason=reason, error=record.reason)
-
-
-class Point(msgspec.Struct, frozen=True):
-    """The position of a cell on the axes, from its id, because a record may name the runtime that was used instead."""
-
-    opset: int
-    #: dtype, device, capture, exporter, runtime, shapes.
-    axes: tuple[str, str, str, str, str, str]
-
-    @classmethod
-    def of(cls, cell: str) -> Point:
-        return _point(cell)
-
-
-@cache
-def _point(cell: str) -> Point:
-    found = _ID.fullmatch(cell)
-    assert found, f"{cell} is not a cell's id"
-    exporter, runtime = found["exporter"] or PARITY, found["runtime"]
-    shapes = Shapes.DYNAMIC if found["dynamic"] else Shapes.STATIC
-    return Point(int(found["opset"]), (found["dtype"], found["device"], found["capture"], exporter, runtime, shapes))
 
 
 def file_of(subject: str) -> str:

@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_parity.exporter.arrays import is_float
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import BACKEND, ONNX_REFERENCE, ONNXRUNTIME, Device
-from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.judging.reference import Trial, copied, restored
 from onnx_parity.harness.judging.widening import widened, widened_feeds
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
@@ -189,10 +189,13 @@ def _rule_on_transformed(evidence: Evidence, outputs: Sequence[object], verdict:
 
 
 def _is_right(runtime: Runtime, model: Delivered, evidence: Evidence, chain: Sequence[Transformation]) -> bool:
+    before = copied(evidence.trial.feeds)
     try:
         outputs = runtime.load(model.model, evidence.device).run(evidence.trial.feeds)
     except Exception:  # noqa: BLE001  A runtime may raise anything for a model that may be wrong.
         return False
+    finally:
+        restored(evidence.trial.feeds, before)
     floor, expected = floor_of(chain), evidence.trial.expected
     return (judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)).passed
 

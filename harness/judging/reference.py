@@ -46,6 +46,11 @@ def restored(feeds: Mapping[str, Fed], copies: Mapping[str, list[Array]]) -> lis
     return changed
 
 
+def overwritten(feeds: Mapping[str, Fed], others: Mapping[str, Fed]) -> None:
+    """Give the inputs the values of others, which a runtime in another process may have changed."""
+    restored(feeds, {name: _arrays(fed) for name, fed in others.items()})
+
+
 def _arrays(fed: Fed) -> list[Array]:
     return fed if isinstance(fed, list) else [] if fed is None else [fed]
 
@@ -98,7 +103,7 @@ class _Judged:
 
     def trial(self, which: InputSet) -> Trial:
         program = self._program
-        declaration = program.case.declaration
+        declaration = program.declaration
         inputs = program.inputs(which)
         seeds = [stable_seed(program.seed, program.case.label, "moved", str(turn)) for turn in range(MOVES)]
         expected = expected_outputs(

@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.graph.graph import Value
 from onnx_parity.exporter.lowering.registry import find
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
-from onnx_parity.harness.axes import PARITY, Capture, Shapes
+from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Capture, Shapes
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
@@ -25,6 +25,7 @@ from onnx_parity.harness.localisation.unrolling import unrolled
 from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_of, widened
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage, Status
+from onnx_parity.harness.running.isolated_runtime import IsolatedRuntime
 from onnx_parity.harness.running.stages import EXTERNAL_WEIGHTS, Bench
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
@@ -60,8 +61,12 @@ class Suspect:
 
     @classmethod
     def of(cls, cell: Cell, *, seed: int = 0) -> Suspect:
-        """Run the cell. If it fails at export or later, record its program."""
-        outcome = Bench(seed).run(cell)
+        """Run the cell. If it fails at export or later, record its program.
+
+        Its runtime is run in another process, which ends in its place if it crashes.
+        """
+        runtime: Runtime = IsolatedRuntime(RUNTIMES[cell.runtime])
+        outcome = Bench(seed, runtimes={cell.runtime: runtime}).run(cell)
         if outcome.status is Status.PASSED:
             raise NothingToLocaliseError(f"{cell.id} passes: there is nothing to localise.")
         if outcome.status is not Status.FAILED or outcome.stage in (Stage.BUILD, Stage.REFERENCE):
@@ -85,7 +90,10 @@ class Suspect:
         except onnx_parity.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
-        execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason, outcome.chain)
+        if outcome.runtime != cell.runtime:
+            # The runtime of the cell has no kernel for it, and another one ran it.
+            runtime = RUNTIMES[outcome.runtime]
+        execute = Execution(EXPORTERS[cell.exporter], runtime, cell, outcome.reason, outcome.chain)
         return cls(cell, outcome, recording, trial, _tensors(example), execute)
 
 
@@ -202,6 +210,9 @@ class Localisation:
     lowering: str
     #: What the cell's failure says of its cause: `exporter: onnx.reference agrees with onnxruntime, ...`.
     blame: str
+    #: The runtime and the transformations of the cell.
+    runtime: str
+    chain: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
         yield f"{self.cell}: {self.operators} operator{'s' * (self.operators != 1)}, declared at {self.declared}"
@@ -216,11 +227,15 @@ class Localisation:
             yield (
                 "given torch's own values it is correct: it magnifies an earlier error"
                 if self.alone.passed
-                else "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+                else f"given torch's own values it is still wrong: {self._suspects()}, is"
             )
         if self.lowering:
             yield f"lowering: {self.lowering}"
         yield f"blame: {self.blame}"
+
+    def _suspects(self) -> str:
+        made = f"its export, {' or '.join(self.chain)}" if self.chain else "its export"
+        return f"{made}, or the runtime's kernel for it"
 
     def _why_none(self) -> str:
         if self.recording is not None and not self.recording.passed:
@@ -229,10 +244,14 @@ class Localisation:
                 f"another result if it runs the recording of the example: {self.recording.detail}. Values that the "
                 "program read while it was recorded are constants of the recording."
             )
-        blocks = "".join(f"{each} itself, " for each in self.blocks)
+        lacking = [*(f"{each} itself" for each in self.blocks), "a pass that joins operators"]
+        if self.chain:
+            lacking.append(f"what {' or '.join(self.chain)} makes of several operators (try --transforms none)")
+        ours = self.runtime.partition(":")[0] == ONNXRUNTIME
         return (
-            f"no operator diverges in a piece of the program. The error is in what the pieces lack: {blocks}a pass "
-            "that joins operators, or the runtime's optimiser (try --runtimes onnxruntime:none)."
+            "no operator diverges in a piece of the program. The error is in what the pieces lack: "
+            f"{', '.join(lacking)}, or the runtime's optimiser "
+            f"(try --runtimes {ONNXRUNTIME}{':none' if ours else ''})."
         )
 
 
@@ -266,6 +285,8 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
         f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}",
         _lowering(suspect, first) if first is not None else "",
         _blame(suspect.outcome),
+        suspect.outcome.runtime,
+        suspect.cell.transforms,
     )
 
 

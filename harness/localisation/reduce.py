@@ -37,6 +37,7 @@ from onnx_parity.harness.localisation.localise import (
 )
 from onnx_parity.harness.localisation.pieces import Piece, Recording, needs
 from onnx_parity.harness.results.environment import describe_run
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.transformations.transformation import DeclinedError, TransformationError, floor_of
 
 
@@ -87,6 +88,8 @@ class _Failing:
     def _asked(self, numbers: tuple[int, ...]) -> str:
         try:
             verdict: Verdict = judge_piece(self._suspect, numbers)
+        except (NoKernelError, DeclinedError):
+            return ""  # The cell itself was not refused, so this is another failure than its.
         except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: that is a failure, too.
             return f"{type(error).__name__}: {error}"
         return verdict.detail

@@ -22,6 +22,8 @@ from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, expect, judge
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow
 from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError
+from onnx_parity.harness.transformations.transformation import DeclinedError
 
 _UNINITIALISED = frozenset(
     {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
@@ -126,6 +128,10 @@ class Walk:
         try:
             example = [self._example[value] for value in piece.taken]
             given = self._execute(piece, example, [self._ours[value] for value in piece.taken])
+        except (NoKernelError, DeclinedError):
+            # The cell itself was not refused: a piece may have other types at its ends than the program has there.
+            yield from self._one_by_one(start, nodes, "")
+            return
         except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: it belongs to one operator.
             yield from self._one_by_one(start, nodes, error_line(error))
             return
@@ -144,7 +150,8 @@ class Walk:
             yield self._step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
-        """Run the operators of a failed piece one by one. If one fails alone, torch's values are used for it."""
+        """Run the operators of a piece that could not be run one by one. For one that cannot alone, torch's values are
+        used. It diverges if there is an error."""
         if len(nodes) > 1:
             for number, node in enumerate(nodes, start):
                 yield from self._followed(number, [node])

@@ -373,7 +373,8 @@ class Progress:
             terminalreporter.write_line(visible_line(line))
         carried = sum(1 for record in records if record.carried)
         carried_over = f", {carried} of them carried over" if carried else ""
-        pace = f"{self.pace.done / seconds:.0f} cells/s"
+        pace = f"{self.pace.done / seconds:.0f}"
+        pace += " cell/s" if pace == "1" else " cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
         for line in (*not_here(records), without_kernel(records)):
             if line:

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.cell_ids import point_of
 from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Status
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
-    """A cell's position on all axes except the exporter."""
+    """A cell's position on all axes except the exporter: the model is run in the same runtime after the same steps."""
 
     case: str
     dtype: str
@@ -20,6 +21,9 @@ class Point(msgspec.Struct, frozen=True, order=True):
     device: str
     capture: str
     shapes: str
+    runtime: str
+    #: The chain of transformations; empty for none.
+    transforms: str
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -107,7 +111,10 @@ def compare(records: Iterable[Record]) -> Comparison:
 
 
 def _point(record: Record) -> Point:
-    return Point(record.case, record.dtype, record.opset, record.device, record.capture, record.shapes)
+    # The record names another runtime than the cell where that one had no kernel for what an exporter wrote.
+    runtime, transforms = point_of(record.cell).runtime, record.transforms
+    axes = (record.device, record.capture, record.shapes, runtime, transforms)
+    return Point(record.case, record.dtype, record.opset, *axes)
 
 
 def _ordered(exporters: set[str]) -> tuple[str, ...]:

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from onnx_parity.harness.cell_ids import point_of
 from onnx_parity.harness.record import Blame, Ending, Kind, Record, Stage, Status
 from onnx_parity.harness.results.causes import COMPARING
 
 _BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *COMPARING})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
-#: The runtime that a cell names, which is another one than the record's where that had no kernel.
-_ASKED = re.compile(r".*-opset\d+-[a-z]+-[a-z_]+(?:\+[^-+]+)*-(?P<runtime>[^-]+)(?:-[^-]+)*")
 #: Endings that a runtime does not tell of.
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
@@ -75,13 +74,16 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Scoreboard(msgspec.Struct, frozen=True):
+    #: What a runtime claims to support and gets wrong, the gravest first.
+    findings: list[Finding]
     subjects: list[str]
     totals: dict[str, dict[Ending, int]]
     #: The seconds that each runtime took to load and run models, with the comparison of its outputs.
     seconds: dict[str, float]
     #: The seconds of the stages before, whose work runtimes share: reference, export, check, transformations.
     shared_seconds: float
-    findings: list[Finding]
+    #: The same by the cells in which it was done: those of the runtime that was given a model first.
+    shared_by: dict[str, float]
     rows: list[Row]
 
 
@@ -90,7 +92,7 @@ def ending_of(record: Record) -> Ending | None:
     what = record.error or record.reason
     match record.status:
         case Status.PASSED | Status.UNEXPECTED_PASS:
-            return Ending.UNSUPPORTED if asked_runtime(record) != record.runtime else Ending.RIGHT
+            return Ending.UNSUPPORTED if point_of(record.cell).runtime != record.runtime else Ending.RIGHT
         case Status.ABSENT:
             return Ending.UNSUPPORTED if record.declined else None
         case Status.CRASHED | Status.KNOWN | Status.FAILED if record.stage in _BY_THE_RUNTIME:
@@ -103,23 +105,17 @@ def ending_of(record: Record) -> Ending | None:
             return None
 
 
-def asked_runtime(record: Record) -> str:
-    """The runtime of the cell, which its id names."""
-    found = _ASKED.fullmatch(record.cell)
-    return found["runtime"] if found else record.runtime
-
-
 def score(records: Iterable[Record]) -> Scoreboard:
     """The scoreboard of the records of one run or several."""
     endings: list[tuple[Record, Ending]] = []
     own: defaultdict[str, float] = defaultdict(float)
-    shared = 0.0
+    shared: defaultdict[str, float] = defaultdict(float)
     for record in records:
         if (ending := ending_of(record)) is not None:
             endings.append((record, ending))
         of_runtime = sum(record.seconds.get(stage, 0.0) for stage in _BY_THE_RUNTIME)
         own[str(_subject(record))] += of_runtime
-        shared += sum(record.seconds.values()) - of_runtime
+        shared[str(_subject(record))] += sum(record.seconds.values()) - of_runtime
     totals: defaultdict[str, Counter[Ending]] = defaultdict(Counter)
     by_name: defaultdict[tuple[Kind, str, str], defaultdict[str, list[tuple[Record, Ending]]]]
     by_name = defaultdict(lambda: defaultdict(list))
@@ -137,17 +133,18 @@ def score(records: Iterable[Record]) -> Scoreboard:
     ]
     names = [str(subject) for subject in sorted(subjects)]
     return Scoreboard(
+        _findings(endings, points),
         names,
         {name: dict(totals[name]) for name in names},
         {name: own[name] for name in names},
-        shared,
-        _findings(endings, points),
+        sum(shared.values()),
+        {name: shared[name] for name in names},
         rows,
     )
 
 
 def _subject(record: Record) -> Subject:
-    return Subject(asked_runtime(record), record.transforms)
+    return Subject(point_of(record.cell).runtime, record.transforms)
 
 
 def _point(record: Record) -> tuple[object, ...]:

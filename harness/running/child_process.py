@@ -25,6 +25,8 @@ from onnx_parity.harness.running.limits import resident_mib
 
 #: Seconds between two checks of a process's limits, in which a process can allocate at most about 200 MiB.
 _LOOK = 0.05
+#: Seconds between two of these checks after which the owner itself has been stopped, as by Ctrl+Z.
+_STOPPED = 5.0
 #: Seconds in which a process that must end can write its Python stack, or end by itself.
 _LAST_WORDS = 1.0
 #: Seconds after which a process that has closed its pipes must have ended. The system may write a large core file.
@@ -38,6 +40,21 @@ class ProcessEndedError(Exception):
 def how_it_ended(code: int) -> str:
     """How a process ended, by its exit code, which is negative for a signal: `was killed by SIGSEGV`."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+
+
+class Waiting:
+    """Since when something has been waited for. Time in which this process itself was stopped does not count."""
+
+    def __init__(self) -> None:
+        self._since = self._last = time.monotonic()
+
+    def since(self) -> float:
+        """The start, as if there had been no pause. To be asked again and again."""
+        now = time.monotonic()
+        if now - self._last > _STOPPED:
+            self._since += now - self._last
+        self._last = now
+        return self._since
 
 
 class _Process(Protocol):
@@ -157,8 +174,8 @@ class ChildProcess:
 
     def answer(self, within: float) -> bytes:
         """The next answer. A process that gives none within so many seconds is ended."""
-        asked = time.monotonic()
-        return self.receive(lambda: self.limit_time(within, asked, f"gave no answer for {within:g} s"))
+        waiting = Waiting()
+        return self.receive(lambda: self.limit_time(within, waiting.since(), f"gave no answer for {within:g} s"))
 
     def limit_memory(self, mib: int) -> None:
         """End the process if it holds more than this."""

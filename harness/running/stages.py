@@ -252,8 +252,11 @@ class ChangedInputError(Exception):
 def _run(session: Session, trial: Trial, runtime: Runtime) -> object:
     """The outputs for a trial's inputs, which the runtime must not change: other cells are run with them too."""
     before = copied(trial.feeds)
-    outputs = session.run(trial.feeds)
-    if changed := restored(trial.feeds, before):
+    try:
+        outputs = session.run(trial.feeds)
+    finally:
+        changed = restored(trial.feeds, before)
+    if changed:
         raise ChangedInputError(f"{runtime.name} wrote into its inputs: {', '.join(changed)}")
     return outputs
 

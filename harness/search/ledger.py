@@ -30,6 +30,8 @@ FILE, SCRIPT = "finding.toml", "script.py"
 _SECONDS = 300.0
 #: How many of the last lines that a script prints are recorded.
 LINES = 2
+#: How Python, and what prints its errors, say that a module is missing.
+_MISSING = re.compile(r"No module named '([\w.]+)'")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 #: Numbers that a script prints may differ in their last digits, and addresses and paths from machine to machine.
 _VARYING = re.compile(r"0x[0-9a-f]+|\S*/\S+|\d{4}-\d\d-\d\d \S+|:\d+")
@@ -44,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     #: What is wrong, in one sentence.
     title: str
-    #: Whose defect it is: `onnxruntime`.
+    #: Whose defect it is, as the harness names exporters, runtimes and transformations: `onnxruntime`, `torch_script`.
     culprit: str
     #: `wrong result`, `error`, `invalid model` or `crash`.
     fault: str
@@ -73,7 +75,7 @@ class Now(StrEnum):
     THERE = "still there"
     GONE = "gone"
     CHANGED = "changed"
-    UNKNOWN = "cannot be run here"
+    UNKNOWN = "cannot run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,9 @@ def rerun(folder: Path, finding: Finding) -> Rerun:
         except subprocess.TimeoutExpired:
             return Rerun(Now.CHANGED, 124, f"did not end within {_SECONDS:g} s")
     prints = _last(done.stdout) or _last(done.stderr)
-    if "ModuleNotFoundError" in done.stderr:
-        return Rerun(Now.UNKNOWN, done.returncode, _last(done.stderr))
+    # Scripts of exporters print the errors that these raise.
+    if done.returncode and (missing := _MISSING.search(prints) or _MISSING.search(_last(done.stderr))):
+        return Rerun(Now.UNKNOWN, done.returncode, f"the module {missing[1]} is missing")
     if done.returncode == 0:
         return Rerun(Now.GONE, 0, prints)
     same = done.returncode == finding.exit and _plain(prints) == _plain(finding.prints)
@@ -183,8 +186,9 @@ def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
     """Make what a script has just printed the finding's recorded state, unless it could not be run or is gone."""
     if rerun.now in (Now.UNKNOWN, Now.GONE):
         return finding
-    installed = package_versions()
-    versions = {name: installed[name] for name in ("torch", "onnx", "onnxruntime", "onnxscript") if name in installed}
+    names = dict.fromkeys(("torch", "onnx", "onnxruntime", "onnxscript", finding.culprit))
+    installed = package_versions(names)
+    versions = {name: installed[name] for name in names if name in installed}
     kept = msgspec.structs.replace(finding, exit=rerun.exit, prints=rerun.prints, versions=versions)
     (folder / FILE).write_text(as_toml(kept), encoding="utf-8")
     return kept

@@ -8,23 +8,35 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, PARITY, TORCH_DYNAMO, TORCH_SCRIPT
-from onnx_parity.harness.search import transformations as of
+from onnx_parity.harness.axes import (
+    ONNX_REFERENCE,
+    ONNXRUNTIME,
+    ONNXRUNTIME_OPSETS,
+    PARITY,
+    TORCH_DYNAMO,
+    TORCH_SCRIPT,
+    is_function,
+)
 from onnx_parity.harness.search.probes import Failure, Point, Probe, RefusedHere, runtime
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.probes_of_models import converted, shape_inference, text, transformed
+from onnx_parity.harness.search.probes_of_torch import decompositions, fake_tensors
+from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
 #: Every probe, and the share of programs that are put to it. All run this exporter's model, or no model at all.
+#: Transformations that compute in fewer bits are none: what they may change in one operator, others magnify.
 PROBES: Mapping[str, tuple[Probe, float]] = {
     ONNXRUNTIME: (runtime, 1.0),
     f"{ONNXRUNTIME}:none": (runtime, 0.15),
     f"{ONNXRUNTIME}:basic": (runtime, 0.03),
     ONNX_REFERENCE: (runtime, 0.08),
-    "shape_inference": (of.shape_inference, 0.15),
-    "version_converter": (of.version_converter, 0.08),
-    "text": (of.text, 0.05),
-    "onnxscript_optimizer": (of.onnxscript_optimizer, 0.04),
-    "fake_tensors": (of.fake_tensors, 0.15),
-    "decompositions": (of.decompositions, 0.1),
+    "shape_inference": (shape_inference, 0.15),
+    "text": (text, 0.05),
+    "convert": (converted, 0.08),
+    "onnxscript:convert": (converted, 0.02),
+    **{name: (transformed, 0.02) for name, each in TRANSFORMATIONS.items() if each.floor is None},
+    "fake_tensors": (fake_tensors, 0.15),
+    "decompositions": (decompositions, 0.1),
 }
 #: The share of programs that other exporters export, with the opsets that they write. They take seconds each.
 PEERS = {TORCH_SCRIPT: (0.03, range(9, 21)), TORCH_DYNAMO: (0.004, range(18, 24))}
@@ -57,11 +69,13 @@ class Choice:
         """The points of a program of this seed."""
         drawn = random.Random(f"points {seed}")
         opset = drawn.choice(self.opsets)
+        own = [pattern for pattern in self.probes if is_function(pattern)]
         for exporter in self.exporters or (PARITY,):
             for name, (_, share) in PROBES.items():
                 asked = any(fnmatchcase(name, pattern) for pattern in self.probes)
                 if asked or (not self.probes and drawn.random() < share):
                     yield Point(name, exporter, opset)
+            yield from (Point(name, exporter, opset) for name in own)
         if not self.exporters and not self.probes:
             for exporter, (share, opsets) in PEERS.items():
                 among = [each for each in self.opsets if each in opsets]
@@ -71,13 +85,14 @@ class Choice:
 
 def look(subject: Subject, point: Point) -> Looked:
     """Put a program to a probe."""
+    probe = PROBES[point.probe][0] if point.probe in PROBES else transformed
     try:
-        failure = PROBES[point.probe][0](subject, point)
+        failure = probe(subject, point)
     except RefusedHere:
         return Looked(point, Ending.REFUSED)
     return Looked(point, Ending.FAILED if failure else Ending.RIGHT, failure)
 
 
 def unknown(patterns: Sequence[str]) -> list[str]:
-    """The patterns that no probe has a name of."""
-    return [each for each in patterns if not any(fnmatchcase(name, each) for name in PROBES)]
+    """The patterns that no probe has a name of, and that name no function either."""
+    return [each for each in patterns if not is_function(each) and not any(fnmatchcase(name, each) for name in PROBES)]

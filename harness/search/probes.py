@@ -16,7 +16,7 @@ from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Blame
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered, check
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Request
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
@@ -75,6 +75,8 @@ Probe = Callable[[Subject, Point], Failure | None]
 
 def deliver(subject: Subject, point: Point) -> Delivered | Failure:
     """The model of a program, or the fault of the exporter."""
+    if (point.exporter, point.opset) in subject.models:
+        return subject.models[point.exporter, point.opset]
     exporter = EXPORTERS[point.exporter]
     example = subject.example
     assert example is not None
@@ -95,6 +97,7 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
             onnx.checker.check_model(delivered.proto, full_check=True)
     except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
         return Failure(point.exporter, Fault.INVALID, error_line(error))
+    subject.models[point.exporter, point.opset] = delivered
     return delivered
 
 
@@ -124,9 +127,9 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
             trial = _taken(trial, taken)
             outputs = tuple(session.run(trial.feeds))
             verdict = judge(outputs, trial.expected)
-            if not verdict.passed:
+            if not verdict.passed and not is_small(verdict, trial):
                 ruling = rule(Evidence(trial, delivered, name), outputs, verdict)
-                if ruling.blame is Blame.PRECISION or _is_small(verdict, trial):
+                if ruling.blame is Blame.PRECISION:
                     continue
                 return Failure(_culprit(ruling.blame, point, name), Fault.WRONG, verdict.detail, trial)
     except NoKernelError as error:
@@ -134,10 +137,12 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
         blame = rule_on_failure(Evidence(trial, delivered, name)).blame
         return Failure(_culprit(blame, point, name), Fault.ERROR, error_line(error), trial)
+    if name == ONNXRUNTIME:
+        subject.right.add((point.exporter, point.opset))
     return None
 
 
-def _is_small(verdict: Verdict, trial: Trial) -> bool:
+def is_small(verdict: Verdict, trial: Trial) -> bool:
     """Whether floats differ by less than rounding can make of them in a long program. A search looks for more."""
     if verdict.metrics is None or verdict.metrics.max_abs is None or not verdict.metrics.tolerance:
         return False
@@ -158,28 +163,9 @@ def _culprit(blame: Blame, point: Point, name: str) -> str:
     return point.exporter if blame is Blame.EXPORTER else f"{point.exporter} or {name}"
 
 
-def run_model(model: onnx.ModelProto, trial: Trial, culprit: str) -> Failure | None:
-    """Run a transformed model in onnxruntime. What is wrong with it is the transformation's fault."""
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.INVALID, error_line(error), trial)
-    try:
-        outputs = tuple(RUNTIMES[ONNXRUNTIME].load(model.SerializeToString(), Device.CPU).run(trial.feeds))
-    except NoKernelError as error:
-        raise RefusedHere(str(error)) from error
-    except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.INVALID, error_line(error), trial)
-    verdict = judge(outputs, trial.expected)
-    if verdict.passed or _is_small(verdict, trial):
-        return None
-    return Failure(culprit, Fault.WRONG, verdict.detail, trial)
-
-
-def valid_model(subject: Subject, point: Point) -> onnx.ModelProto:
+def valid_model(subject: Subject, point: Point) -> Delivered:
     """The model of a program that onnxruntime runs rightly: what a transformation starts from."""
-    if runtime(subject, Point(ONNXRUNTIME, point.exporter, point.opset)) is not None:
+    model = (point.exporter, point.opset)
+    if model not in subject.right and runtime(subject, Point(ONNXRUNTIME, *model)) is not None:
         raise RefusedHere("the model itself is not right, which is another probe's to say")
-    delivered = deliver(subject, point)
-    assert isinstance(delivered, Delivered)
-    return delivered.proto
+    return subject.models[model]

@@ -12,11 +12,11 @@ import torch
 
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.search.drawing import quietly
 from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
+from onnx_parity.harness.search.generating import quietly
 from onnx_parity.harness.search.looking import look
 from onnx_parity.harness.search.probes import Failure, Point
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.subject import Subject
 
 #: The most programs that are tried; exporters that take seconds get fewer.
 MOST_TRIED = 120

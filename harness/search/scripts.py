@@ -11,9 +11,9 @@ import onnx.printer
 import torch
 
 from onnx_parity.exporter.arrays import Array, to_array
-from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT
+from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, is_function
 from onnx_parity.harness.search.probes import Failure, Point, deliver
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 
 _OF_RUNTIME = '''"""{title}"""
@@ -27,7 +27,7 @@ MODEL = onnx.parser.parse_model("""
 """)
 FEEDS = {feeds}
 EXPECTED = {expected}
-
+{transformed}
 got = {run}
 print("got     ", *got)
 print("expected", *EXPECTED)
@@ -73,6 +73,37 @@ _EXPORTS = {
 }
 
 
+#: What transformations are called: what has to be imported, and the transformed model. `:N` is an opset.
+_TRANSFORMED = {
+    "onnx.parser": ("import onnx.printer", "onnx.parser.parse_model(onnx.printer.to_text(MODEL))"),
+    "convert": ("import onnx.version_converter", "onnx.version_converter.convert_version(MODEL, {opset})"),
+    "onnxscript:convert": (
+        "import onnx_ir\nfrom onnxscript import version_converter",
+        "onnx_ir.from_proto(MODEL)\nversion_converter.convert_version(MODEL, {opset}, fallback=False)\n"
+        "MODEL = onnx_ir.to_proto(MODEL)",
+    ),
+    "onnxscript:optimize": ("import onnxscript.optimizer", "onnxscript.optimizer.optimize(MODEL)"),
+    "onnxscript:rewrite": ("import onnxscript.rewriter", "onnxscript.rewriter.rewrite(MODEL)"),
+    "onnxslim": ("import onnxslim", "onnxslim.slim(MODEL)"),
+    "onnxsim": ("import onnxsim", "onnxsim.simplify(MODEL)[0]"),
+    "onnx.shape_inference": (
+        "import onnx.shape_inference",
+        "onnx.shape_inference.infer_shapes(MODEL, check_type=True, strict_mode=True, data_prop=True)",
+    ),
+}
+
+
+def _transformed(culprit: str) -> tuple[str, str]:
+    """What a script imports to transform its model, and the line that does so; nothing, if nothing transforms it."""
+    name, _, opset = culprit.rpartition(":")
+    if culprit in _TRANSFORMED or name in _TRANSFORMED:
+        imports, call = _TRANSFORMED[culprit if culprit in _TRANSFORMED else name]
+        return f"{imports}\n", f"MODEL = {call.format(opset=opset)}\n"
+    if is_function(culprit):
+        return f"import {name}\n", f"MODEL = {name}.{opset}(MODEL)\n"
+    return "", ""
+
+
 def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
     """The script of a reduced program."""
     program = subject.program
@@ -91,9 +122,11 @@ def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
     imports, run = "import onnxruntime", "onnxruntime.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS)"
     if failure.culprit == ONNX_REFERENCE:
         imports, run = "from onnx.reference import ReferenceEvaluator", "ReferenceEvaluator(MODEL).run(None, FEEDS)"
+    imported, transformed = _transformed(failure.culprit)
     return _OF_RUNTIME.format(
         title=title,
-        imports=imports,
+        imports=imported + imports,
+        transformed=transformed,
         model=_text(delivered.proto),
         feeds="{" + ", ".join(f'"{name}": {spelled(array)}' for name, array in trial.feeds.items()) + "}",  # type: ignore[arg-type]
         expected=f"[{', '.join(spelled(each.value) for each in trial.expected)}]",

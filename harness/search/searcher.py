@@ -26,15 +26,15 @@ from onnx_parity.harness.axes import TORCH_DYNAMO
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.search.catalogue import Catalogue
-from onnx_parity.harness.search.causes import called, cause, rough
-from onnx_parity.harness.search.drawing import Drawn, draw, quietly, redrawn
+from onnx_parity.harness.search.cause_of_failure import called, cause, rough
 from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generating import Drawn, draw, quietly, redrawn
 from onnx_parity.harness.search.looking import Choice, Ending, look
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
 from onnx_parity.harness.search.scripts import script
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.subject import Subject
 
 #: Sent once, when all slow imports are done.
 READY = b"ready"

@@ -1,15 +1,21 @@
-"""Faults that are planted in the exporter: which there are, and what planting one does."""
+"""Faults that are planted: which there are in the exporter, what planting one does, and faults of models."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.reference
 import pytest
 
-from benchmarks.mutants.reached import Reached, survey
-from benchmarks.mutants.sites import Mutant, NotPlantedError, mutants_of, plant
-from benchmarks.mutants.trial import judge, spread
+from benchmarks.mutants.fate import judge, spread
+from benchmarks.mutants.faulty_model import Fault, with_fault
+from benchmarks.mutants.reached import Reached, ran
+from benchmarks.mutants.searched import Programs
+from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.axes import Device, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -18,6 +24,7 @@ from onnx_parity.op_cases import activation as cases
 
 FILE = Path(activation.__file__)
 NAME = "exporter/lowering/aten/activation.py"
+FUNCTIONS = functions_below(FILE.parent)
 SOURCE = '''
 def lower(g, x, beta=1):
     """A docstring is no constant: 3."""
@@ -49,32 +56,85 @@ def test_which_faults_there_are(tmp_path: Path) -> None:
     assert "g.op('Sub', x, g.cast(x, 1), axis=0)" in {each.after for each in found}
 
 
+def test_the_same_change_twice_has_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "lower.py"
+    path.write_text("def lower(x):\n    y = x + 1\n    return y * 1\n")
+    one, other = mutants_of(path, "lower.py")
+    assert (one.key, other.key) == ("lower.py lower: a constant: 1  ->  2", "lower.py lower: a constant: 1  ->  2 (2)")
+    assert (one.place, other.place) == ("lower.py:2", "lower.py:3")
+
+
+def softshrinks_fault() -> Mutant:
+    return next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
+
+
+def passes(cell: str) -> bool:
+    return True
+
+
 def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
-    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
-    noticed = judge(mutant, FILE, [("smoke", cells("softshrink"))], tmp_path / "stderr")
+    tiers = [("smoke", cells("softshrink"))]
+    noticed = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, passes, tmp_path / "stderr")
     assert (noticed.tier, noticed.not_planted) == ("smoke", "")
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
     assert noticed.notice.operator == "aten::softshrink"
 
 
-def test_a_cell_that_does_not_run_it_does_not_notice(tmp_path: Path) -> None:
-    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
-    assert judge(mutant, FILE, [("smoke", cells("relu"))], tmp_path / "stderr").tier == ""
+def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: Path) -> None:
+    for name, sound in (("relu", passes), ("softshrink", lambda cell: False)):
+        tiers = [("smoke", cells(name)[:2])]
+        fate = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, sound, tmp_path / "stderr")
+        assert (fate.tier, fate.ran) == ("", 2)
 
 
-def test_what_cells_run() -> None:
-    root = FILE.parents[3]
-    reached: Reached = survey([*cells("hardswish")[:1], *cells("relu")[:1]], root, {}, lambda: None)
-    assert reached.touched(NAME, "hardswish") == [cells("hardswish")[0].id]
-    assert reached.aten[cells("hardswish")[0].id] == ("aten::hardswish",)
-    assert len(reached.touched("exporter/lowering/builder.py", "Graph.op")) == 2
+def test_what_cells_run(tmp_path: Path) -> None:
+    two = [cells("hardswish")[0], cells("relu")[0]]
+    kept = tmp_path / "kept"
+    found = ran(two, {NAME: FILE}, FUNCTIONS, "this version", kept, tmp_path / "stderr")
+    reached = Reached()
+    reached.add(found)
+    place = next(each.place for each in mutants_of(FILE, NAME) if each.function == "hardswish")
+    assert reached.touched(place) == [two[0].id]
+    assert reached.operators[two[0].id] == ("aten::hardswish",)
+    # As it was kept, and not of another version.
+    assert ran(two, {}, FUNCTIONS, "this version", kept, tmp_path / "stderr") == found
+    assert not ran(two, {}, FUNCTIONS, "another", kept, tmp_path / "stderr").statements
+
+
+def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> None:
+    path = tmp_path / "lower.py"
+    path.write_text("def lower(x):\n    if x:\n        return 1\n    return 2\n")
+    names: dict[str, object] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    noted = watch(path, "lower.py", functions_below(tmp_path))
+    assert names["lower"](False) == 2  # type: ignore[operator]
+    assert noted == {"lower.py:2", "lower.py:4"}
+
+
+def test_programs_that_run_a_statement() -> None:
+    programs = Programs("", ["a:1", "b:2"], [1.0, 2.0, 4.0], [(0,), (1,), (0, 1)])
+    assert programs.reaching("a:1", 10) == [(0, 1.0), (2, 7.0)]
+    assert programs.reaching("a:1", 5) == [(0, 1.0)]
+    assert programs.reaching("c:3", 10) == []
 
 
 def test_a_function_that_is_not_there() -> None:
     mutant = next(mutants_of(FILE, NAME))
     with pytest.raises(NotPlantedError, match="no_such is not a function"):
-        plant(Mutant(mutant.file, "no_such", 1, mutant.kind, mutant.node, "", ""), FILE)
+        plant(Mutant(mutant.file, "no_such", 1, mutant.kind, mutant.node, "", "", 1), FILE, FUNCTIONS)
+
+
+def test_a_model_that_is_wrong_at_one_size() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13]> main (float[2] x, float[3] y) => (float[2] a, float[3] b)'
+        " { a = Neg (x) b = Neg (y) }"
+    )
+    faulty = with_fault(model, Fault("Neg", 3))
+    onnx.checker.check_model(faulty, full_check=True)
+    a, b = onnx.reference.ReferenceEvaluator(faulty).run(None, {"x": np.ones(2, "f"), "y": np.ones(3, "f")})
+    assert np.asarray(a).tolist() == [-1, -1]
+    assert np.asarray(b).tolist() == pytest.approx([-1.01] * 3)
 
 
 def test_cases_take_turns() -> None:

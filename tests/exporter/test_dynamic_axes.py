@@ -31,6 +31,7 @@ def shape_of(program: onnx_parity.ONNXProgram, name: str) -> list[int | str]:
         ({"input": {0: "batch", 2: "height"}}, ["batch", 3, "height", 8]),
         ({"input": {0: "batch", -1: "width"}}, ["batch", 3, 8, "width"]),
         ({"input": {0: ""}}, ["input_dim_0", 3, 8, 8]),
+        ({"input": {0: "0", 2: "3"}}, ["0", 3, "3", 8]),
     ],
 )
 def test_spellings(spelling: dict[str, Any], shape: list[int | str]) -> None:
@@ -301,10 +302,25 @@ def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
     torch.testing.assert_close(exported(*empty), program(*empty))
 
 
+def test_a_branch_that_expands_a_tensor_is_not_warned_about() -> None:
+    def program(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        if positions.shape[0] != x.shape[0]:
+            positions = positions.expand(x.shape[0], -1)
+        return x * torch.cumsum(positions[:, :1] + positions, 1)
+
+    given = (torch.randn(2, 3), torch.ones(1, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exported = onnx_parity.export(program, given, dynamic_axes={"x": {0: "batch"}}, verify=True)
+    for rows in (1, 5):
+        assert_agrees(exported, program, torch.randn(rows, 3), given[1])
+
+
 @pytest.mark.parametrize(
     "program",
     [
         lambda x: x * 2 if x.shape[0] > 3 else x,
+        lambda x: x * 2 if x.shape[0] != 1 else x,
         lambda x: x.sum(0) if x.numel() == 0 else x.mean(0),
     ],
 )

@@ -101,6 +101,39 @@ def test_a_model_without_data_refers_to_weights_of_its_names(tmp_path: Path) -> 
     assert_right(path, model)
 
 
+class Rearranged(nn.Module):
+    """Weights that a model which stores them has in another order, or multiplied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(32, 64))
+        self.linear = nn.Linear(64, 24, bias=False)
+        self.convolution = nn.Conv1d(24, 24, 3, bias=False)
+        self.norm = nn.BatchNorm1d(24)
+        self.scale = nn.Parameter(torch.ones(24))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        projected = self.linear((input @ self.table).reshape(2, 1, 64).expand(-1, 5, -1))
+        folded: torch.Tensor = self.norm(self.convolution(projected.transpose(1, 2)))
+        return folded.transpose(1, 2) * (1 + self.scale)
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_weights_that_are_referred_to_are_as_they_are_stored(tmp_path: Path, has_data: bool) -> None:
+    path, weights = tmp_path / "model.onnx", tmp_path / "model.safetensors"
+    model = Rearranged().eval()
+    safetensors.save_file(model.state_dict(), weights)
+    exported = model
+    if not has_data:
+        with torch.device("meta"):
+            exported = Rearranged().eval()
+    onnx_parity.export(exported, X, path, external_data=ExternalData(safetensors=(weights,)))
+    found = locations(path)
+    assert found["linear.weight"]["location"] == found["convolution.weight"]["location"] == "model.safetensors"
+    assert not (tmp_path / "model.onnx.data").exists()
+    assert_right(path, model)
+
+
 def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
     path, weights = tmp_path / "model.onnx", tmp_path / "model.safetensors"
 

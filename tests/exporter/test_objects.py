@@ -85,13 +85,49 @@ def test_a_number_that_is_a_size_must_be_that_size() -> None:
     )
 
 
-def test_numbers_that_change_and_are_no_sizes_are_warned_about() -> None:
+def test_numbers_that_change_and_are_no_sizes_are_refused() -> None:
     cache = Cache(5)
     cache.layers[0].seen = 1
+    arguments, shapes = {"x": new(2), "past_key_values": cache}, {"past_key_values": {1: "past"}}
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(Model(), kwargs=arguments, dynamic_shapes=shapes)
+    assert str(caught.value) == (
+        "the program changes 1 number in an object that it is given and gives back. The exported model would have the "
+        "example's as constants, and so be wrong for every further call with what it gave back:\n"
+        "  - past_key_values.layers[0].seen\n"
+        "Keep them in tensors. If the object is a cache of transformers with sliding windows, give DynamicCache() "
+        "without a configuration: there, the attention mask does what the window does. If nothing depends on these "
+        "numbers, export with allow_ignored_inputs=True."
+    )
     with pytest.warns(onnx_parity.DroppedWriteWarning, match=r"past_key_values\.layers\[0\]\.seen"):
-        onnx_parity.export(
-            Model(), (), kwargs={"x": new(2), "past_key_values": cache}, dynamic_shapes={"past_key_values": {1: "past"}}
-        )
+        onnx_parity.export(Model(), kwargs=arguments, dynamic_shapes=shapes, allow_ignored_inputs=True)
+
+
+class Window(Cache):
+    """Like the caches of sliding windows: the keys of the last tokens, and the number of all tokens so far."""
+
+    def update(self, number: int, new: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[number]
+        layer.keys = torch.cat([layer.keys, new], 1)[:, 1:]
+        layer.values = torch.cat([layer.values, new], 1)[:, 1:]
+        layer.seen = layer.seen + new.shape[1]
+        return layer.keys.sum(1) + layer.seen
+
+
+def test_a_number_that_is_a_size_before_and_not_after_is_refused() -> None:
+    shapes = {"x": {1: "sequence"}, "past_key_values": {1: "past"}}
+    with pytest.raises(onnx_parity.CaptureError, match=r"changes 2 numbers .*\n  - past_key_values\.layers\[0\]\.seen"):
+        onnx_parity.export(Model(), (new(2), Window(5)), dynamic_shapes=shapes)
+
+
+def test_numbers_of_a_cache_that_is_not_returned_are_warned_about() -> None:
+    def program(x: torch.Tensor, cache: Cache) -> torch.Tensor:
+        return cache.update(0, x)
+
+    cache = Cache(5)
+    cache.layers[0].seen = 1
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match=r"cache\.layers\[0\]\.seen"):
+        onnx_parity.export(program, (new(2), cache))
 
 
 def test_a_refused_export_leaves_the_cache_as_it_was() -> None:

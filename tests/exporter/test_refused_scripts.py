@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import onnx_parity
 
@@ -333,6 +334,75 @@ def test_scripts_that_cannot_be_recorded_are_refused(function: Callable[..., Any
     script = torch.jit.script(function)
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(script, (X, N))
+    words, _, place = str(caught.value).rpartition(" (at ")
+    assert words == message
+    assert place.startswith(f"{__file__}:")
+
+
+class Forks(nn.Module):
+    """Assigns to an attribute in a call that is forked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    @torch.jit.export
+    def counted(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x + self.count
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        counted: torch.Tensor = torch.jit.wait(torch.jit.fork(self.counted, x))
+        return counted
+
+
+class Writes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2)
+
+
+def in_a_loop() -> nn.Module:
+    """Calls a method by its interface, which writes in place."""
+
+    @torch.jit.interface
+    class Scaling(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[empty-body]
+            pass
+
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scaling = Writes()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x.clone()
+            for _ in range(int(x.sum())):
+                x = self.scaling.forward(x)
+            return x
+
+    Loop.__annotations__ = {"scaling": Scaling}
+    return Loop()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            Forks,
+            "the script assigns to an attribute of a module in a call that it forks with torch.jit.fork: assign to it "
+            "outside of the call",
+        ),
+        (
+            in_a_loop,
+            "the script calls 'forward' of a module interface in a branch or a loop, and the method writes to tensors, "
+            "lists or attributes: declare the attribute with the class of the module",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_calls_that_cannot_be_recorded_are_refused(made: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(torch.jit.script(made()), (X,))
     words, _, place = str(caught.value).rpartition(" (at ")
     assert words == message
     assert place.startswith(f"{__file__}:")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch.nn.functional as F
+from msgspec.structs import replace
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.axes import ADAPTERS, OPSETS, RUNTIME_NAMES, Device, Dtype
+from onnx_parity.harness.axes import ADAPTERS, OPSETS, RUNTIME_NAMES, Device, Dtype, Selection
 from onnx_parity.harness.case import floats, op
-from onnx_parity.harness.judging.outcome import Outcome
-from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.judging.outcome import Outcome, blank_record
+from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
+from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxRuntime, every_runtime
 from tests.harness.fakes import FakeExporter, cell, one_node
 
@@ -51,35 +55,31 @@ def test_an_adapter_is_short(name: str) -> None:
     assert len(Path(file).with_name(f"{name}.py").read_text().splitlines()) < 60
 
 
-@dataclass
-class _Session:
-    """onnxruntime, which does something else before or after."""
-
-    model: bytes | Path
-    after: Callable[[list[object]], Sequence[object]]
-    before: Callable[[Mapping[str, Fed]], None] = lambda feeds: None
-
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        outputs = list(OnnxRuntime().load(self.model, Device.CPU).run(feeds))
-        self.before(feeds)
-        return self.after(outputs)
-
-
 def _run(
     after: Callable[[list[object]], Sequence[object]] = lambda outputs: outputs,
-    before: Callable[[Mapping[str, Fed]], None] = lambda feeds: None,
+    before: Callable[[Mapping[str, Fed]], Mapping[str, Fed] | None] = lambda feeds: None,
     *,
     module: str = "onnx",
     opset: int = 18,
     dtype: Dtype = Dtype.FLOAT32,
 ) -> Outcome:
+    def load(model: bytes | Path) -> Run:
+        """onnxruntime, which does something else before or after."""
+        session = OnnxRuntime().load(model, Device.CPU)
+
+        def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
+            given = before(feeds)
+            outputs = list(session.run(feeds if given is None else given))
+            return after(outputs)
+
+        return run
+
     adapter = Adapter(
         name="fake",
-        module=module,
-        packages=("fake-runtime",),
+        modules={"fake-runtime": module},
         opsets=(17, 18),
         dtypes=USUAL_DTYPES,
-        open=lambda model: _Session(model, after, before),
+        open=load,
         is_refusal=saying("is not supported"),
         tracker="",
     )
@@ -99,6 +99,31 @@ def test_a_runtime_that_is_not_installed_is_absent_and_says_how_to_get_it() -> N
     outcome = _run(module="there_is_no_such_module")
     assert (outcome.status, outcome.declined) == (Status.ABSENT, False)
     assert outcome.reason == "fake-runtime is not installed: pip install onnx-parity[runtimes]"
+
+
+def test_every_distribution_that_is_missing_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnx_parity.harness.subjects.adapters.adapter.find_spec", lambda module: None)
+    assert {name: RUNTIMES[name].missing(Device.CPU) for name in ADAPTERS} == {
+        "openvino": "openvino is not installed: pip install onnx-parity[runtimes]",
+        "tract": "tract is not installed: pip install onnx-parity[runtimes]",
+        "tinygrad": "tinygrad is not installed: pip install onnx-parity[runtimes]",
+        "emx": "emx-onnx-cgen is not installed: pip install onnx-parity[runtimes]",
+        "iree": "iree-base-compiler and iree-base-runtime are not installed: pip install onnx-parity[runtimes]",
+        "tvm": "apache-tvm is not installed: pip install onnx-parity[runtimes]",
+        "jaxonnxruntime": "jaxonnxruntime and jax and absl-py are not installed: pip install onnx-parity[backends]",
+        "opencv": "opencv-python-headless is not installed: pip install onnx-parity[runtimes]",
+    }
+
+
+def test_what_a_missing_runtime_says_to_install_is_in_the_extra() -> None:
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for name in ADAPTERS:
+        runtime = RUNTIMES[name]
+        assert isinstance(runtime, Adapter)
+        extra = runtime.remedy.partition("[")[2].rstrip("]")
+        assert set(runtime.packages) <= {re.split("[<>=]", each)[0] for each in extras[extra]}
 
 
 def test_what_it_does_not_claim_it_is_not_asked_for() -> None:
@@ -123,14 +148,14 @@ def test_an_error_that_says_that_it_is_not_supported_is_a_refusal_and_another_a_
 
 
 def test_a_runtime_that_cannot_be_imported_is_absent() -> None:
-    def fail(model: bytes | Path) -> _Session:
+    def fail(model: bytes | Path) -> Run:
         raise ImportError("libfake.so is missing")
 
-    adapter = Adapter("fake", "onnx", ("fake",), (18,), USUAL_DTYPES, fail, saying(), "")
+    adapter = Adapter("fake", {"fake": "onnx"}, (18,), USUAL_DTYPES, fail, saying(), "")
     bench = Bench(0, exporters={"parity": FakeExporter(_elu)}, runtimes={"fake": adapter})
     outcome = bench.run(cell(_ELU, runtime="fake"))
     assert (outcome.status, outcome.declined) == (Status.ABSENT, False)
-    assert outcome.reason == "onnx cannot be imported: libfake.so is missing"
+    assert outcome.reason == "fake cannot be imported: libfake.so is missing"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +163,7 @@ def test_a_runtime_that_cannot_be_imported_is_absent() -> None:
     [
         (lambda outputs: [each.astype(np.float64) for each in outputs], "output 0 is float64 from the runtime"),
         (lambda outputs: [], "0 outputs from the runtime, 1 output from torch"),
+        (lambda outputs: [*outputs, *outputs], "2 outputs from the runtime, 1 output from torch"),
         (lambda outputs: [each[None] for each in outputs], "output 0 has shape (1, 2, 3) from the runtime"),
         (lambda outputs: [each.tolist() for each in outputs], "output 0 is list from the runtime"),
     ],
@@ -146,6 +172,17 @@ def test_what_it_returns_is_not_adapted(after: Callable[[list[object]], Sequence
     outcome = _run(after)
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.RUNTIME)
     assert outcome.reason.startswith(reason)
+
+
+def test_a_runtime_that_computes_its_inputs_in_another_dtype_is_caught() -> None:
+    def in_half(feeds: Mapping[str, Fed]) -> Mapping[str, Fed]:
+        x = feeds["x"]
+        assert isinstance(x, np.ndarray)
+        return {"x": x.astype(np.float16).astype(np.float32)}
+
+    outcome = _run(before=in_half)
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.COMPARE)
+    assert outcome.blame in (Blame.RUNTIME, Blame.PRECISION)
 
 
 def test_a_runtime_that_writes_into_its_inputs_is_caught_and_the_inputs_are_restored() -> None:
@@ -161,3 +198,32 @@ def test_a_runtime_that_writes_into_its_inputs_is_caught_and_the_inputs_are_rest
     x = outcome.prepared.reference.example.feeds["x"]
     assert isinstance(x, np.ndarray)
     assert (x != 7.0).all()
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_a_further_runtime_changes_no_cell_of_another(alpha: float) -> None:
+    """Whether the exported model is right or wrong, and whatever the other runtime does to what they share."""
+
+    class Spoiling:
+        def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+            for fed in feeds.values():
+                assert isinstance(fed, np.ndarray)
+                fed[...] = 7.0
+            raise RuntimeError("out of luck")
+
+    def records(*names: str) -> dict[str, Record]:
+        spoiling = Adapter("bad", {"bad": "onnx"}, OPSETS, USUAL_DTYPES, lambda model: Spoiling().run, saying(), "")
+        runtimes: dict[str, Runtime] = {"onnxruntime": OnnxRuntime(), "bad": spoiling}
+        exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, alpha=alpha))
+        bench = Bench(0, exporters={"parity": exporter}, runtimes=runtimes)
+        selection = Selection(opsets=(13, 18), devices=(Device.CPU,), runtimes=names)
+        return {
+            each.id: replace(bench.run(each).onto(blank_record(each, "", "", worker="")), seconds={}, export_cpu=0.0)
+            for each in cells_of("case", _ELU, selection)
+        }
+
+    alone, together = records("onnxruntime"), records("bad", "onnxruntime")
+    assert len(alone) == 2
+    assert {record.status for record in alone.values()} == {Status.PASSED if alpha == 1.0 else Status.FAILED}
+    assert {cell: together[cell] for cell in alone} == alone
+    assert len(together) == 4

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onnx_parity.harness.running.channel import Channel
-from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError, Waiting
 
 _CHILD = """
 import os, signal, sys, time
@@ -111,6 +111,13 @@ def test_a_limit_of_time_ends_it(child: ChildProcess) -> None:
     with pytest.raises(ProcessEndedError, match=r"^took too long$"):
         asked(child, b"sleep", lambda: child.limit_time(0.2, start, "took too long"))
     assert time.monotonic() - start < 30
+
+
+def test_time_in_which_the_owner_is_stopped_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([100.0, 100.1, 102.0, 1302.0, 1303.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    waiting = Waiting()
+    assert [waiting.since() for _ in range(4)] == [100.0, 100.0, 1300.0, 1300.0]
 
 
 def test_a_limit_of_memory_ends_it(tmp_path: Path) -> None:

@@ -277,7 +277,47 @@ def test_the_file_of_a_runtime_has_its_own_words_where_it_raised_an_error() -> N
     assert made.text == (
         '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = "<=9"\nstage  = "load"\n'
         'error  = "RuntimeFailedError: TractError: line * is odd"\n'
-        'reason = "RuntimeFailedError: TractError: line is odd"\nlink   = "https://example.org/issues"\n\n'
+        'reason = "TractError: line 12 is odd"\nlink   = "https://example.org/issues"\n\n'
         '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = ">=18"\nstage  = "compare"\nerror  = "off by *"\n'
         'reason = ""\nlink   = ""\n'
     )
+
+
+# --- the file of a runtime --------------------------------------------------------------------------------------------
+
+
+def of_runtime(text: str, records: list[Record]) -> tuple[Expectation, ...]:
+    path = Path("op_cases/expectations/theirs.toml")
+    return parse(edit(text, path, records, {}, "https://example.org/issues").text, path)
+
+
+def test_the_errors_of_a_runtime_are_one_entry_in_its_own_words() -> None:
+    def error(name: str, lists: str) -> str:
+        return f'RuntimeFailedError: TheirError: Evaluating #3 "{name}" ScatterND: index 4 out of bounds {lists}'
+
+    records = [
+        record("put", 18, Stage.RUN, error("node_ScatterND", "[[1], [2]]")),
+        record("scatter", 18, Stage.RUN, error("node_ScatterND_12", "[[1], [2], [3, 4]]")),
+        record("elu", 18, None),
+    ]
+    one, other = of_runtime("", records)
+    assert (one.cells, other.cells) == ("put-*", "scatter-*")
+    assert one.error == other.error
+    assert one.reason == 'TheirError: Evaluating #3 "node_ScatterND" ScatterND: index 4 out of bounds [[1], [2]]'
+    assert (one.link, one.lacks) == ("https://example.org/issues", "")
+    for each in records[:2]:
+        assert one.foresees(each.stage, each.reason)
+
+
+def test_a_case_without_attributes_is_named_beside_those_that_have_some() -> None:
+    records = [record(case, 18, Stage.RUN, "RuntimeFailedError: no") for case in ("put", "put[k=1]", "put[k=2]")]
+    found = of_runtime("", records)
+    assert [each.cells for each in found] == ["put-*", "put[k=1]-*", "put[k=2]-*"]
+    assert all(any(each.matches(one.cell) for each in found) for one in records)
+
+
+def test_what_a_runtime_does_not_say_is_left_to_a_person() -> None:
+    crashed = replace(record("put", 18, Stage.RUN, "was killed by SIGSEGV in stage run"), status=Status.CRASHED)
+    for each in (crashed, record("put", 18, Stage.COMPARE, "output 0 at (0,): runtime 1, torch 2; differs")):
+        (proposed,) = of_runtime("", [each])
+        assert (proposed.reason, proposed.link) == ("", "")

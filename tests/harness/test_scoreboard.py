@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from onnx_parity.harness.cell_ids import CellPoint, point_of
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.record import Blame, Ending, Record, Stage, Status
-from onnx_parity.harness.results.scoreboard import asked_runtime, ending_of, score
+from onnx_parity.harness.results.scoreboard import ending_of, score
 from tests.records import RECORD, write_run
 
 
@@ -64,9 +65,14 @@ def test_endings_are_told_apart(fields: dict[str, object], ending: Ending | None
 
 def test_a_cell_that_ran_elsewhere_was_not_supported() -> None:
     elsewhere = replace(record(), runtime="onnx.reference")
-    assert (asked_runtime(elsewhere), ending_of(elsewhere)) == ("onnxruntime", Ending.UNSUPPORTED)
-    peer = replace(record(), cell="x-opset1[y]-float32-opset9-cpu-trace+ort:all-tract-torch_dynamo-dynamic")
-    assert asked_runtime(peer) == "tract"
+    assert ending_of(elsewhere) is Ending.UNSUPPORTED
+
+
+def test_the_place_of_a_cell_is_read_from_the_end_of_its_id() -> None:
+    peer = point_of("x-opset1[y]-float32-opset9-cpu-trace+ort:all+float16-tract-torch_dynamo-dynamic")
+    assert peer == CellPoint(9, "float32", "cpu", "trace", "ort:all+float16", "tract", "torch_dynamo", "dynamic")
+    ours = point_of("x-float32-opset9-cpu-trace-onnx.reference-dynamic")
+    assert ours == CellPoint(9, "float32", "cpu", "trace", "", "onnx.reference", "parity", "dynamic")
 
 
 def board() -> list[Record]:
@@ -95,6 +101,15 @@ def test_what_is_claimed_but_wrong_comes_first_with_what_the_others_say() -> Non
     assert not row.all_alike
 
 
+def test_what_runtimes_share_is_told_apart_from_what_each_takes() -> None:
+    first = record("openvino", seconds={"reference": 2.0, "export": 3.0, "load": 0.5, "compare": 0.25})
+    second = record("tract", seconds={"export": 0.125, "load": 1.0})
+    found = score([first, second])
+    assert found.seconds == {"openvino": 0.75, "tract": 1.0}
+    assert found.shared_by == {"openvino": 5.0, "tract": 0.125}
+    assert found.shared_seconds == 5.125
+
+
 def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: Path) -> None:
     run = write_run(tmp_path, board())
     result = CliRunner().invoke(app, ["scoreboard", str(run)], env={"COLUMNS": "200"})
@@ -106,5 +121,6 @@ def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: P
     assert any("wrong 2/3 at 9, 13" in line for line in rest)
     parsed = json.loads(CliRunner().invoke(app, ["scoreboard", str(run), "--json"]).output)
     assert parsed["totals"]["openvino"] == {"right": 1}
+    assert next(iter(parsed)) == "findings"
     right = write_run(tmp_path / "right", [record()])
     assert CliRunner().invoke(app, ["scoreboard", str(right)]).exit_code == 0

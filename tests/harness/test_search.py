@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import onnx
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -14,13 +15,12 @@ from typer.testing import CliRunner
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.search import coordinator
+from onnx_parity.harness.search import searching
 from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, calls_of_entry, spelled
-from onnx_parity.harness.search.causes import of_message
-from onnx_parity.harness.search.coordinator import Search, SearchError
+from onnx_parity.harness.search.cause_of_failure import called, of_message
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
-from onnx_parity.harness.search.drawing import Drawn, draw, quietly
 from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
+from onnx_parity.harness.search.generating import Drawn, draw, quietly
 from onnx_parity.harness.search.ledger import (
     Finding,
     FindingError,
@@ -38,7 +38,9 @@ from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
 from onnx_parity.harness.search.probes import Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.scripts import script
+from onnx_parity.harness.search.searching import Search, SearchError
+from onnx_parity.harness.search.subject import Subject
 
 NOTHING = Catalogue([], {})
 ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
@@ -173,6 +175,28 @@ def test_every_probe_takes_a_program() -> None:
     assert endings["decompositions"] is Ending.RIGHT
 
 
+def negated(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A transformation that is wrong."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for node in made.graph.node:
+        node.op_type = node.op_type.replace("Sin", "Cos")
+    return made
+
+
+def test_a_fault_of_a_transformation_of_ones_own() -> None:
+    name = f"{__name__}:negated"
+    (point,) = Choice((name,), opsets=(18,)).points(0)
+    with quietly():
+        looked = look(Subject(CHAIN), point)
+    assert looked.failure is not None
+    assert (looked.failure.culprit, looked.failure.fault) == (name, Fault.WRONG)
+    with quietly():
+        text = script(Subject(CHAIN), point, looked.failure, "it is wrong")
+    assert f"MODEL = {__name__}.negated(MODEL)\n" in text
+    compile(text, "script.py", "exec")
+
+
 def test_a_crash_is_seen_from_outside(tmp_path: Path) -> None:
     kills = made(Line("v0 = __import__('os')._exit(3)", ("v0",), ("x0",), "x"), outputs=("v0",))
     assert dies_at(kills, AT, tmp_path / "stderr")
@@ -180,9 +204,21 @@ def test_a_crash_is_seen_from_outside(tmp_path: Path) -> None:
 
 
 def test_names_of_probes() -> None:
-    assert unknown(["onnx*", "no_such"]) == ["no_such"]
+    assert unknown(["onnx*", "no_such", "my_package.passes:fuse", "ort:no_such"]) == ["no_such", "ort:no_such"]
     seed = random.Random(0).getrandbits(60)
     assert list(Choice().points(seed)) == list(Choice().points(seed))
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("v1 = x0 << (v0 % 4).abs()", ["abs", "<<", "%"]),
+        ("v1 = torch.nn.functional.pad(x0, (-1, 2))", ["F.pad"]),
+        ("v1 = x0[1:-1]", ["views"]),
+    ],
+)
+def test_what_a_line_calls(line: str, names: list[str]) -> None:
+    assert called(made(Line(line, ("v1",), ("x0",), "views"), outputs=("v1",))) == names
 
 
 def test_errors_that_differ_in_names_have_one_cause() -> None:
@@ -199,8 +235,8 @@ def test_errors_that_differ_in_names_have_one_cause() -> None:
 def test_a_program_that_cannot_be_drawn_is_a_fault_of_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    died = Crashed(0, coordinator.DRAWING, "the process exited with 1: ValueError: expected 3")
-    monkeypatch.setattr(coordinator._Worker, "_asked", lambda worker, task: died)
+    died = Crashed(0, searching.DRAWING, "the process exited with 1: ValueError: expected 3")
+    monkeypatch.setattr(searching._Worker, "_asked", lambda worker, task: died)
     looking = Search.at(tmp_path, ORDER, tmp_path)
     with pytest.raises(SearchError, match=r"Program [01] could not be drawn, by a fault of the search itself"):
         looking.run(processes=2, seconds=60, most=9, done=lambda report: None)
@@ -237,6 +273,7 @@ FINDING = Finding(
         ("import os; os.abort()", Now.CHANGED),
         ("print('right')", Now.GONE),
         ("import no_such_module_at_all", Now.UNKNOWN),
+        ("print(\"ModuleNotFoundError No module named 'no_such.part'\")\nraise SystemExit(1)", Now.UNKNOWN),
     ],
 )
 def test_what_became_of_a_finding(tmp_path: Path, script: str, now: Now) -> None:

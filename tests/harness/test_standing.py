@@ -18,7 +18,7 @@ PASSED, FAILED, UNSUPPORTED = Status.PASSED, Status.FAILED, Status.UNSUPPORTED
 
 
 def record(name: str, exporter: str, status: Status, opset: int = 18) -> Record:
-    cell = f"{name}-{opset}-{exporter}"
+    cell = f"{name}-float32-opset{opset}-cpu-trace-onnxruntime-{exporter}"
     return msgspec.structs.replace(
         RECORD, cell=cell, case=name, name=name, exporter=exporter, status=status, opset=opset
     )
@@ -71,6 +71,27 @@ def test_the_last_record_of_a_cell_counts() -> None:
     assert compare([*RECORDS, record("celu", "parity", PASSED)]).behind == ()
 
 
+def test_models_are_compared_in_the_same_runtime_after_the_same_transformations() -> None:
+    def of(exporter: str, status: Status, runtime: str, transforms: str = "", ran_on: str = "") -> Record:
+        capture = f"trace+{transforms}" if transforms else "trace"
+        cell = f"elu-float32-opset18-cpu-{capture}-{runtime}" + (f"-{exporter}" if exporter != "parity" else "")
+        return msgspec.structs.replace(
+            record("elu", exporter, status), cell=cell, runtime=ran_on or runtime, transforms=transforms
+        )
+
+    records = [
+        of("parity", PASSED, "onnxruntime"),
+        # What it wrote has no kernel in onnxruntime, so that the cell was run elsewhere. It is the same point.
+        of("torch_dynamo", PASSED, "onnxruntime", ran_on="onnx.reference"),
+        of("parity", FAILED, "tract"),
+        of("torch_dynamo", PASSED, "tract"),
+        of("parity", PASSED, "tract", "onnxslim"),
+    ]
+    found = compare(records)
+    assert (found.common, found.others) == (2, 1)
+    assert [(point.runtime, point.transforms) for point in found.behind] == [("tract", "")]
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -96,7 +117,7 @@ def test_the_table_is_printed(run: Path) -> None:
         "activation selu passed 2 failed 1 of 2",
         "4 cells that every exporter ran; 1 that only some ran, not counted. "
         "1 operators with the same outcome everywhere: --all lists them.",
-        "another exporter passes where parity does not: celu float32 opset 18 static",
+        "another exporter passes where parity does not: celu float32 opset 18 static, onnxruntime",
     ]
     assert "elu passed 1 passed 1" in " ".join(CliRunner().invoke(app, ["exporters", "--all"]).output.split())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.case import DeclarationError, floats, ints
 from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.judging.reference import consult
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.record import Status
 from onnx_parity.harness.running.stages import Bench
@@ -78,6 +80,33 @@ def test_a_package_that_is_not_installed_is_absent() -> None:
 def test_few_that_the_package_does_not_list_are_a_mistake() -> None:
     with pytest.raises(DeclarationError, match=r"torch does not list bilinear\. Correct few="):
         list(source(few=("bilinear",)).cases("models"))
+
+
+def test_a_model_brings_its_own_tolerance() -> None:
+    def built(name: str) -> Built:
+        exact = Built(nn.Linear(3, 2), {"x": floats(2, 3)}, {})
+        return replace(exact, tolerance=0.25, because="a test") if name == "coarse" else exact
+
+    declared = every("torch", lambda: ["coarse", "exact"], built, extra="zoo", dynamic={})
+    tolerances = []
+    for case in declared.cases("models"):
+        reference = consult(build(case, Dtype.FLOAT32, Device.CPU, run_seed=5))
+        (expected,) = reference.example.expected
+        assert expected.tolerance is not None
+        tolerances.append(float(expected.tolerance.min()))
+    assert tolerances[0] > 0.25 > 1e-3 > tolerances[1]
+    with pytest.raises(DeclarationError, match="tolerance= needs a because="):
+        Built(nn.Linear(3, 2), {}, {}, tolerance=0.1)
+
+
+def test_an_axis_that_one_model_fixes() -> None:
+    def built(name: str) -> Built:
+        return Built(nn.Embedding(9, 4), {"ids": ints(2, 5, high=9)}, {"batch": (3,), "length": (1,)}, ("length",))
+
+    declared = every("torch", lambda: ["embedding"], built, extra="zoo", dynamic=_DYNAMIC)
+    program = build(next(declared.cases("models")), Dtype.FLOAT32, Device.CPU, run_seed=5)
+    assert program.declaration.asked(Shapes.DYNAMIC) == {"ids": {0: "batch"}}
+    assert [str(sizes) for sizes in program.other_sizes()] == ["batch=3"]
 
 
 def test_the_same_weights_each_time() -> None:

@@ -69,6 +69,15 @@ def test_a_static_cache_that_is_written_in_place() -> None:
     assert Session(program).chosen(PROMPT, 32) == wanted
 
 
+def test_a_cache_that_counts_the_tokens_of_a_window_is_refused() -> None:
+    model = decoder("mistral")
+    for past in (3, 11):  # The window has eight tokens.
+        arguments = example(model, transformers.DynamicCache(config=model.config), past=past)
+        shapes = {**SHAPES, "attention_mask": {0: "batch", 1: "all"}}
+        with pytest.raises(onnx_parity.CaptureError, match=r"past_key_values\.layers\[1\]\.cumulative_length"):
+            exported(model, arguments, shapes)
+
+
 def test_observed_calls_of_generate() -> None:
     model = decoder("llama")
     observer = onnx_parity.InputObserver()
@@ -104,7 +113,7 @@ def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
     programs = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     for program in programs:
         exec(program, names)
-    assert len(programs) == 4 and len(names["chosen"]) == 8
+    assert len(programs) == 5 and len(names["chosen"]) == 8
 
 
 _PARTS = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}

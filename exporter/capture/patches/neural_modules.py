@@ -21,6 +21,23 @@ def _no_fast_path(torchs: Callable[[], bool]) -> bool:
     return False
 
 
+def _encode(
+    torchs: Callable[..., torch.Tensor],
+    self: torch.nn.TransformerEncoder,
+    src: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    src_key_padding_mask: torch.Tensor | None = None,
+    is_causal: bool | None = None,
+) -> torch.Tensor:
+    """Return zeros at padding, as torch's fast path does."""
+    if src_key_padding_mask is not None:
+        from onnx_parity.exporter.capture.script.padded_rows import encoded_without_padding, takes_padding_out
+
+        if takes_padding_out(self, src, mask, is_causal):
+            return encoded_without_padding(self, src, src_key_padding_mask)
+    return torchs(self, src, mask, src_key_padding_mask, is_causal)
+
+
 def _check_unless_packed(
     torchs: Callable[..., None],
     self: torch.nn.RNNBase,
@@ -62,6 +79,7 @@ def _in_float32(given: Any) -> Any:
 
 PATCHES: tuple[Patch, ...] = (
     FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
+    FunctionCode(lambda: torch.nn.TransformerEncoder.forward, _encode),
     FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),

@@ -53,7 +53,7 @@ class Outside:
 
     def _with(self, replaced: dict[int, Any]) -> dict[int, Any]:
         if not replaced:
-            return self._env
+            return dict(self._env)
         changed = {number: _copied(self._env[number], replaced) for number in self._captured}
         return {**self._env, **changed}
 

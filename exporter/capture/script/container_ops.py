@@ -200,7 +200,14 @@ def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
 
 
-@step_of("aten::list", "aten::copy", "aten::dict")
+@step_of("aten::dict")
+def _new_dict(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """A dict of nothing, of pairs, or of what another dict has."""
+    pairs = arguments[0] if arguments else {}
+    return dict(_known(blocks, pairs).items if isinstance(pairs, ScriptList) else pairs)
+
+
+@step_of("aten::list", "aten::copy")
 def _copy(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     if isinstance(value, ScriptList):

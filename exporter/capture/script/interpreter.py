@@ -18,7 +18,12 @@ from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Itera
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
-from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (register)
+from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them registers their steps)
+    comparisons,
+    container_methods,
+    container_ops,
+    padded_rows,
+)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
@@ -86,19 +91,21 @@ class Interpreter:
         self._written: frozenset[int] = frozenset()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        script: Script = parsed(callee)
+        script = parsed(callee)
+        results = self._results(script, list(map(taken_in, _bound(callee, args, kwargs))))
+        outputs = [
+            self._given_out(result, value.type()) for result, value in zip(results, script.graph.outputs(), strict=True)
+        ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _results(self, script: Script, arguments: Sequence[Any]) -> list[Any]:
         self._uses, self._written = script.uses, script.body.written
-        arguments = _bound(callee, args, kwargs)
         self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
-        env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
+        env = dict(zip(script.body.inputs, arguments, strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
         self._variables = env
         self._run(script.body, env)
-        outputs = [
-            self._given_out(env[number], value.type())
-            for number, value in zip(script.body.outputs, script.graph.outputs(), strict=True)
-        ]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return [env[number] for number in script.body.outputs]
 
     def _given_out(self, value: Any, kind: Any) -> Any:
         """A result as the Python object that the script returns."""
@@ -149,6 +156,8 @@ class Interpreter:
                 results = self._loop(step, env)
             elif step.kind == "aten::set_":
                 results = [self._set(step, env)]
+            elif step.kind == "prim::CallMethod":
+                results = self._call_of_interface(step, env)
             else:
                 arguments = [env[number] for number in step.inputs]
                 result = self._step(step, arguments)
@@ -167,6 +176,22 @@ class Interpreter:
             )
         env.update({number: source[0] for number, value in env.items() if value is target})
         return source[0]
+
+    def _call_of_interface(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
+        """Call a method of an attribute that is declared as a module interface: only its value tells the class."""
+        owner, *arguments = (env[number] for number in step.inputs)
+        if not isinstance(owner, Part):
+            raise self.blocks.error(
+                f"the script calls {step.name!r} of an interface that a class implements: declare the value with the "
+                "class itself"
+            )
+        script = parsed(owner.module._get_method(step.name))
+        if script.body.writes and env is not self._variables:
+            raise self.blocks.error(
+                f"the script calls {step.name!r} of a module interface in a branch or a loop, and the method writes to "
+                "tensors, lists or attributes: declare the attribute with the class of the module"
+            )
+        return Interpreter(self.blocks)._results(script, [owner, *arguments])
 
     def _refuse_written(self, items: Any) -> None:
         """Refuse writes to an item of a list of the graph. The item is a copy, so the list would not change."""

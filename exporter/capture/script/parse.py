@@ -14,11 +14,15 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.graph.origin import refused_here
+
 __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
 
 #: A step that TorchScript does not have. It returns an object with a module attribute that scripts assign to.
 ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
 _QUANTIZING = ("quantized::", "aten::quantize_")
+#: More than the values of any graph.
+_NUMBERS_OF_A_GRAPH = 1 << 32
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SCHEMA = re.compile(r"([\w:]+)(?:\.(\w+))?\(")
 #: Operations that change a list or a dict.
@@ -123,6 +127,8 @@ class Script:
     constants: dict[int, Any]
     #: Kept here, because the nodes of a graph do not keep it alive.
     graph: torch._C.Graph
+    #: The graphs of calls that are forked, kept for the same reason.
+    forked: list[torch._C.Graph]
     #: Whether it quantizes tensors.
     quantizes: bool
     #: The number of uses of each value.
@@ -158,6 +164,9 @@ class _Parser:
         self._assigned = {node.s("name") for node in all_nodes("prim::SetAttr", True)}
         #: Negative numbers for values that torch's graph does not have.
         self._numbers = itertools.count(-1, -1)
+        #: The graphs of forked calls. torch numbers the values of each graph from 0; here they follow one another.
+        self._forked: list[torch._C.Graph] = []
+        self._first = 0
         inputs = [value.unique() for value in graph.inputs()]
         #: The module and the values that are read from it. They are read first, so that a block that writes to a
         #: buffer captures it.
@@ -166,10 +175,10 @@ class _Parser:
         steps = self._steps(graph)
         outputs = tuple(self._ids(graph.outputs()))
         body = Body(tuple(inputs), [*self._attributes.values(), *steps], outputs)
-        self.script = Script(body, self._constants, graph, self._quantizes)
+        self.script = Script(body, self._constants, graph, self._forked, self._quantizes)
 
     def _body(self, block: Any) -> Body:
-        inputs = tuple(value.unique() for value in block.inputs())
+        inputs = tuple(self._numbers_of(block.inputs()))
         steps = self._steps(block)
         return Body(inputs, steps, tuple(self._ids(block.outputs())))
 
@@ -179,7 +188,7 @@ class _Parser:
         for node in block.nodes():
             kind = node.kind()
             outputs = list(node.outputs())
-            numbers = tuple(value.unique() for value in outputs)
+            numbers = tuple(self._numbers_of(outputs))
             if kind == "prim::Constant":
                 self._constants[numbers[0]] = outputs[0].toIValue()
                 continue
@@ -189,6 +198,13 @@ class _Parser:
                 taken = list(node.blocks())[0 if self._constants[inputs[0]] else 1]
                 steps += self._steps(taken)
                 self._renamed.update(zip(numbers, self._ids(taken.outputs()), strict=True))
+                continue
+            if kind == "prim::fork":
+                called, self._renamed[numbers[0]] = self._call_of(node, inputs)
+                steps += called
+                continue
+            if kind == "aten::wait":
+                self._renamed[numbers[0]] = inputs[0]
                 continue
             step = Step(
                 kind,
@@ -212,6 +228,23 @@ class _Parser:
                 steps.append(step)
         return steps
 
+    def _call_of(self, fork: Any, inputs: Sequence[int]) -> tuple[list[Step], int]:
+        """The steps of a forked call, which is made where it is forked, and its result, which is also the future."""
+        graph = fork.g("Subgraph").copy()
+        torch._C._jit_pass_inline(graph)
+        if graph.findAllNodes("prim::SetAttr", True):
+            raise refused_here(
+                "the script assigns to an attribute of a module in a call that it forks with torch.jit.fork: assign to "
+                "it outside of the call"
+            )
+        self._forked.append(graph)
+        outer, self._first = self._first, len(self._forked) * _NUMBERS_OF_A_GRAPH
+        self._renamed.update(zip(self._numbers_of(graph.inputs()), inputs, strict=True))
+        steps = self._steps(graph)
+        (result,) = self._ids(graph.outputs())
+        self._first = outer
+        return steps, result
+
     def _assigned_attribute(self, step: Step) -> int:
         """The number of the value that represents a module attribute to which the script assigns."""
         key = (step.inputs[0], step.name)
@@ -222,9 +255,12 @@ class _Parser:
         return self._attributes[key].outputs[0]
 
     def _ids(self, values: Any) -> Iterator[int]:
-        for value in values:
-            number = value.unique()
+        for number in self._numbers_of(values):
             yield self._renamed.get(number, number)
+
+    def _numbers_of(self, values: Any) -> Iterator[int]:
+        for value in values:
+            yield value.unique() + self._first
 
 
 def _is_module(outputs: Sequence[torch._C.Value]) -> bool:

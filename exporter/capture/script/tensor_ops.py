@@ -66,6 +66,11 @@ def _set_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
     owner.attributes[step.name] = value
 
 
+@step_of("prim::EnumName", "prim::EnumValue")
+def _of_enum(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return taken_in(getattr(arguments[0], step.kind.removeprefix("prim::Enum").lower()))
+
+
 @step_of("prim::CreateObject")
 def _create(blocks: Blocks, step: Step, arguments: list[Any]) -> Instance:
     return Instance()

@@ -134,6 +134,7 @@ ReduceSumSquare 7:fdli
 Relu 7:fd 14:fdib
 Resize 10:fibB
 Resize.T1 11:fibB
+RoiAlign.T1 10:fd 22:
 Round 11:fde
 Selu 7:f
 Sigmoid 7:fd

@@ -2,6 +2,9 @@
 
 Nothing is imported before a model is loaded, which happens in the process that runs cells: a library that crashes when
 it is imported, or starts threads, does not affect the process that collects them.
+
+What a runtime is given and what it returns is not adapted: it gets the inputs as they are, and other dtypes, shapes or
+numbers of outputs than the model's are its failure.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from pathlib import Path
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Session
+
+#: Runs a model that has been loaded: from its inputs by their names, in the order of the model, to its outputs.
+Run = Callable[[Mapping[str, Fed]], Sequence[object]]
 
 #: Characters that are kept of an error, some of which contain a whole graph.
 _LONGEST = 400
@@ -32,13 +39,13 @@ class Adapter:
     """A runtime of another project."""
 
     name: str
-    #: The module that is imported, and the distributions whose versions are recorded.
-    module: str
-    packages: tuple[str, ...]
+    #: The distributions that it consists of, whose versions are recorded, each with the module that it installs.
+    modules: Mapping[str, str]
     #: What the project itself says that it supports.
     opsets: tuple[int, ...]
     dtypes: frozenset[Dtype]
-    open: Callable[[bytes | Path], Session]
+    #: Loads a model.
+    open: Callable[[bytes | Path], Run]
     #: Whether an error says that the runtime does not have an operator, or not for these types.
     is_refusal: Callable[[Exception], bool]
     #: Where its errors are reported.
@@ -48,34 +55,49 @@ class Adapter:
     #: How to install it, if not by the extra.
     remedy: str = _EXTRA
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return tuple(self.modules)
+
     def missing(self, device: Device) -> str:
         if device is not Device.CPU:
             return f"{self.name} is run on the CPU only"
-        if find_spec(self.module.partition(".")[0]) is None:
-            return f"{self.packages[0]} is not installed: {self.remedy}"
+        lacking = [package for package, module in self.modules.items() if not _is_installed(module)]
+        if lacking:
+            return f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed: {self.remedy}"
         return self.needs()
 
     def load(self, model: bytes | Path, device: Device) -> Session:
+        names = tuple(value.name for value in inputs_of(Delivered(model).proto.graph))
         try:
-            return _Session(self.open(model), self.is_refusal)
+            return _Session(self.open(model), names, self.is_refusal)
         except ImportError as error:
-            raise NotUsableError(f"{self.module} cannot be imported: {one_line(str(error))}") from error
+            raise NotUsableError(f"{self.name} cannot be imported: {one_line(str(error))}") from error
         except Exception as error:
             raise _told(error, self.is_refusal) from error
 
 
 @dataclass(frozen=True)
 class _Session:
-    """A session of a runtime that may refuse an operator only when it runs it."""
+    """A loaded model, of which the runtime may refuse an operator only when it runs it."""
 
-    session: Session
+    run_model: Run
+    names: tuple[str, ...]
     is_refusal: Callable[[Exception], bool]
 
     def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
         try:
-            return self.session.run(feeds)
+            return self.run_model({name: feeds[name] for name in self.names})
         except Exception as error:
             raise _told(error, self.is_refusal) from error
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is there, which is not imported. Its parent is, which may be a folder for several packages."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 class RuntimeFailedError(Exception):

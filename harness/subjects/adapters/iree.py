@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,49 +10,41 @@ import numpy as np
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
-from onnx_parity.harness.subjects.delivered import input_names, proto_of
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
+from onnx_parity.harness.subjects.delivered import proto_of
 
 
-class _Session:
-    def __init__(self, model: bytes | Path) -> None:
-        from iree import runtime
-        from iree.compiler import compile_str, ir
-        from iree.compiler.extras import onnx_importer
+def _open(model: bytes | Path) -> Run:
+    from iree import runtime
+    from iree.compiler import compile_str, ir
+    from iree.compiler.extras import onnx_importer
 
-        proto = proto_of(model)
-        self._inputs = input_names(proto)
-        info = onnx_importer.ModelInfo(proto)
-        with ir.Context() as context:
-            imported = info.create_module(context=context).operation
-            onnx_importer.NodeImporter.define_function(info.main_graph, imported).import_all()
-            text = str(imported)
-        compiled = compile_str(
-            text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=["--iree-llvmcpu-target-cpu=host"]
-        )
-        loaded: Any = runtime.load_vm_flatbuffer(compiled, driver="local-sync")
-        self._function = getattr(loaded, proto.graph.name)
+    info = onnx_importer.ModelInfo(proto_of(model))
+    with ir.Context() as context:
+        imported = info.create_module(context=context).operation
+        onnx_importer.NodeImporter.define_function(info.main_graph, imported).import_all()
+        text = str(imported)
+    compiled = compile_str(
+        text, input_type="onnx", target_backends=["llvm-cpu"], extra_args=["--iree-llvmcpu-target-cpu=host"]
+    )
+    loaded: Any = runtime.load_vm_flatbuffer(compiled, driver="local-sync")
+    function = getattr(loaded, info.model_proto.graph.name)
 
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        outputs = self._function(*(feeds[name] for name in self._inputs))
+    def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
+        outputs = function(*feeds.values())
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         return [np.asarray(each.to_host()) for each in several]
 
-
-def _needs() -> str:
-    lacking = [each for each in ("compiler", "runtime") if find_spec(f"iree.{each}") is None]
-    return f"it needs {' and '.join(f'iree-base-{each}' for each in lacking)}" if lacking else ""
+    return run
 
 
 RUNTIME = Adapter(
     name="iree",
-    module="iree",
-    packages=("iree-base-compiler", "iree-base-runtime"),
+    modules={"iree-base-compiler": "iree.compiler", "iree-base-runtime": "iree.runtime"},
     # torch-mlir, its importer's other half, converts a model to opset 17 where it is older, and tests up to 21.
     opsets=tuple(opset for opset in OPSETS if 17 <= opset <= 21),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64, Dtype.BFLOAT16, Dtype.INT16},
-    open=_Session,
+    open=_open,
     is_refusal=saying("failed to legalize", "not supported", "unsupported", "unimplemented"),
     tracker="https://github.com/iree-org/iree/issues",
-    needs=_needs,
 )

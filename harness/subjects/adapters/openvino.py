@@ -9,23 +9,10 @@ from typing import Any
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
-from onnx_parity.harness.subjects.delivered import input_names, proto_of
-from onnx_parity.harness.subjects.runtime_interface import Session
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
 
 #: Without the first of these, float32 is computed in bfloat16 on processors that have instructions for that.
 _CONFIG = {"EXECUTION_MODE_HINT": "ACCURACY", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
-
-
-class _Session:
-    def __init__(self, compiled: Any, inputs: Sequence[str]) -> None:
-        self._compiled = compiled
-        self._inputs = inputs
-
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        # By position: an input that nothing reads has no name of its own in OpenVINO.
-        results = self._compiled([feeds[name] for name in self._inputs])
-        return [results[output].copy() for output in self._compiled.outputs]
 
 
 @cache
@@ -35,16 +22,21 @@ def _core() -> Any:
     return openvino.Core()
 
 
-def _open(model: bytes | Path) -> Session:
+def _open(model: bytes | Path) -> Run:
     core = _core()
-    read = core.read_model(model) if isinstance(model, bytes) else core.read_model(str(model))
-    return _Session(core.compile_model(read, "CPU", _CONFIG), input_names(proto_of(model)))
+    compiled = core.compile_model(core.read_model(model if isinstance(model, bytes) else str(model)), "CPU", _CONFIG)
+
+    def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
+        # It removes inputs that nothing reads, and then refuses to be given them.
+        results = compiled([feeds[given.node.friendly_name] for given in compiled.inputs])
+        return [results[output].copy() for output in compiled.outputs]
+
+    return run
 
 
 RUNTIME = Adapter(
     name="openvino",
-    module="openvino",
-    packages=("openvino",),
+    modules={"openvino": "openvino"},
     # https://docs.openvino.ai/2026/documentation/compatibility-and-support/supported-operations.html
     opsets=tuple(opset for opset in OPSETS if opset <= 23),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64},

@@ -11,20 +11,7 @@ from typing import Any
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
-from onnx_parity.harness.subjects.runtime_interface import Session
-
-
-class _Session:
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
-
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        # What it has computed from an input's values it keeps as if they were constants: with other values it is stale.
-        self._runner._python_const_cache.clear()
-        self._runner.variable_dims.clear()
-        outputs = self._runner(dict(feeds))
-        return [output.numpy() for output in outputs.values()]
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
 
 
 @cache
@@ -37,15 +24,22 @@ def _module() -> Any:
     return tinygrad
 
 
-def _open(model: bytes | Path) -> Session:
+def _open(model: bytes | Path) -> Run:
     tinygrad = _module()
-    return _Session(tinygrad.nn.onnx.OnnxRunner(tinygrad.Tensor(model) if isinstance(model, bytes) else model))
+    runner = tinygrad.nn.onnx.OnnxRunner(tinygrad.Tensor(model) if isinstance(model, bytes) else model)
+
+    def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
+        # What it has computed from an input's values it keeps as if they were constants: with other values it is stale.
+        runner._python_const_cache.clear()
+        runner.variable_dims.clear()
+        return [output.numpy() for output in runner(dict(feeds)).values()]
+
+    return run
 
 
 RUNTIME = Adapter(
     name="tinygrad",
-    module="tinygrad",
-    packages=("tinygrad",),
+    modules={"tinygrad": "tinygrad"},
     # Its tests of models and nodes are those of onnx 1.18.
     opsets=tuple(opset for opset in OPSETS if opset <= 23),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64, Dtype.BFLOAT16, Dtype.INT16},

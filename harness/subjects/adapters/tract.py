@@ -9,37 +9,33 @@ from typing import Any
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
-from onnx_parity.harness.subjects.delivered import input_names, proto_of
-from onnx_parity.harness.subjects.runtime_interface import Session
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
 
 
-class _Session:
-    def __init__(self, runnable: Any, inputs: Sequence[str]) -> None:
-        self._runnable = runnable
-        self._inputs = inputs
+def _open(model: bytes | Path) -> Run:
+    runnable = _loaded(model)
 
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        return [output.to_numpy() for output in self._runnable.run([feeds[name] for name in self._inputs])]
+    def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
+        return [output.to_numpy() for output in runnable.run(list(feeds.values()))]
+
+    return run
 
 
-def _open(model: bytes | Path) -> Session:
+def _loaded(model: bytes | Path) -> Any:
     import tract
 
-    inputs = input_names(proto_of(model))
     if isinstance(model, Path):
-        return _Session(tract.onnx().load(model).into_model().into_runnable(), inputs)
+        return tract.onnx().load(model).into_model().into_runnable()
     # It reads files only.
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         file.write(model)
         file.flush()
-        return _Session(tract.onnx().load(file.name).into_model().into_runnable(), inputs)
+        return _loaded(Path(file.name))
 
 
 RUNTIME = Adapter(
     name="tract",
-    module="tract",
-    packages=("tract",),
+    modules={"tract": "tract"},
     # https://github.com/sonos/tract: "approximately 85% of ONNX backend tests", which it runs up to opset 18.
     opsets=tuple(opset for opset in OPSETS if 9 <= opset <= 18),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64, Dtype.INT16},

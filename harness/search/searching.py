@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 
 from onnx_parity.harness.results.environment import package_versions
-from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError, Waiting
 from onnx_parity.harness.running.last_words import error_in
 from onnx_parity.harness.search.ledger import Finding, read_findings, slug, write
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
@@ -63,6 +63,8 @@ class Search:
     @classmethod
     def at(cls, folder: Path, order: Order, ledger: Path) -> Search:
         """The search of a folder, which goes on if there is one of the same order."""
+        if folder.exists() and not folder.is_dir():
+            raise SearchError(f"{folder} is a file. A search needs a folder: give another with --out.")
         versions = package_versions()
         state = State(order, versions)
         if (folder / STATE).exists():
@@ -228,12 +230,12 @@ class _Worker:
         return child
 
     def _answer(self, child: ChildProcess, seconds: float) -> bytes:
-        asked = time.monotonic()
+        waiting = Waiting()
 
         def look() -> None:
             if self._ends.is_set():
                 raise _EndsError
-            child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s")
+            child.limit_time(seconds, waiting.since(), f"gave no answer for {seconds:g} s")
 
         return child.receive(look)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.probes import Failure, Fault, Point, deliver
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 
 #: ONNX operators that surround others, and name no cause unless they are alone.
@@ -27,9 +27,11 @@ _PLUMBING = frozenset(
         "Expand",
     ]
 )
-_NAME = re.compile(r"[A-Za-z_][\w.]*(?=\()")
+#: The functions that a line calls, without the value whose method one is, and the operators of Python in it.
+_NAME = re.compile(r"(?:torch|F)\.[\w.]+(?=\()|(?<=\.)\w+(?=\()")
+_SYMBOL = re.compile(r"(?<=[\w)\]] )(?://|\*\*|<<|>>|[<>=!]=|[-+*/%&|^@<>])(?= )|~")
 #: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers outside of words.
-_DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_])-?\d[\d.e+-]*""")
+_DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_\d])-?\d[\d.e+-]*""")
 
 
 def of_message(detail: str) -> str:
@@ -61,8 +63,13 @@ def cause(subject: Subject, point: Point, failure: Failure) -> str:
 
 
 def called(program: Program) -> list[str]:
-    """The functions that a program calls; of operators, the rules that have added them."""
-    return [name for line in program.lines for name in (_NAME.findall(line.text.partition("=")[2]) or [line.rule])]
+    """The functions and operators that a program calls; of a line without any, the rule that has added it."""
+    found = []
+    for line in program.lines:
+        text = line.text.partition(" = ")[2] if line.makes else line.text
+        names = (name.replace("torch.nn.functional.", "F.") for name in _NAME.findall(text))
+        found += [*names, *_SYMBOL.findall(text)] or [line.rule]
+    return found
 
 
 def _telling(operators: list[str]) -> list[str]:

@@ -1,15 +1,9 @@
-"""Probes of what is done to models, and of what torch does to programs before any exporter sees them."""
+"""Probes of what torch does to programs before any exporter sees them: fake tensors, and decompositions."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
-import onnx
-import onnx.parser
-import onnx.printer
-import onnx.shape_inference
-import onnx.version_converter
 import torch
 from torch._decomp import core_aten_decompositions
 from torch._ops import OpOverload
@@ -17,81 +11,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.harness.one_line import error_line, one_line
-from onnx_parity.harness.search.probes import Failure, Fault, Point, RefusedHere, run_model, valid_model
-from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.search.probes import Failure, Fault, Point, RefusedHere
+from onnx_parity.harness.search.subject import Subject
 
 #: torch's decompositions are compared with its kernels to these, by dtype. Halves are rounded at every step.
 _TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-8}
-
-
-def shape_inference(subject: Subject, point: Point) -> Failure | None:
-    """onnx infers no other shape or dtype of an output than it has."""
-    culprit = "onnx.shape_inference"
-    model = onnx.ModelProto()
-    model.CopyFrom(valid_model(subject, point))
-    del model.graph.value_info[:]
-    for output in model.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    try:
-        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
-    except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.ERROR, error_line(error), subject.example)
-    assert subject.example is not None
-    for output, expected in zip(inferred.graph.output, subject.example.expected, strict=True):
-        tensor = output.type.tensor_type
-        if not tensor.HasField("shape"):
-            continue
-        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-        shape = expected.value.shape
-        if len(sizes) != len(shape) or any(a not in (None, b) for a, b in zip(sizes, shape, strict=True)):
-            return Failure(culprit, Fault.WRONG, f"inferred {sizes}, but the shape is {list(shape)}", subject.example)
-    return None
-
-
-def version_converter(subject: Subject, point: Point) -> Failure | None:
-    """A model that onnx has converted to another opset computes the same."""
-    model = valid_model(subject, point)
-    target = {18: 21, 21: 18, 9: 13, 13: 16, 16: 19}.get(point.opset, 18)
-    try:
-        converted = onnx.version_converter.convert_version(model, target)
-    except Exception as error:
-        text = one_line(str(error))
-        if "adapter" in text.lower() or "not supported" in text.lower() or "Unsupported" in text:
-            raise RefusedHere(text) from error
-        return Failure(
-            "onnx.version_converter", Fault.ERROR, f"{point.opset} to {target}: {error_line(error)}", subject.example
-        )
-    assert subject.example is not None
-    return run_model(converted, subject.example, "onnx.version_converter")
-
-
-def text(subject: Subject, point: Point) -> Failure | None:
-    """A model that onnx has printed as text and read again computes the same."""
-    model = valid_model(subject, point)
-    printed = onnx.printer.to_text(model)
-    try:
-        parsed = onnx.parser.parse_model(printed)
-    except Exception as error:  # noqa: BLE001
-        return Failure("onnx.parser", Fault.ERROR, error_line(error), subject.example)
-    assert subject.example is not None
-    return run_model(parsed, subject.example, "onnx.parser")
-
-
-def onnxscript_optimizer(subject: Subject, point: Point) -> Failure | None:
-    """A model that onnxscript has optimised computes the same."""
-    if find_spec("onnxscript") is None:
-        raise RefusedHere("onnxscript is not installed")
-    from onnxscript import optimizer
-
-    model = onnx.ModelProto()
-    model.CopyFrom(valid_model(subject, point))
-    try:
-        optimised: Any = optimizer.optimize(model)
-    except Exception as error:  # noqa: BLE001
-        return Failure("onnxscript.optimizer", Fault.ERROR, error_line(error), subject.example)
-    assert subject.example is not None
-    return run_model(optimised, subject.example, "onnxscript.optimizer")
 
 
 def fake_tensors(subject: Subject, point: Point) -> Failure | None:

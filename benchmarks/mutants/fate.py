@@ -1,0 +1,211 @@
+"""One fault in a process of its own: which cells notice it, and what they say about it."""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.localisation.localise import NothingToLocaliseError, Suspect, localise
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.record import Status
+from onnx_parity.harness.running.channel import Channel
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.stages import Bench
+
+#: Seconds of processor time that a cell may take; one that takes more hangs, which is noticed. All times are those of
+#: the processor, because a machine that others use may stand still for minutes.
+CELL_SECONDS = 60
+#: Seconds after which a process is ended that neither answers nor uses a processor.
+SILENT = 3600.0
+#: How a cell ends that notices something. An absent cell fails no run.
+_NOTICES = (Status.FAILED, Status.UNSUPPORTED)
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """The first cell that a fault fails."""
+
+    cell: str
+    status: str
+    stage: str
+    blame: str
+    reason: str
+    #: The operator that `localise` names; empty if it names none.
+    operator: str = ""
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What became of a fault."""
+
+    mutant: str
+    kind: str
+    #: A hash of the files that it depends on: the exporter.
+    depends_on: str
+    #: How many cells it can touch, and how many ran until one noticed.
+    touched: int = 0
+    ran: int = 0
+    #: The smallest tier of which a cell noticed it; empty if none did.
+    tier: str = ""
+    #: Of processor time.
+    seconds: float = 0.0
+    notice: Notice | None = None
+    #: After how many seconds a search finds it; None if it was not searched for, or not found.
+    searched: float | None = None
+    #: How many seconds the search may last; 0 if there was none.
+    search: float = 0.0
+    #: Why it could not be planted; empty if it was.
+    not_planted: str = ""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The answer after planting."""
+
+    refused: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer to a cell."""
+
+    status: str
+    #: The processor time of the process so far.
+    seconds: float
+    notice: Notice | None = None
+
+
+class Sound:
+    """Says of cells whether they pass without a fault, in a process that none is planted in."""
+
+    def __init__(self, cells: Sequence[Cell], aside: Path) -> None:
+        self._cells = {cell.id: number for number, cell in enumerate(cells)}
+        self._passes: dict[str, bool] = {}
+        self._child = ChildProcess.forked(lambda channel: _serve(channel, cells, names_operator=False), aside)
+
+    def passes(self, cell: str) -> bool:
+        if cell not in self._passes:
+            self._child.send(msgspec.json.encode(self._cells[cell]))
+            answer = msgspec.json.decode(self._child.answer(SILENT), type=Answer)
+            self._passes[cell] = answer.status == Status.PASSED
+        return self._passes[cell]
+
+    def end(self) -> None:
+        self._child.kill()
+
+
+def import_what_cells_import(cells: Sequence[Cell], aside: Path) -> None:
+    """Import the modules that some cells import when they are run, so that copies of this process have them. Nothing
+    is run here: what the exporter keeps from one export to the next would hide faults."""
+
+    def serve(channel: Channel) -> None:
+        warnings.simplefilter("ignore")
+        bench = Bench(0)
+        for cell in cells:
+            bench.run(cell)
+        channel.send(msgspec.json.encode(list(sys.modules)))
+
+    child = ChildProcess.forked(serve, aside)
+    try:
+        names = msgspec.json.decode(child.answer(SILENT), type=list[str])
+    finally:
+        child.kill()
+    for name in names:
+        # Some are made when a program is run, and have no file.
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def judge(
+    mutant: Mutant,
+    path: Path,
+    functions: Functions,
+    tiers: Sequence[tuple[str, Sequence[Cell]]],
+    passes: Callable[[str], bool],
+    aside: Path,
+) -> Fate:
+    """Plant a fault in a copy of this process, and run cells there until one of them notices it."""
+    cells = [cell for _, each in tiers for cell in each]
+    fate = Fate(mutant.key, mutant.kind, "", len(cells))
+    seconds = 0.0
+
+    def serve(channel: Channel) -> None:
+        try:
+            plant(mutant, path, functions)
+        except NotPlantedError as error:
+            channel.send(msgspec.json.encode(Ready(str(error))))
+            return
+        channel.send(msgspec.json.encode(Ready()))
+        _serve(channel, cells, names_operator="lowering/aten" in mutant.file)
+
+    def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
+        return msgspec.structs.replace(fate, ran=ran, tier=tier, notice=notice, seconds=seconds)
+
+    child = ChildProcess.forked(serve, aside)
+    try:
+        refused = msgspec.json.decode(child.answer(SILENT), type=Ready).refused
+        if refused:
+            return msgspec.structs.replace(fate, not_planted=refused)
+        tier_of = [tier for tier, each in tiers for _ in each]
+        for number, (tier, cell) in enumerate(zip(tier_of, cells, strict=True)):
+            child.send(msgspec.json.encode(number))
+            try:
+                answer = msgspec.json.decode(child.answer(SILENT), type=Answer)
+            except ProcessEndedError as ending:
+                return told(number + 1, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
+            seconds = answer.seconds
+            if answer.notice is not None and passes(cell.id):
+                return told(number + 1, tier, answer.notice)
+        return told(len(cells))
+    finally:
+        child.kill()
+
+
+def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> None:
+    warnings.simplefilter("ignore")
+    bench, start = Bench(0), time.process_time()
+    while True:
+        cell = cells[msgspec.json.decode(channel.receive(), type=int)]
+        with limited(CELL_SECONDS):
+            outcome = bench.run(cell)
+        notice = _notice(cell, outcome, names_operator=names_operator) if outcome.status in _NOTICES else None
+        channel.send(msgspec.json.encode(Answer(outcome.status, time.process_time() - start, notice)))
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """A context in which this process is ended if it uses a processor for more seconds than this."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (round(time.process_time()) + seconds, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+
+
+def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice:
+    operator = ""
+    if outcome.status is Status.FAILED and names_operator:
+        try:
+            first = localise(Suspect.of(cell)).first
+            operator = first.operator if first else ""
+        except NothingToLocaliseError:
+            pass
+    blame = outcome.blame.value if outcome.blame else ""
+    return Notice(cell.id, outcome.status, outcome.stage, blame, outcome.reason[:300], operator)
+
+
+def spread(cells: Iterable[Cell]) -> list[Cell]:
+    """One cell of each case first, then the others."""
+    seen: dict[str, int] = {}
+    placed = []
+    for cell in cells:
+        turn = seen[cell.case.label] = seen.get(cell.case.label, -1) + 1
+        placed.append((turn, cell))
+    return [cell for _, cell in sorted(placed, key=lambda each: each[0])]

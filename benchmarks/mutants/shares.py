@@ -1,0 +1,109 @@
+"""What became of many faults: the survivors, and the shares that are noticed, blamed and located."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
+
+import msgspec
+from rich.console import Console
+
+from benchmarks.mutants.fate import Fate, Notice
+from benchmarks.mutants.reached import Reached
+from benchmarks.mutants.sites import Mutant
+from onnx_parity.exporter.lowering.registry import find, operators_named
+from onnx_parity.harness.axes import OPSETS, Tier
+from onnx_parity.harness.judging.outcome import blank_record
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.matrix.since import Since
+from onnx_parity.harness.record import Blame, Record, RunInfo, Status
+from onnx_parity.harness.results.environment import describe_run
+
+#: What must hold of the faults that are not equivalent.
+DEFAULT_KILLS, SMOKE_KILLS, BLAMED, LOCALISED, SEARCHED = 0.97, 0.9, 0.97, 0.9, 0.85
+
+
+def shown(
+    fates: Sequence[tuple[Mutant, Fate]],
+    equivalent: Mapping[str, str],
+    reached: Reached,
+    everything: Mapping[str, Cell],
+    terminal: Console,
+    *,
+    searching: bool,
+) -> bool:
+    """Print the survivors and the figures; whether all targets are met."""
+    planted = [(mutant, fate) for mutant, fate in fates if not fate.not_planted]
+    telling = [(mutant, fate) for mutant, fate in planted if fate.mutant not in equivalent]
+    for mutant, fate in telling:
+        if not fate.tier:
+            terminal.print(f"survived {fate.ran} cells: {mutant}", markup=False, soft_wrap=True)
+    for mutant, fate in planted:
+        if fate.tier and fate.mutant in equivalent:
+            terminal.print(f"noticed, and so not equivalent: {mutant}", markup=False, soft_wrap=True)
+    noticed = [(mutant, fate.notice) for mutant, fate in telling if fate.notice is not None]
+    # A program that is refused has no result that could be judged, and one that ends the process no stage.
+    judged = [(mutant, notice) for mutant, notice in noticed if notice.status == Status.FAILED]
+    named = [(mutant, notice) for mutant, notice in judged if "lowering/aten" in mutant.file]
+    for kind, number in Counter(fate.kind for _, fate in planted).most_common():
+        survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
+        terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
+    since = _Reruns(everything)
+    figures = [
+        ("noticed by the default tier", sum(bool(fate.tier) for _, fate in telling), len(telling), DEFAULT_KILLS),
+        ("noticed by the smoke tier", sum(fate.tier == Tier.SMOKE for _, fate in telling), len(telling), SMOKE_KILLS),
+        ("blamed on the exporter", sum(each.blame == Blame.EXPORTER for _, each in judged), len(judged), BLAMED),
+        ("located at the operator", sum(is_located(*each) for each in named), len(named), LOCALISED),
+        (
+            "all of whose cells --since runs again",
+            sum(since.miss_none(mutant, reached) for mutant, _ in telling),
+            len(telling),
+            1.0,
+        ),
+    ]
+    if searching:
+        found = sum(fate.searched is not None for _, fate in telling)
+        figures.append(("found by search alone", found, len(telling), SEARCHED))
+    terminal.print(
+        f"{len(fates)} faults, {len(fates) - len(planted)} not planted, {len(planted) - len(telling)} equivalent; "
+        f"{sum(fate.seconds for _, fate in planted):.0f} s of processor time for their cells"
+    )
+    for what, number, of, least in figures:
+        share = number / of if of else 1.0
+        terminal.print(
+            f"{'ok   ' if share >= least else 'short'}  {share:6.1%} {what} ({number} of {of}; at least {least:.0%})",
+            highlight=False,
+        )
+    # Shares of nothing are met, which says nothing.
+    return bool(telling) and all(number >= least * of for _, number, of, least in figures)
+
+
+def is_located(mutant: Mutant, notice: Notice) -> bool:
+    """Whether the operator that was named is one that the fault's file lowers."""
+    operators = operators_named(notice.operator) if notice.operator else []
+    found = (find(each, opset) for each in operators for opset in OPSETS)
+    files = (function.__code__.co_filename for function in found if isinstance(function, FunctionType))
+    return any(file.endswith(mutant.file) for file in files)
+
+
+class _Reruns:
+    """Which cells `--since` runs again after a change of a fault's file."""
+
+    def __init__(self, everything: Mapping[str, Cell]) -> None:
+        self._everything = everything
+        self._run: RunInfo = describe_run(seed=0, tier=Tier.DEFAULT, argv=[], project=Path.cwd())
+        self._by_file: dict[str, Since] = {}
+
+    def miss_none(self, mutant: Mutant, reached: Reached) -> bool:
+        """Whether every cell that runs the fault's statement is run again: no cell that notices it can be missed."""
+        if mutant.file not in self._by_file:
+            self._by_file[mutant.file] = Since(self._run, {}, frozenset({mutant.file}))
+        since = self._by_file[mutant.file]
+        programs = {reached.operators[cell]: cell for cell in reached.touched(mutant.place)}
+        return all(since.touches(self._passed(cell, operators)) for operators, cell in programs.items())
+
+    def _passed(self, cell: str, operators: tuple[str, ...]) -> Record:
+        record = blank_record(self._everything[cell], "", "", worker="")
+        return msgspec.structs.replace(record, status=Status.PASSED, aten=operators)

@@ -1,0 +1,25 @@
+"""torch.addmm of float64 rounds its factors to float32"""
+
+import onnxruntime
+import torch
+
+
+class Program(torch.nn.Module):
+    def forward(self, x, y, z):
+        return torch.addmm(x, y, z, alpha=0.1)
+
+
+ARGUMENTS = tuple(torch.full((1, 1), number, dtype=torch.float64) for number in (0.0, 1.0, 1.0))
+expected = Program()(*[each.clone() for each in ARGUMENTS])
+try:
+    torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)
+    session = onnxruntime.InferenceSession("model.onnx")
+    given = zip([each.name for each in session.get_inputs()], ARGUMENTS)
+    got = torch.from_numpy(session.run(None, {name: value.numpy() for name, value in given})[0])
+except Exception as error:
+    print(type(error).__name__, str(error).strip().splitlines()[0][:200])
+    raise SystemExit(1)
+print("onnxruntime", got.dtype, tuple(got.shape), got.tolist())
+print("torch      ", expected.dtype, tuple(expected.shape), expected.tolist())
+same = (got.dtype, got.shape) == (expected.dtype, expected.shape) and torch.allclose(got, expected, 1e-12, 0)
+raise SystemExit(not same)

@@ -1,0 +1,25 @@
+"""torch.expm1 of small numbers returns 0"""
+
+import onnxruntime
+import torch
+
+
+class Program(torch.nn.Module):
+    def forward(self, x):
+        return torch.expm1(x)
+
+
+ARGUMENTS = (torch.tensor([1e-10]),)
+expected = Program()(*[each.clone() for each in ARGUMENTS])
+try:
+    torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)
+    session = onnxruntime.InferenceSession("model.onnx")
+    given = zip([each.name for each in session.get_inputs()], ARGUMENTS)
+    got = torch.from_numpy(session.run(None, {name: value.numpy() for name, value in given})[0])
+except Exception as error:
+    print(type(error).__name__, str(error).strip().splitlines()[0][:200])
+    raise SystemExit(1)
+print("onnxruntime", got.dtype, tuple(got.shape), got.tolist())
+print("torch      ", expected.dtype, tuple(expected.shape), expected.tolist())
+same = got.dtype == expected.dtype and torch.allclose(got, expected, 1e-5, 0)
+raise SystemExit(not same)
