@@ -36,7 +36,9 @@ def write_machine_files(
     changes: Changes | None,
     causes: Sequence[CauseRow],
     notices: Sequence[str],
+    lacks: str,
 ) -> None:
+    """`lacks` is why the run has not all of its cells, in a word; empty if it has."""
     counts = {status.value: number for status, number in sorted(meter.counts.items())}
     described = {
         "schema_version": pieces.VERSION,
@@ -54,13 +56,19 @@ def write_machine_files(
         "notices": notices,
     }
     (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(described)) + b"\n")
-    (folder / "summary.md").write_text(_markdown(info, summary, meter, causes, changes, notices), encoding="utf-8")
+    (folder / "summary.md").write_text(
+        _markdown(info, summary, meter, causes, changes, notices, lacks), encoding="utf-8"
+    )
     passed, ran = meter.counts[Status.PASSED], meter.counts.total() - meter.counts[Status.ABSENT]
     text = f"{thousands(passed)} of {thousands(ran)} passed" if ran else "nothing ran"
+    if lacks:
+        text = f"{lacks}, {text}"
     is_bad = summary.wrong or bool(changes and changes.regressed)
-    colour = "#b3261e" if is_bad else "#2e7d4f" if ran else "#6b7280"
+    colour = "#b3261e" if is_bad else "#9a6700" if lacks else "#2e7d4f" if ran else "#6b7280"
     (folder / "badge.svg").write_text(_badge("parity", text, colour), encoding="utf-8")
-    shields = {"schemaVersion": 1, "label": "parity", "message": text, "color": colour.lstrip("#"), "isError": is_bad}
+    # As an error, the badge keeps its colour whatever the page that shows it asks for.
+    is_error = is_bad or bool(lacks)
+    shields = {"schemaVersion": 1, "label": "parity", "message": text, "color": colour.lstrip("#"), "isError": is_error}
     (folder / "badge.json").write_bytes(msgspec.json.encode(shields) + b"\n")
 
 
@@ -71,9 +79,11 @@ def _markdown(
     causes: Sequence[CauseRow],
     changes: Changes | None,
     notices: Sequence[str],
+    lacks: str,
 ) -> str:
     counts = ", ".join(count_in_words(status, number) for status, number in meter.counts.most_common())
-    lines = [f"## {'❌' if summary.wrong else '✅'} {markdown_line(summary.verdict)}", "", f"{counts}. {summary.scope}"]
+    mark = "❌" if summary.wrong else "⚠️" if lacks else "✅"
+    lines = [f"## {mark} {markdown_line(summary.verdict)}", "", f"{counts}. {summary.scope}"]
     if changes is not None:
         lines += ["", f"**{markdown_line(changes.headline)}**, compared with {markdown_line(changes.baseline)}"]
     lines += ["", *(f"> {markdown_line(each)}" for each in notices)] if notices else []

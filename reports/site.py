@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo
-from onnx_parity.harness.results.completeness import shortcomings
+from onnx_parity.harness.results.completeness import in_a_word, shortcomings
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_columns, read_end, read_info, read_records
 from onnx_parity.reports import pieces, wording
@@ -301,7 +301,10 @@ class _Site:
                 is_served=self.is_served,
             )
             (self.folder / page).write_text(text, encoding="utf-8")
-        write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes, causes, told)
+        lacks = in_a_word(self.info, self.end, self.damage)
+        write_machine_files(
+            self.folder, self.info, summary, self.meter, failures, names, self.changes, causes, told, lacks
+        )
 
 
 def _declaration_data(

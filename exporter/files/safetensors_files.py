@@ -8,6 +8,7 @@ dense, row-major, little-endian.
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 from collections.abc import Mapping
@@ -64,26 +65,20 @@ class SafetensorsFile:
         """Read the header without the tensors."""
         file = Path(path)
         try:
+            size = file.stat().st_size
             with file.open("rb") as opened:
                 length = int.from_bytes(opened.read(8), "little")
-                if not 2 <= length <= min(_LONGEST_HEADER, file.stat().st_size - 8):
+                if not 2 <= length <= min(_LONGEST_HEADER, size - 8):
                     raise ValueError(f"a header of {length:,} bytes")
                 header = json.loads(opened.read(length))
             if not isinstance(header, dict):
                 raise ValueError("its header is not a JSON object")
             entries = {
-                name: Entry(
-                    _DTYPES.get(each["dtype"]),
-                    tuple(each["shape"]),
-                    8 + length + each["data_offsets"][0],
-                    each["data_offsets"][1] - each["data_offsets"][0],
-                )
-                for name, each in header.items()
-                if name != "__metadata__"
+                name: _entry(name, each, 8 + length, size) for name, each in header.items() if name != "__metadata__"
             }
         except OSError as error:
             raise WriteError(f"cannot read the weights of {file}: {error.strerror or error}") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise WriteError(f"{file} is not a safetensors file: {error}") from error
         return cls(file, entries)
 
@@ -111,3 +106,20 @@ class SafetensorsFile:
                         return False
                     position += block.size
         return True
+
+
+def _entry(name: str, described: object, first: int, size: int) -> Entry:
+    """A tensor as the header describes it. The bytes of the tensors begin at `first`, and the file has `size` bytes."""
+    match described:
+        case {"dtype": str(dtype), "shape": [*shape], "data_offsets": [int(begin), int(end)]}:
+            pass
+        case _:
+            raise ValueError(f"{name!r} has no dtype, shape and two offsets")
+    if not all(isinstance(each, int) and each >= 0 for each in shape):
+        raise ValueError(f"{name!r} has the shape {shape}")
+    if not 0 <= begin <= end <= size - first:
+        raise ValueError(f"the bytes of {name!r} are outside of it")
+    known = _DTYPES.get(dtype)
+    if known is not None and end - begin != math.prod(shape) * known.itemsize:
+        raise ValueError(f"{name!r} has {end - begin:,} bytes, which is not what its dtype and shape need")
+    return Entry(known, tuple(shape), first + begin, end - begin)

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,7 +210,10 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         load = functools.partial(torch.load, weights_only=True, map_location="cpu")
         kind = "a state dict that torch.save wrote"
     try:
-        state = load(path)
+        with warnings.catch_warnings():
+            # What torch finds unusual in a file is no reason to doubt the weights that it reads there.
+            warnings.simplefilter("ignore")
+            state = load(path)
     except OSError:
         raise
     except Exception as error:

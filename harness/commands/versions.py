@@ -14,6 +14,12 @@ from onnx_parity.harness.run_store_error import RunStoreError
 
 def versions(
     runs: Annotated[list[Path], typer.Argument(help="The folders of the runs, one for each row of the table.")],
+    not_run: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A version that has no run, and why, for the page: 'torch 2.14.1: no wheel for this platform'."
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "versions.md",
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
@@ -24,12 +30,14 @@ def versions(
     Examples:
 
         tox -m versions && parity versions .tox/versions/*/last
+
+        parity versions .tox/versions/*/last --not-run "python 3.13: there is no interpreter"
     """
     try:
         rows = [row_of(run) for run in runs]
     except RunStoreError as error:
         refuse(str(error))
-    out.write_text(page(rows), encoding="utf-8")
+    out.write_text(page(rows, not_run or ()), encoding="utf-8")
     if as_json:
         print_json(rows)
     else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from onnx_parity.harness import axes
+
+if TYPE_CHECKING:
+    # `parity` reads this file too, and pytest takes as long to import as all of its commands.
+    import pytest
 
 _GROUP = "parity"
 _NOT_THERE = object()

@@ -27,6 +27,15 @@ def shortcomings(run: Path, info: RunInfo, end: RunEnd | None, damage: str = "")
     return found
 
 
+def in_a_word(info: RunInfo, end: RunEnd | None, damage: str = "") -> str:
+    """The first of the reasons why the run lacks cells, as a badge has room for it; empty if it has all."""
+    if is_unfinished(info, end):
+        return "unfinished" if end is None or info.merged else "stopped"
+    if info.shard:
+        return f"shard {info.shard}"
+    return "records lost" if damage else ""
+
+
 def why_unfinished(info: RunInfo, end: RunEnd | None) -> str:
     """Why the run does not have all its cells, in a clause about it."""
     if end is None:

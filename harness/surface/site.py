@@ -36,7 +36,13 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/continuous_integration.md",
         "docs/reports.md",
     ),
-    "The project": ("docs/architecture.md", "harness/README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    "The project": (
+        "docs/architecture.md",
+        "harness/README.md",
+        "docs/versions.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ),
 }
 
 _STYLE = """\

@@ -12,8 +12,9 @@ import typer
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from benchmarks.attacks import Tally
-from benchmarks.faults import in_turn, main, others, told_wrongly
+from benchmarks.faults.__main__ import main
+from benchmarks.faults.cells import in_turn, others, told_wrongly
+from benchmarks.faults.tally import Tally
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Stage, Status
 from tests.harness import planted

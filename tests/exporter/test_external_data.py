@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,15 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
     assert arrays == {name: tensor.float().tolist() for name, tensor in model.state_dict().items()}
 
 
+def of_header(text: str) -> bytes:
+    """A file of this header, and of eight bytes of tensors."""
+    return len(text).to_bytes(8, "little") + text.encode() + bytes(8)
+
+
+def of_entry(**changed: object) -> bytes:
+    return of_header(json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changed}}))
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -163,7 +173,17 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
         (b"\xff" * 20, "a header of 18,446,744,073,709,551,615 bytes"),
         (b"\x02\0\0\0\0\0\0\0[]", "its header is not a JSON object"),
         (b"\x05\0\0\0\0\0\0\0nojso", "Expecting value: line 1 column 1 (char 0)"),
+        (of_header("[" * 99_999), "maximum recursion depth exceeded while decoding a JSON array from a unicode string"),
+        (of_entry(data_offsets=[0]), "'w' has no dtype, shape and two offsets"),
+        (of_entry(data_offsets=[0, 8.0]), "'w' has no dtype, shape and two offsets"),
+        (of_entry(shape="2"), "'w' has no dtype, shape and two offsets"),
+        (of_header('{"w": 1}'), "'w' has no dtype, shape and two offsets"),
+        (of_entry(shape=[-2]), "'w' has the shape [-2]"),
+        (of_entry(data_offsets=[-8, 0]), "the bytes of 'w' are outside of it"),
+        (of_entry(data_offsets=[0, 9]), "the bytes of 'w' are outside of it"),
+        (of_entry(data_offsets=[0, 4]), "'w' has 4 bytes, which is not what its dtype and shape need"),
     ],
+    ids=lambda value: "" if isinstance(value, bytes) else None,
 )
 def test_files_that_are_none(tmp_path: Path, content: bytes, reason: str) -> None:
     weights = tmp_path / "model.safetensors"

@@ -28,11 +28,10 @@ STAGES = tuple(stage for stage in Stage if stage is not Stage.TRANSFORM)
 WAITING = "waiting"
 #: One cell for each case, with dynamic sizes, so that it has every stage.
 CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
-#: The limits of cells. torch itself takes half of the memory. Two seconds are for cells that hang, in any stage or
-#: where one of `SOME` does, because allocating the memory takes longer on a busy machine.
+#: The limits of cells. torch itself takes half of the memory. Two seconds are for the stages in which one of `SOME`
+#: hangs, because allocating the memory takes longer on a busy machine.
 MEMORY_LIMIT = ("--memory-limit", "1000")
 LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
-SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
 LIMITS = ("--stage-seconds", "60,check=2,load=2,run=2", *MEMORY_LIMIT)
 
 #: Options of an inner pytest, without plug-ins that take seconds to import and do not matter here.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,3 +100,11 @@ def test_a_mistake_in_a_declaration_is_reported_in_one_line(folder: Path) -> Non
     assert text.startswith(
         f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, but an input is a maker of a tensor."
     )
+
+
+def test_the_list_waits_for_nothing_that_it_does_not_need() -> None:
+    """Torch is imported by the files that declare the cases, so before them nothing else that takes long may be."""
+    slow = {"torch", "onnx", "onnxruntime", "numpy", "pytest", "pyarrow", "jinja2", "hypothesis"}
+    program = f"import sys, onnx_parity.harness.cli\nprint(sorted({slow} & set(sys.modules)))"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert printed.stdout == "[]\n"

@@ -18,7 +18,12 @@ _END = RunEnd("2026-01-31T10:16:00+00:00", whole=True)
 def run(root: Path, torch: str, records: Sequence[Record], end: RunEnd | None = _END) -> Path:
     packages = {"python": "3.11.4", "torch": torch, "onnx": "1.23.2", "onnxruntime": "1.31.1"}
     info = replace(
-        INFO, id=torch, packages=packages, tier="smoke", platform="Linux-x86_64", schema_version=SCHEMA_VERSION
+        INFO,
+        id=torch,
+        packages=packages,
+        tier="smoke",
+        platform="Linux-6.1.0-13-x86_64-with-glibc2.36",
+        schema_version=SCHEMA_VERSION,
     )
     return write_run(root, records, info, end)
 
@@ -35,16 +40,17 @@ def test_each_run_is_a_row_and_what_is_wrong_is_named_by_cause(tmp_path: Path) -
     older = run(tmp_path, "2.9.1+cpu", [*failed])
     newer = run(tmp_path, "2.13.0", cells(Status.PASSED, Status.PASSED, Status.UNSUPPORTED, Status.ABSENT))
     page = tmp_path / "versions.md"
-    done = CliRunner().invoke(app, ["versions", str(older), str(newer), "--out", str(page)])
+    missing = "python 3.13: there is no interpreter"
+    done = CliRunner().invoke(app, ["versions", str(older), str(newer), "--not-run", missing, "--out", str(page)])
     assert (done.exit_code, done.output) == (0, f"versions: {page}\n")
     text = page.read_text()
     assert [line for line in text.splitlines() if line.startswith("| 3")] == [
-        "| 3.11.4 | 2.13.0 | 1.23.2 | 1.31.1 | smoke | 3 | 2 | 1 | 0 | 0 | 2026-01-31 |",
-        "| 3.11.4 | 2.9.1 | 1.23.2 | 1.31.1 | smoke | 2 | 0 | 0 | 0 | 2 | 2026-01-31 |",
+        "| 3.11.4 | 2.13.0 | 1.23.2 | 1.31.1 | smoke | 9 | 3 | 2 | 1 | 0 | 0 | 2026-01-31 |",
+        "| 3.11.4 | 2.9.1 | 1.23.2 | 1.31.1 | smoke | 9, 18 | 2 | 0 | 0 | 0 | 2 | 2026-01-31 |",
     ]
     told = "- python 3.11.4, torch 2.9.1, onnx 1.23.2, onnxruntime 1.31.1: `aten::elu` load (runtime), 2 cells"
     assert told in text.splitlines()
-    assert "Run on Linux-x86_64." in text
+    assert f"Run on Linux, x86_64.\n\nNot run:\n\n- {missing}\n\nWhat is wrong:" in text
 
 
 def test_a_run_that_lacks_cells_is_no_row(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -21,6 +22,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 #: The folders of the clone, and where an installation has each of them.
 INSTALLED: dict[str, str] = WHEEL["sources"]
+#: The section of tox.ini with a pair of torch and torchvision for every supported torch.
+TORCHES = "testenv:torch{211,212,213,214,215}"
 SUPPORTED = [f"{major}.{minor}" for major, minor in start.SUPPORTED]
 
 
@@ -66,7 +69,7 @@ def test_pythons_are_the_same_everywhere() -> None:
 def torch_pairs() -> dict[str, dict[str, Version]]:
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
-    lines = tox["testenv:torch{211,212,213,214,215}"]["deps"].split("\n")
+    lines = tox[TORCHES]["deps"].split("\n")
     pairs: dict[str, dict[str, Version]] = {}
     for line in lines:
         environment, separator, pin = line.partition(": ")
@@ -86,22 +89,36 @@ def test_every_supported_torch_has_an_environment() -> None:
         assert pair["torchvision"] in REQUIREMENTS["torchvision"].specifier
 
 
-def test_docs_versions_has_a_row_for_every_supported_version() -> None:
+def test_every_supported_version_has_an_environment_for_docs_versions() -> None:
+    """The pinned environment is one of them. The others change one version each."""
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
     (section,) = [name for name in tox.sections() if name.startswith("testenv:versions-")]
     factors = set(section.removeprefix("testenv:versions-").strip("{}").split(","))
-    assert {f"py{version.replace('.', '')}" for version in SUPPORTED} <= factors
-    assert set(torch_pairs()) <= factors
-    assert tox[section]["deps"] == tox["testenv:torch{211,212,213,214,215}"]["deps"]
+    pairs = torch_pairs()
+    pinned = {f"py{SUPPORTED[0].replace('.', '')}", f"torch{PINS['torch'].major}{PINS['torch'].minor}"}
+    wanted = {*(f"py{version.replace('.', '')}" for version in SUPPORTED), *pairs} - pinned
+    assert wanted | {"pinned"} <= factors
+    deps = [line for line in tox[section]["deps"].split("\n") if line]
+    assert deps == [line for line in tox[TORCHES]["deps"].split("\n") if line and line.partition(":")[0] not in pinned]
     replaced = re.findall(
         r"(\w+): python -m pip install --quiet --no-deps (\w+)==([\d.]+)", tox[section]["commands_pre"]
     )
     for factor, package, version in replaced:
         assert factor == {"onnxruntime": "ort", "onnx": "onnx"}[package] + version.replace(".", "")
         assert version in REQUIREMENTS[package].specifier
+        assert Version(version) != PINS[package]
     assert {factor for factor, _, _ in replaced} == {each for each in factors if each.startswith(("ort", "onnx"))}
-    assert len(replaced) == 6
+    assert len(replaced) == 4
+
+
+def test_docs_versions_says_what_came_of_every_supported_version() -> None:
+    """Each has a row, or stands in the list of those that were not run."""
+    text = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    for version in SUPPORTED:
+        assert f"\n| {version}." in text or f"\n- python {version}" in text
+    for pair in torch_pairs().values():
+        assert f"| {pair['torch']} |" in text or f"\n- torch {pair['torch']}" in text
 
 
 def test_developed_with_a_pair_that_is_also_an_environment() -> None:
@@ -128,6 +145,12 @@ def test_every_folder_is_packaged() -> None:
     assert folders - {"tests", "benchmarks", "onnx_parity"} == set(INSTALLED)
     assert set(WHEEL["only-include"]) == {"onnx_parity", *INSTALLED}
     assert {f"/onnx_parity/{folder}" for folder in INSTALLED} <= set(WHEEL["exclude"])
+
+
+def test_the_sdist_has_all_that_git_tracks() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"]
+    assert {name.partition("/")[0] for name in tracked.splitlines()} == set(included)
 
 
 def test_package_ships_its_types() -> None:

@@ -10,7 +10,7 @@ import msgspec
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from onnx_parity.harness.record import Blame, RunEnd, Stage, Status
+from onnx_parity.harness.record import Blame, RunEnd, RunInfo, Stage, Status
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
@@ -48,6 +48,24 @@ def test_the_markdown_is_short_and_holds_no_markup_of_a_record(tmp_path: Path) -
 def test_a_regression_makes_the_badge_red(tmp_path: Path) -> None:
     folder = write_report(write_run(tmp_path, [PASSING], info()), tmp_path / "report", (), WORSE).parent
     assert msgspec.json.decode((folder / "badge.json").read_bytes())["isError"]
+
+
+def test_the_badge_of_a_run_that_lacks_cells_says_so(tmp_path: Path) -> None:
+    def told(name: str, run_info: RunInfo, end: RunEnd | None) -> tuple[str, str, str]:
+        """What the badge, its picture and the heading of the Markdown say."""
+        folder = write_report(write_run(tmp_path / name, [PASSING], run_info, end), tmp_path / name / "report").parent
+        badge = msgspec.json.decode((folder / "badge.json").read_bytes())
+        label = str(ET.parse(folder / "badge.svg").getroot().get("aria-label"))
+        assert label == f"parity: {badge['message']}" and badge["isError"] == (badge["color"] != "2e7d4f")
+        return badge["message"], badge["color"], (folder / "summary.md").read_text(encoding="utf-8").split()[1]
+
+    new = replace(info(), schema_version=2)
+    whole = RunEnd("2026-01-31T10:20:00+00:00", whole=True)
+    assert told("whole", new, whole) == ("1 of 1 passed", "2e7d4f", "✅")
+    assert told("killed", new, None) == ("unfinished, 1 of 1 passed", "9a6700", "⚠️")
+    assert told("stopped", new, replace(whole, whole=False)) == ("stopped, 1 of 1 passed", "9a6700", "⚠️")
+    assert told("part", replace(new, shard="2/8"), whole) == ("shard 2/8, 1 of 1 passed", "9a6700", "⚠️")
+    assert told("lost", new, replace(whole, cells=2)) == ("records lost, 1 of 1 passed", "9a6700", "⚠️")
 
 
 def test_junit_has_a_test_case_for_each_case(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import errno
 import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from msgspec.structs import replace
 
 import onnx_parity
+from benchmarks.faults.forked import forked_parity, in_parts
+from benchmarks.faults.tally import Tally
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import Stage, Status
@@ -25,23 +25,21 @@ from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_end, read_records
 from tests.exporter.test_caching_programs import PROGRAMS, X, fresh_of
 from tests.harness.damage import RECORDS, a_run, damages, told
-from tests.harness.faults import CELLS, LEAN, STAGES, command, make_project
+from tests.harness.faults import CELLS, LEAN, STAGES, WAITING, make_project
 from tests.harness.fuzz_files import fuzz
 from tests.records import INFO, RECORD
 
-__all__ = ["ATTACKS", "Tally"]
-
-
-@dataclass(frozen=True)
-class Tally:
-    """A fault, how often it was injected, and a description of each report that was wrong."""
-
-    fault: str
-    injected: int
-    wrong: tuple[str, ...]
-
-    def line(self) -> str:
-        return f"{self.fault:<40} {self.injected - len(self.wrong):>4} of {self.injected} reported"
+__all__ = [
+    "caching_programs",
+    "damaged_bytes",
+    "full_disks",
+    "half_written",
+    "hostile_files",
+    "killed_commands",
+    "large_records",
+    "no_baselines",
+    "no_files",
+]
 
 
 def damaged_bytes(place: Path, repeats: int) -> Iterator[Tally]:
@@ -151,21 +149,28 @@ def large_records(place: Path, repeats: int) -> Iterator[Tally]:
 
 def killed_commands(place: Path, repeats: int) -> Iterator[Tally]:
     """`parity` alone is killed: its pytest, the workers and the process of the cell notice, and end."""
-    wrong = []
-    for number in range(repeats):
+    yield Tally("kill -9 of parity alone", repeats, in_parts(place, repeats, _kill_commands))
+
+
+def _kill_commands(place: Path, numbers: range) -> Iterator[str]:
+    for number in numbers:
         root = place / f"killed{number}"
         root.mkdir()
         make_project(root, (("wait", STAGES[number % len(STAGES)]),))
-        with command(root, "parity", "run", *LEAN, *CELLS, "-n", str(number % 2), "faulty_cases") as process:
-            while not (root / "waiting").exists() and process.poll() is None:
-                time.sleep(0.02)
-            pids = list(map(int, (root / "waiting").read_text().split())) if process.poll() is None else []
-            process.send_signal(signal.SIGKILL)
-        wrong += [f"run {number}: {pid} lives on" for pid in pids if not _ends(pid)]
-        end = read_end(root / "runs" / "last")
-        if not pids or end is None or end.whole:
-            wrong.append(f"run {number}: it did not end in order")
-    yield Tally("kill -9 of parity alone", repeats, tuple(wrong))
+        process = forked_parity(root, "run", *LEAN, *CELLS, "-n", _workers(number), "faulty_cases")
+        while not (root / WAITING).exists() and process.poll() is None:
+            time.sleep(0.02)
+        run = root / "runs" / "last"
+        if process.poll() is not None:
+            yield f"run {number}: it ended with {process.wait()}: {process.output()[-300:]}"
+            continue
+        # That of the cell, the one that started it, and pytest, whose number ends the name of the run.
+        pids = [*map(int, (root / WAITING).read_text().split()), int(run.resolve().name.rpartition("-")[2])]
+        process.kill()
+        yield from (f"run {number}: {pid} lives on" for pid in pids if not _ends(pid))
+        end = read_end(run)
+        if end is None or end.whole:
+            yield f"run {number}: it did not end in order"
 
 
 def _ends(pid: int) -> bool:
@@ -179,23 +184,30 @@ def _ends(pid: int) -> bool:
 
 def full_disks(place: Path, repeats: int) -> Iterator[Tally]:
     """A disk that fills within a record: what was written before is whole, and the run ends with exit code 3."""
-    wrong = []
-    for number in range(repeats):
+    yield Tally("disk that fills", repeats, in_parts(place, repeats, _fill_disks))
+
+
+def _fill_disks(place: Path, numbers: range) -> Iterator[str]:
+    for number in numbers:
         root = place / f"full{number}"
         root.mkdir()
         make_project(root, (("fill_disk", Stage.LOAD),))
-        with command(root, "parity", "run", *LEAN, *CELLS, "-n", str(number % 2), "faulty_cases") as process:
-            text, _ = process.communicate(timeout=600)
-        if process.returncode != 3 or os.strerror(errno.ENOSPC) not in text or "Traceback" in text:
-            wrong.append(f"run {number}: exit code {process.returncode}: {text[-300:]}")
+        process = forked_parity(root, "run", *LEAN, *CELLS, "-n", _workers(number), "faulty_cases")
+        code, text = process.wait(), process.output()
+        if code != 3 or os.strerror(errno.ENOSPC) not in text or "Traceback" in text:
+            yield f"run {number}: exit code {code}: {text[-300:]}"
         elif read_records(root / "runs" / "last").damage:
-            wrong.append(f"run {number}: half a record was left")
-    yield Tally("disk that fills", repeats, tuple(wrong))
+            yield f"run {number}: half a record was left"
+
+
+def _workers(number: int) -> str:
+    """None and one in turn, where odd and even numbers are different parts."""
+    return str(number // 2 % 2)
 
 
 def hostile_files(place: Path, repeats: int) -> Iterator[Tally]:
     """Real models and weights with changed bytes are shown, or refused in words; a hundred times as many."""
-    yield Tally("models with changed bytes", fuzz(100 * repeats), ())
+    yield Tally("models with changed bytes", 100 * repeats, tuple(fuzz(100 * repeats)))
 
 
 def caching_programs(place: Path, repeats: int) -> Iterator[Tally]:
@@ -209,20 +221,3 @@ def caching_programs(place: Path, repeats: int) -> Iterator[Tally]:
         if first != second or type(result) is not torch.Tensor or not torch.equal(result, expected):
             wrong.append(f"{make.__name__}: {type(result).__name__}, {len(first)} and {len(second)} bytes")
     yield Tally("tensors kept by a program", repeats, tuple(wrong))
-
-
-#: Each with a folder of its own and the number of repeats.
-ATTACKS: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
-    each.__name__: each
-    for each in (
-        damaged_bytes,
-        no_baselines,
-        no_files,
-        half_written,
-        large_records,
-        hostile_files,
-        caching_programs,
-        full_disks,
-        killed_commands,
-    )
-}

@@ -1,51 +1,51 @@
-"""Injects faults that the harness must survive or detect, many times, and counts how many were reported correctly.
+"""Faults of cells, of the processes that run them, of exported programs and of runtimes.
 
-python -m benchmarks.faults --repeats 100
-
-The faults are cells that end their process, in each stage; wrong outputs of a runtime; failures with a known cause,
-which must be blamed on it; workers and whole runs that are
-killed with SIGKILL during a cell; and those of `attacks.py` in runs, commands and files. A fault of a cell counts as
-reported if the record of its cell has the right error and stage, all other cells have passed, and no process is left
-over.
+Each gives a `Tally`: how often it was injected, and in what words those that were reported wrongly are told. A fault of
+a cell counts as reported if the record of its cell has the right error and stage, all other cells have passed, and no
+process is left over.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import pytest
-import typer
 
-from benchmarks.attacks import ATTACKS, Tally
+from benchmarks.faults.forked import forked_pytest, in_parts
+from benchmarks.faults.tally import Tally
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import read_end, read_in_flight, read_records
 from tests.harness import blamed, planted
 from tests.harness.faults import (
-    CELLS,
     FAULTS,
-    LEAN,
     LONG_LIMITS,
-    SHORT_LIMITS,
+    MEMORY_LIMIT,
     STAGES,
     Planted,
     killed_by,
     make_project,
     names_of,
-    run_project,
 )
 
-#: The number of concurrent runs: of those whose cells wait for a time limit, and of those that compute.
-_WAITING, _WORKING = 6, 2
-_SECONDS = 1800.0
+__all__ = [
+    "blame",
+    "in_turn",
+    "isolation",
+    "killed_runs",
+    "killed_workers",
+    "oracle",
+    "others",
+    "told_wrongly",
+]
+
+#: A cell that hangs is given this long in each stage: other cells of its run, too, on a machine with other work.
+_SECONDS = 10
+_HANGING = ("--stage-seconds", str(_SECONDS), *MEMORY_LIMIT)
+#: The number of concurrent runs: of those whose cells wait for this limit, and of those that compute.
+_WAITING, _WORKING = 20, 2
 
 
 def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
@@ -73,59 +73,30 @@ def in_turn(fault: str, repeats: int) -> list[Planted]:
     return [(fault, STAGES[number % len(STAGES)]) for number in range(repeats)]
 
 
-# --- runs in a forked copy of this process, which has already imported what a run needs -------------------------------
-
-
-def start(root: Path, *options: str) -> int:
-    """Start a run of the project's cells in a child process, and return the child's number."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        os.chdir(root)
-        sys.path.insert(0, str(root))
-        output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        for stream in (1, 2):
-            os.dup2(output, stream)
-        os._exit(int(pytest.main([*LEAN, *CELLS, "-n", "0", "-q", *options, "faulty_cases"])))
-    finally:
-        os._exit(70)
-
-
-def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
-    """Run the projects to their ends, at most so many at a time."""
-    waiting, running = list(roots), set[int]()
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            running.add(start(waiting.pop(), *options))
-        ended, _ = os.wait()
-        running.discard(ended)
-
-
-# --- the faults -------------------------------------------------------------------------------------------------------
-
-
 def isolation(place: Path, repeats: int) -> Iterator[Tally]:
     """A cell that ends its process, or hangs, fails alone and does not affect other cells."""
     hanging = [fault for fault, (_, ending) in FAULTS.items() if ending.startswith("did not end")]
     others_of = [fault for fault in FAULTS if fault not in hanging]
-    for kind, limits, at_once in ((hanging, SHORT_LIMITS, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
+    for kind, limits, at_once in ((hanging, _HANGING, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
         all_of = [each for turn in zip(*(in_turn(fault, repeats) for fault in kind), strict=True) for each in turn]
-        parts = {place / f"{kind[0]}-{number}": all_of[number::at_once] for number in range(at_once)}
+        projects = min(at_once, len(all_of))
+        parts = {place / f"{kind[0]}-{number}": all_of[number::projects] for number in range(projects)}
         for root, part in parts.items():
             root.mkdir()
             make_project(root, part)
-        run_all(list(parts), at_once, *limits)
+        for run in [forked_pytest(root, *limits) for root in parts]:
+            run.wait()
         wrong: dict[str, list[str]] = {fault: [] for fault in kind}
         for root, part in parts.items():
             records = by_name(root / "runs" / "last")
             for name, (fault, stage) in zip(names_of(part), part, strict=True):
-                wrong[fault] += told_wrongly(records.get(name), FAULTS[fault][1], stage)
+                ending = FAULTS[fault][1].replace(" 2 s ", f" {_SECONDS} s ")
+                wrong[fault] += told_wrongly(records.get(name), ending, stage)
             wrong[kind[0]] += others(records, part)
         yield from (Tally(fault, repeats, tuple(words)) for fault, words in wrong.items())
 
 
-def oracle(repeats: int) -> Iterator[Tally]:
+def oracle(_: Path, repeats: int) -> Iterator[Tally]:
     """Wrong outputs do not pass, and right ones do."""
     for fault, answer in planted.WRONG.items():
         draws = [answer(np.random.default_rng(number)) for number in range(repeats)]
@@ -135,7 +106,7 @@ def oracle(repeats: int) -> Iterator[Tally]:
     yield Tally("oracle: (right answers)", repeats, tuple(each.detail for each in verdicts if not each.passed))
 
 
-def blame(repeats: int) -> Iterator[Tally]:
+def blame(_: Path, repeats: int) -> Iterator[Tally]:
     """What is blamed for a failure is what it was planted in: exporter, transformation, runtime, precision or case."""
     for at_fault, wrong in blamed.planted(repeats):
         yield Tally(f"blame: {at_fault}", repeats, tuple(wrong))
@@ -149,7 +120,7 @@ def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
     faults = in_turn("kill_owner", repeats)
     make_project(place, faults)
     restarts = ("--max-worker-restart", str(2 * repeats))
-    run_project(place, "pytest", *LEAN, *CELLS, "-n", "2", *restarts, "faulty_cases", timeout=_SECONDS)
+    forked_pytest(place, *restarts, workers=2).wait()
     run = place / "runs" / "last"
     records = by_name(run)
     wrong = list(others(records, faults))
@@ -168,30 +139,32 @@ def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
 
 def killed_runs(place: Path, repeats: int) -> Iterator[Tally]:
     """A killed run has the records of all ended cells, names the running one, and continues there if resumed."""
+    yield Tally("kill -9 of a run", repeats, in_parts(place, repeats, _kill_runs))
+
+
+def _kill_runs(place: Path, numbers: range) -> Iterator[str]:
     faults = in_turn("kill_owner", len(STAGES))
     make_project(place, faults)
-    wrong: list[str] = []
-    for number in range(repeats):
+    for number in numbers:
         name = names_of(faults)[number % len(faults)]
         before, runs = f"before_{number % len(faults)}", place / f"runs-{number}"
         killed_by_this = place / killed_by(name)
         killed_by_this.unlink(missing_ok=True)
         chosen = ("-k", f"({before}- or {name}-) and dynamic or after")
-        os.waitpid(start(place, *chosen, "--runs", str(runs)), 0)
+        forked_pytest(place, *chosen, "--runs", str(runs)).wait()
         run = (runs / "last").resolve()
         early, in_flight = by_name(run), read_in_flight(run, "main")
         if set(early) != {before} or read_end(run) is not None:
-            wrong.append(f"run {number}: records of {sorted(early)} before it was killed in {name}")
+            yield f"run {number}: records of {sorted(early)} before it was killed in {name}"
         if in_flight is None or in_flight.name != name or in_flight.stage is not faults[number % len(faults)][1]:
-            wrong.append(f"run {number}: in flight was {in_flight and (in_flight.name, in_flight.stage)}, not {name}")
-        wrong += left_over(place, name)
-        os.waitpid(start(place, *chosen, "--resume", str(run)), 0)
+            yield f"run {number}: in flight was {in_flight and (in_flight.name, in_flight.stage)}, not {name}"
+        yield from left_over(place, name)
+        forked_pytest(place, *chosen, "--resume", str(run)).wait()
         late, end = by_name(run), read_end(run)
         if set(late) != {before, name, "after"} or {record.status for record in late.values()} != {Status.PASSED}:
-            wrong.append(f"run {number}: {sorted(late)} after it was resumed")
+            yield f"run {number}: {sorted(late)} after it was resumed"
         if late.get(before) != early.get(before) or end is None or not end.whole:
-            wrong.append(f"run {number}: cells that had been run were run again, or the run has no end")
-    yield Tally("kill -9 of a run", repeats, tuple(wrong))
+            yield f"run {number}: cells that had been run were run again, or the run has no end"
 
 
 def left_over(place: Path, name: str) -> Iterator[str]:
@@ -206,43 +179,3 @@ def left_over(place: Path, name: str) -> Iterator[str]:
             yield f"{name}: its process is still alive"
             return
         time.sleep(0.01)
-
-
-def main(
-    repeats: Annotated[int, typer.Option(min=1)] = 100,
-    only: Annotated[str, typer.Option(help="Inject only the faults of this name, such as 'damaged_bytes'.")] = "",
-) -> None:
-    """Print for every fault how often it was reported correctly. Fails if any was not."""
-    # Modules that a dynamic export imports are imported before this process is forked.
-    import torch.export._trace  # noqa: F401
-
-    began = time.monotonic()
-    tallies: list[Tally] = []
-    with tempfile.TemporaryDirectory(prefix="parity-faults-") as folder:
-        place = Path(folder)
-        faults: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
-            "oracle": lambda _, repeats: oracle(repeats),
-            "blame": lambda _, repeats: blame(repeats),
-            "isolation": isolation,
-            "killed_runs": killed_runs,
-            "killed_workers": killed_workers,
-            **ATTACKS,
-        }
-        for name in faults:
-            (place / name).mkdir()
-        if only and only not in faults:
-            raise typer.BadParameter(f"there is no attack {only!r}, only {', '.join(faults)}", param_hint="--only")
-        chosen = {only: faults[only]} if only else faults
-        for tally in chain.from_iterable(fault(place / name, repeats) for name, fault in chosen.items()):
-            typer.echo(tally.line())
-            for words in tally.wrong:
-                typer.echo(f"  {words}")
-            tallies.append(tally)
-    right = all(not tally.wrong for tally in tallies)
-    verdict = "all reported" if right else "NOT all reported"
-    typer.echo(f"{repeats} repeats of {len(tallies)} faults: {verdict}, in {time.monotonic() - began:.0f} s")
-    raise typer.Exit(0 if right else 1)
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,0 +1,1 @@
+"""Faults that are injected into the harness, and attacks on runs, commands and files."""
