@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 import msgspec
 
 from onnx_parity.harness.axes import PARITY, Shapes
+from onnx_parity.harness.record import Record
 
 _ID = re.compile(
     r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)"
@@ -30,7 +31,7 @@ class CellPoint(msgspec.Struct, frozen=True):
     shapes: str
 
 
-@cache
+@lru_cache(maxsize=4096)
 def point_of(cell: str) -> CellPoint:
     found = _ID.fullmatch(cell)
     assert found, f"{cell} is not a cell's id"
@@ -44,3 +45,10 @@ def point_of(cell: str) -> CellPoint:
         found["exporter"] or PARITY,
         Shapes.DYNAMIC if found["dynamic"] else Shapes.STATIC,
     )
+
+
+def runtime_asked(record: Record) -> str:
+    """The runtime that a record's cell asked for. The record may name another one, where that had no kernel."""
+    found = _ID.fullmatch(record.cell)
+    # The name of a cell may be anything in a record that something else has written.
+    return found["runtime"] if found else record.runtime

@@ -154,7 +154,7 @@ arcs = op(
 )
 
 padded_in_circles = op(lambda x: F.pad(x, (2, 1), mode="circular"), complexes(2, 3, 4), tier="default")
-rms_norm = op(lambda x: F.rms_norm(x, (4,), eps=0.1), complexes(3, 4), tier="default")
+rms_norm_of_complex = op(lambda x: F.rms_norm(x, (4,), eps=0.1), complexes(3, 4), tier="default")
 
 # --- weights, branches and loops --------------------------------------------------------------------------------------
 

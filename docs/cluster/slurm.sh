@@ -14,7 +14,8 @@ cd "$SLURM_SUBMIT_DIR"
 # Workers have the machine to themselves.
 export RAY_worker_niceness=0
 
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes%%$'\n'*}
 port=${PARITY_PORT:-6379}
 
 srun --nodes=1 --ntasks=1 --nodelist="$head" \

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onnx_parity.harness.axes import PARITY
-from onnx_parity.harness.cell_ids import point_of
+from onnx_parity.harness.cell_ids import runtime_asked
 from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Status
 
 
@@ -112,7 +112,7 @@ def compare(records: Iterable[Record]) -> Comparison:
 
 def _point(record: Record) -> Point:
     # The record names another runtime than the cell where that one had no kernel for what an exporter wrote.
-    runtime, transforms = point_of(record.cell).runtime, record.transforms
+    runtime, transforms = runtime_asked(record), record.transforms
     axes = (record.device, record.capture, record.shapes, runtime, transforms)
     return Point(record.case, record.dtype, record.opset, *axes)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from onnx_parity.harness.cell_ids import point_of
+from onnx_parity.harness.cell_ids import runtime_asked
 from onnx_parity.harness.record import Blame, Ending, Kind, Record, Stage, Status
 from onnx_parity.harness.results.causes import COMPARING
 
@@ -92,7 +92,7 @@ def ending_of(record: Record) -> Ending | None:
     what = record.error or record.reason
     match record.status:
         case Status.PASSED | Status.UNEXPECTED_PASS:
-            return Ending.UNSUPPORTED if point_of(record.cell).runtime != record.runtime else Ending.RIGHT
+            return Ending.UNSUPPORTED if runtime_asked(record) != record.runtime else Ending.RIGHT
         case Status.ABSENT:
             return Ending.UNSUPPORTED if record.declined else None
         case Status.CRASHED | Status.KNOWN | Status.FAILED if record.stage in _BY_THE_RUNTIME:
@@ -144,7 +144,7 @@ def score(records: Iterable[Record]) -> Scoreboard:
 
 
 def _subject(record: Record) -> Subject:
-    return Subject(point_of(record.cell).runtime, record.transforms)
+    return Subject(runtime_asked(record), record.transforms)
 
 
 def _point(record: Record) -> tuple[object, ...]:
