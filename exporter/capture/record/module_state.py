@@ -48,7 +48,7 @@ def parameters_of(program: object) -> list[Buffer]:
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 new = Buffer(f"{path}.{name}" if path else name, [], parameter)
-                found[id(parameter)] = known = found.get(id(parameter), new)
+                known = found.get(id(parameter), new)
                 found[id(parameter)] = replace(known, places=[*known.places, (module._parameters, name)])
     return list(found.values())
 
