@@ -66,9 +66,9 @@ def test_a_connection_that_breaks_begins_again_and_shows_each_line_once(tmp_path
 
 
 def test_connections_may_break_often_while_the_run_goes_on(tmp_path: Path) -> None:
-    lines = [f"{number}\n" for number in range(9)]
+    lines: list[str | Exception] = [f"{number}\n" for number in range(9)]
     broken: list[list[str | Exception]] = [[*lines[: each + 1], OSError("refused")] for each in range(8)]
-    assert follow(Client(*broken, lines), tmp_path) == (1, [line.strip() for line in lines])
+    assert follow(Client(*broken, lines), tmp_path) == (1, [str(line).strip() for line in lines])
 
 
 def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None:

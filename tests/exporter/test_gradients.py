@@ -161,11 +161,12 @@ def test_gradients_by_the_weights_of_a_recurrent_layer() -> None:
     class OfRecurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer = nn.LSTM(4, 2)
+            self.layer = nn.GRU(4, 2)
 
         def forward(self, x: torch.Tensor) -> Any:
             decay = sum(each.square().sum() for each in self.parameters())
-            return torch.autograd.grad(self.layer(x)[0].sum() + decay, self.layer.weight_hh_l0)
+            weight: Any = self.layer.weight_hh_l0
+            return torch.autograd.grad(self.layer(x)[0].sum() + decay, weight)
 
     module = OfRecurrent()
     before = list(module.layer._flat_weights)

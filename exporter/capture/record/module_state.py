@@ -53,7 +53,8 @@ def parameters_of(program: object) -> list[Buffer]:
         if isinstance(module, torch.nn.RNNBase):
             # It computes with the parameters in this list.
             for index, parameter in enumerate(module._flat_weights):
-                if (known := found.get(id(parameter))) is not None:
+                if id(parameter) in found:
+                    known = found[id(parameter)]
                     found[id(parameter)] = replace(known, places=[*known.places, (module._flat_weights, index)])
     return list(found.values())
 
