@@ -38,9 +38,8 @@ class Ended:
 
 def run(root: Path, *arguments: str, timeout: float = 180, **variables: str) -> Ended:
     """Run `pytest ...` or `parity ...` in a folder to its end, with these variables besides those of this process."""
-    with tempfile.TemporaryFile() as printed:
-        output = f"/proc/{os.getpid()}/fd/{printed.fileno()}"
-        asked = (arguments, str(root), {**os.environ, **variables}, output)
+    with tempfile.NamedTemporaryFile() as printed:
+        asked = (arguments, str(root), {**os.environ, **variables}, printed.name)
         process = _context().Process(target=_run, args=asked)
         process.start()
         process.join(timeout)

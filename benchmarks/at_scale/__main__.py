@@ -118,9 +118,9 @@ def main(
     that are there in Chromium.
     """
     every = targets(root, cells)
-    names = ", ".join([*(target.name for target in every), _BROWSER])
-    if unknown := sorted(set(only or ()) - set(names.split(", "))):
-        raise typer.BadParameter(f"{unknown[0]!r} is none of them: {names}", param_hint="--only")
+    names = [*(target.name for target in every), _BROWSER]
+    if unknown := sorted(set(only or ()).difference(names)):
+        raise typer.BadParameter(f"{unknown[0]!r} is none of them: {', '.join(names)}", param_hint="--only")
     failed = False
     print(f"{'':20}{'seconds':>9}{'of':>5}{'processor':>11}{'of':>5}{'MiB':>7}{'of':>6}")
     for target in every:

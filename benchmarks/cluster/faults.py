@@ -121,9 +121,9 @@ def node_losses(
     run.end()
     assert run.folder is not None, run.text
     wrong = compared(run.folder, wanted)
-    if killed and run.text.count("is lost; its cells") != killed:
-        # A node that was lost in the last moment, when every cell had a record, is not told.
-        wrong += [] if run.text.count("is lost; its cells") == killed - 1 else ["a lost node was not told"]
+    # A node that was lost in the last moment, when every cell had a record, is not told.
+    if run.text.count("is lost; its cells") not in (killed, killed - 1):
+        wrong.append("a lost node was not told")
     return wrong, killed
 
 

@@ -16,7 +16,7 @@ import hashlib
 import random
 import tempfile
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -213,7 +213,7 @@ class _Judge:
         return {fate.mutant: fate for fate in found if fate.depends_on == self._depends_on}
 
 
-def _digest(of: Collection[str] | map[str]) -> str:
+def _digest(of: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(of).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ folder=${PARITY_FOLDER:-parity}
 case $action in
     start)
         rsync -a --delete --exclude .venv --exclude runs --exclude .git --exclude 'parity.*' ./ "$host:$folder/"
-        options=$(printf ' %q' "$@")
+        options=${1:+$(printf ' %q' "$@")}
         ssh "$host" "cd $folder && { nohup .venv/bin/parity run --on ray$options >parity.log 2>&1 & echo \$! >parity.pid; }"
         ;;
     follow)

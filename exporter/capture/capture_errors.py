@@ -101,7 +101,7 @@ def failed_while_recorded(
         return CaptureError(
             f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
             f"{error}\nCall it without exporting. If it works there, what it asks for is computed from tensors that "
-            "are neither inputs nor weights of the module."
+            "are neither inputs nor weights of the module: make them one of these."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)

@@ -6,7 +6,7 @@ __all__ = ["why_not"]
 
 _REASONS = {
     "aten::linalg_eig of complex numbers": (
-        "only eigenvalues of real matrices are exported, and with torch.linalg.eigh those of symmetric ones"
+        "the eigenvalues of real matrices are exported, and not those of complex ones: use real matrices"
     ),
     "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }

@@ -31,7 +31,8 @@ ADDRESS = "RAY_API_SERVER_ADDRESS"
 #: Our jobs are told from others by the beginning of their names.
 _PREFIX = "parity-"
 _MODULE = "onnx_parity.harness.cluster.on_head"
-#: Seconds in which a cluster has to answer, after which a broken connection is tried again, and how often.
+#: Seconds in which a cluster has to answer, after which a broken connection is tried again, and how often it is if
+#: nothing more is shown.
 _ANSWERS, _PAUSE, _TRIES = 10.0, 2.0, 5
 #: Seconds in which a job that is stopped ends in order.
 _IN_ORDER = "60"
@@ -99,9 +100,10 @@ class Jobs:
     def follow(self, job: str, copy: Copy, show: Callable[[str], None]) -> int:
         """Copy the run of a job and show its output until it ends; return the exit code of its `parity run`."""
         self._info(job)
-        shown = 0
-        for left in reversed(range(_TRIES)):
-            number = 0
+        shown = in_vain = 0
+        while True:
+            number, before = 0, shown
+            broken: _BrokenError | None = None
 
             def take(line: str) -> None:
                 nonlocal number, shown
@@ -117,14 +119,15 @@ class Jobs:
             try:
                 asyncio.run(self._read(job, take))
             except _BrokenError as error:
-                if not left:
-                    raise self._lost(job, copy, error) from error
+                broken = error
             else:
                 info = self._info(job)
                 if info.status.is_terminal():
                     return self._code(job, info)
+            in_vain = in_vain + 1 if shown == before else 1
+            if in_vain == _TRIES:
+                raise self._lost(job, copy, broken) from broken
             time.sleep(_PAUSE)
-        raise self._lost(job, copy, None)
 
     async def _read(self, job: str, take: Callable[[str], None]) -> None:
         """Hand over each whole line of the job's log."""
@@ -152,7 +155,8 @@ class Jobs:
         words = f": {error}" if error is not None else ""
         folder = f" What has arrived is in {copy.last}." if copy.runs else ""
         return ClusterError(
-            f"the cluster at {self.address}, which runs {job}, does not answer any more{words}.{folder}"
+            f"the cluster at {self.address}, which runs {job}, does not answer any more{words}.{folder} Once it does, "
+            f"follow the run again: parity attach {job} --on {self.address}"
         )
 
     def _info(self, job: str) -> Any:

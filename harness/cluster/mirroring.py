@@ -21,7 +21,7 @@ from onnx_parity.harness.cluster.messages import Piece
 MARK = "parity-piece "
 #: The most bytes of a file that a line carries.
 _PIECE = 256 << 10
-#: Files that only grow: records and nodes.
+#: Files that only grow: records and nodes. Any other file that has changed is said anew from its beginning.
 _GROWING = ".jsonl"
 #: What is of use only where it was written, or can be made again.
 _LEFT_OUT = ("in-flight-", "stderr-", "records.parquet", ".")
@@ -71,9 +71,9 @@ class Mirror:
             now = os.fstat(file.fileno())
             grows = name.endswith(_GROWING)
             same = now.st_ino == sent.inode and now.st_size >= sent.size
-            if same and (now.st_size == sent.size and (grows or now.st_mtime_ns == sent.changed)):
+            if same and now.st_size == sent.size and (grows or now.st_mtime_ns == sent.changed):
                 return
-            if not (same and (grows or now.st_size > sent.size)):
+            if not (same and grows):
                 sent.size = 0
             sent.inode, sent.changed = now.st_ino, now.st_mtime_ns
             file.seek(sent.size)

@@ -115,11 +115,9 @@ def compare(
         _refuse_what_cannot_run(names, asked or ())
         points = tuple(_points(patterns or [], samples, database=database, dtype=dtype))
         outcomes: list[Outcome] = []
+        workers = processes or (1 if on is None else None)
         with (
-            workforce(on, find_project(Path.cwd()).root, workers=processes or int(on is None), mixed=mixed) as (
-                start,
-                number,
-            ),
+            workforce(on, find_project(Path.cwd()).root, workers=workers, mixed=mixed) as (start, number),
             Progress(console=terminal, transient=True) as progress,
         ):
             for exporter in names:

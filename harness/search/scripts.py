@@ -95,12 +95,12 @@ _TRANSFORMED = {
 
 def _transformed(culprit: str) -> tuple[str, str]:
     """What a script imports to transform its model, and the line that does so; nothing, if nothing transforms it."""
-    name, _, opset = culprit.rpartition(":")
+    name, _, last = culprit.rpartition(":")
     if culprit in _TRANSFORMED or name in _TRANSFORMED:
         imports, call = _TRANSFORMED[culprit if culprit in _TRANSFORMED else name]
-        return f"{imports}\n", f"MODEL = {call.format(opset=opset)}\n"
+        return f"{imports}\n", f"MODEL = {call.format(opset=last)}\n"
     if is_function(culprit):
-        return f"import {name}\n", f"MODEL = {name}.{opset}(MODEL)\n"
+        return f"import {name}\n", f"MODEL = {name}.{last}(MODEL)\n"
     return "", ""
 
 

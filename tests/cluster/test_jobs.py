@@ -65,6 +65,12 @@ def test_a_connection_that_breaks_begins_again_and_shows_each_line_once(tmp_path
     assert follow(client, tmp_path) == (0, ["one", "two", "three"])
 
 
+def test_connections_may_break_often_while_the_run_goes_on(tmp_path: Path) -> None:
+    lines: list[str | Exception] = [f"{number}\n" for number in range(9)]
+    broken: list[list[str | Exception]] = [[*lines[: each + 1], OSError("refused")] for each in range(8)]
+    assert follow(Client(*broken, lines), tmp_path) == (1, [str(line).strip() for line in lines])
+
+
 def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None:
     broken: list[list[str | Exception]] = [[OSError("refused")] for _ in range(9)]
     client = Client([f"{RUN}\n"], *broken)
@@ -72,7 +78,7 @@ def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None
         follow(client, tmp_path)
     assert str(lost.value) == (
         "the cluster at http://there, which runs a job, does not answer any more: refused. What has arrived is in "
-        f"{tmp_path / '1-1'}."
+        f"{tmp_path / '1-1'}. Once it does, follow the run again: parity attach a job --on http://there"
     )
 
 

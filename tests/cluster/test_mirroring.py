@@ -65,6 +65,17 @@ def test_a_run_is_copied_while_it_is_written(tmp_path: Path) -> None:
     assert content_of(here)[f"{RUN}/end.json"] == b"an end", "what was said can be taken again"
 
 
+def test_a_file_that_is_written_anew_is_said_from_its_beginning(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    here.mkdir()
+    mirror, copy = Mirror(there), Copy(here)
+    for content in (b"a short text", b"another, which is longer"):
+        write(there / RUN / "bundles" / "a" / "README", content)
+        for line in mirror.lines():
+            copy.take(line)
+        assert content_of(here) == content_of(there)
+
+
 def test_a_run_that_was_continued_here_is_not_written_over(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
     line = _line(Piece(f"{RUN}/records-main.jsonl", 0, b"one\ntwo\n"))

@@ -147,6 +147,9 @@ def test_a_run_on_a_host_is_started_and_brought_home(tmp_path: Path) -> None:
     assert "rsync -a somewhere:parity/runs/ runs/" in calls
     sent = next(call for call in calls if call.endswith(" ./ somewhere:parity/"))
     assert "--exclude runs" in sent, "the runs of the host are not deleted"
+    machine.run("ssh.sh", "start", "somewhere")
+    machine.run("ssh.sh", "follow", "somewhere", PARITY_LOOKS="0.1")
+    assert (here / "runs" / "1" / "run.json").read_text() == "run --on ray\n"
 
 
 @pytest.mark.slow

@@ -155,3 +155,40 @@ def test_weights_are_in_their_place_after_gradients_by_them() -> None:
     program = onnx_parity.export(module, (X,), opset_version=17, verify=True)
     assert all(each is before[name] for name, each in module.named_parameters())
     assert "layer.bias" in {each.name for each in program.model_proto.graph.initializer}
+
+
+def test_gradients_by_the_weights_of_a_recurrent_layer() -> None:
+    class OfRecurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.GRU(4, 2)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            decay = sum(each.square().sum() for each in self.parameters())
+            weight: Any = self.layer.weight_hh_l0
+            return torch.autograd.grad(self.layer(x)[0].sum() + decay, weight)
+
+    module = OfRecurrent()
+    before = list(module.layer._flat_weights)
+    onnx_parity.export(module, (X,), opset_version=17, verify=True)
+    assert all(one is other for one, other in zip(module.layer._flat_weights, before, strict=True))
+
+
+def test_a_use_of_a_weight_that_its_gradient_would_lack_is_refused() -> None:
+    class Elsewhere(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+            self.others = [self.layer.weight]
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.autograd.grad(self.layer(x).sum() + self.others[0].square().sum(), self.layer.weight)
+
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(Elsewhere(), (X,), opset_version=17)
+    words, _, place = str(caught.value).rpartition(" (at ")
+    assert words == (
+        "the program asks for gradients by weights, and uses layer.weight otherwise than as an attribute of its "
+        "module. The gradients would lack this use: use the attribute"
+    )
+    assert HERE in place

@@ -263,3 +263,20 @@ def test_code_that_a_compiler_made_and_that_has_no_hash_is_captured() -> None:
         hash(program.__code__)
     x = torch.randn(3)
     assert torch.equal(onnx_parity.export(program, (x,))(x), torch.relu(x))
+
+
+@pytest.mark.parametrize("is_causal", [None, False])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_encoder_returns_zeros_at_padding(is_causal: bool | None) -> None:
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 6, batch_first=True), 1).eval()
+
+    def program(x: torch.Tensor, padding: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = encoder(x, src_key_padding_mask=padding, is_causal=is_causal)
+        return result
+
+    x, padding = torch.randn(2, 3, 8), torch.tensor([[False, False, True], [False, False, False]])
+    with torch.no_grad():
+        expected = program(x, padding)
+        exported = onnx_parity.export(program, (x, padding))
+    assert not expected[0, 2].any()
+    torch.testing.assert_close(exported(x, padding), expected)

@@ -69,6 +69,16 @@ def test_groups_of_matrices() -> None:
         onnx_parity.export(grouped, (rows, matrices[0], ends))
 
 
+def test_the_scale_of_a_result_of_eight_bits() -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        one = torch.ones(())
+        return torch._scaled_mm(x, x.T, one, one, scale_result=one)
+
+    x = torch.ones(16, 16).to(torch.float8_e4m3fn)
+    with pytest.raises(onnx_parity.CaptureError, match="scale_result for a result of 8 bits is not exported: leave it"):
+        onnx_parity.export(scaled, (x,), opset_version=19)
+
+
 @pytest.mark.parametrize(
     ("argument", "shapes", "words"),
     [

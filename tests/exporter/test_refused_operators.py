@@ -180,8 +180,8 @@ OF_DTYPES = [
     case(
         lambda x: torch.linalg.eigvals((x.mT @ x) * 1j),
         (X,),
-        "aten::linalg_eig of complex numbers: only eigenvalues of real matrices are exported, and with "
-        "torch.linalg.eigh those of symmetric ones",
+        "aten::linalg_eig of complex numbers: the eigenvalues of real matrices are exported, and not those of complex "
+        "ones: use real matrices",
     ),
     case(
         torch.relu,

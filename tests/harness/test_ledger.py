@@ -16,9 +16,9 @@ from onnx_parity.harness.search.ledger import SCRIPT, read_findings
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "findings"
 FINDINGS = read_findings(LEDGER)
-#: The findings that are defects of other exporters, with the opsets at which these have them.
+#: The findings that are defects of other exporters.
 OF_EXPORTERS = [name for name, finding in FINDINGS.items() if finding.culprit in EXPORTER_NAMES]
-#: Their scripts begin like this one.
+#: How a script names the opset at which the other exporter has the defect.
 _OPSET = re.compile(r"opset_version=(\d+)")
 
 

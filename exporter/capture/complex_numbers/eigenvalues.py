@@ -116,7 +116,7 @@ def _normalized(x: Parts) -> Parts:
     """Of length 1, with the largest element real, as LAPACK does."""
     squares = x.real.square() + x.imag.square()
     length = squares.sum(-2, keepdim=True).sqrt()
-    place = squares.argmax(-2, keepdim=True) if squares.shape[-1] else squares.long()
+    place = squares.argmax(-2, keepdim=True)
     real, imag = x.real.gather(-2, place), x.imag.gather(-2, place)
     size = (real.square() + imag.square()).sqrt()
     is_real = imag == 0

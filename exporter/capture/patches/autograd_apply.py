@@ -35,6 +35,7 @@ class _ForwardContext(FunctionCtx):
 
 def _record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     if not kwargs and differentiates_once() and needs_derivative(args):
+        # Autograd calls the backward of the function, whose operators are recorded like any others.
         with enable_single_level_autograd_function():
             return super(Function, cls).apply(*args)  # type: ignore[misc]
     refuse_to_differentiate(f"{cls.__name__}, an autograd function", (*args, *kwargs.values()))

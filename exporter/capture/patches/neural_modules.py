@@ -33,7 +33,7 @@ def _encode(
     if src_key_padding_mask is not None:
         from onnx_parity.exporter.capture.script.padded_rows import encoded_without_padding, takes_padding_out
 
-        if takes_padding_out(self, src, mask, is_causal):
+        if takes_padding_out(self, src, mask):
             return encoded_without_padding(self, src, src_key_padding_mask)
     return torchs(self, src, mask, src_key_padding_mask, is_causal)
 

@@ -22,8 +22,8 @@ class Buffer:
     """A buffer of a module, by its name from the root, or a parameter that the program asks for gradients by."""
 
     path: str
-    #: The dicts that it is in, which belong to modules, and its names there.
-    places: Sequence[tuple[Any, str]]
+    #: The dicts and lists that it is in, which belong to modules, with its name or its index there.
+    places: Sequence[tuple[Any, Any]]
     tensor: torch.Tensor
 
 
@@ -48,8 +48,14 @@ def parameters_of(program: object) -> list[Buffer]:
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 new = Buffer(f"{path}.{name}" if path else name, [], parameter)
-                found[id(parameter)] = known = found.get(id(parameter), new)
+                known = found.get(id(parameter), new)
                 found[id(parameter)] = replace(known, places=[*known.places, (module._parameters, name)])
+        if isinstance(module, torch.nn.RNNBase):
+            # It computes with the parameters in this list.
+            for index, parameter in enumerate(module._flat_weights):
+                if id(parameter) in found:
+                    known = found[id(parameter)]
+                    found[id(parameter)] = replace(known, places=[*known.places, (module._flat_weights, index)])
     return list(found.values())
 
 
@@ -77,7 +83,7 @@ def preserved(
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
             for held, name in buffer.places:
                 # The buffers of a scripted module are not in a dict, and have no `get`.
-                new = dict(held.items()).get(name)
+                new = dict(enumerate(held) if isinstance(held, list) else held.items()).get(name)
                 if new is not stand_in:
                     assigned[buffer.path] = new
         for path, module, attributes in before:

@@ -24,7 +24,7 @@ from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
 from onnx_parity.exporter.capture.graph.block_primitives import IF
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
-from onnx_parity.exporter.capture.graph.origin import OriginFinder
+from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
 from onnx_parity.exporter.capture.record.open_ranks import OpenRanks
@@ -137,6 +137,8 @@ class Recorder(TorchDispatchMode):
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
         self.open_ranks = OpenRanks(origins)
+        #: The ids of the weights that autograd sees other tensors in the place of, to compute gradients by them.
+        self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
         #: Called with the program after it has returned. They return changed attributes by name.
@@ -161,6 +163,11 @@ class Recorder(TorchDispatchMode):
 
     def constant(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor for a tensor that the program owns."""
+        if id(tensor) in self.differentiated:
+            raise refused_here(
+                f"the program asks for gradients by weights, and uses {self.name_of(tensor)} otherwise than as an "
+                "attribute of its module. The gradients would lack this use: use the attribute"
+            )
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]

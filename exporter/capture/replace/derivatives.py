@@ -34,7 +34,8 @@ def _attention(*args: Any, **kwargs: Any) -> Any:
 
 @instead_of(_aten.grid_sampler_2d.default, why="its derivative is a kernel; those of the definition are operators")
 def _grid_sampler(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool) -> Any:
-    # At the border, where padding with other than zeros begins, torch's kernel has the derivative 0 of what is outside.
+    # In the other modes, torch's kernel has the derivative 0 for points on the border of the image; the definition has
+    # that of points inside.
     if not is_transformed() or padding != 0:
         return NotImplemented
     return _grid_sampler_2d(input, grid, mode, padding, align_corners, _expand_grid=False)

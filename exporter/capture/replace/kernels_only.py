@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
 _aten = torch.ops.aten
@@ -159,15 +160,24 @@ def _scaled_mm(
     use_fast_accum: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """The product of matrices in 8 bits, each with the scale of the matrix, or of each of its rows or columns."""
+    dtype = self.dtype if out_dtype is None else out_dtype
+    if scale_result is not None and dtype.itemsize == 1:
+        raise refused_here(
+            "torch._scaled_mm with a scale_result for a result of 8 bits is not exported: leave it out, and scale an "
+            "operand instead, by scale_a or scale_b"
+        )
     product = (self.float() * scale_a) @ (mat2.float() * scale_b)
     if bias is not None:
         product = product + bias
-    return product.to(self.dtype if out_dtype is None else out_dtype)
+    return product.to(dtype)
 
 
 # --- fused attention --------------------------------------------------------------------------------------------------
 
 _FUSED = "nn.MultiheadAttention and nn.TransformerEncoderLayer call it in eval mode without gradients"
+#: The `mask_type` of a mask of one row for each batch. The other masks have a row for each query, or also batches and
+#: heads.
+MASK_OF_KEYS = 1
 
 
 @decomposition_of(_aten._native_multi_head_attention.default, why=_FUSED)
@@ -195,13 +205,9 @@ def _native_multi_head_attention(
 
 
 def _excluded(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
-    """The places of the keys that are excluded, for each batch, head and query. Any other dtype is taken as bools."""
+    """The places of the keys that are excluded, for each batch, head and query: those of a mask that are not 0."""
     mask = mask if mask.dtype is torch.bool else mask != 0
-    return mask[:, None, None, :] if mask_type == _MASK_OF_KEYS else mask
-
-
-#: The `mask_type` of a mask of one row for each batch; others are of one row for each query, and of batches and heads.
-_MASK_OF_KEYS = 1
+    return mask[:, None, None, :] if mask_type == MASK_OF_KEYS else mask
 
 
 @decomposition_of(_aten._transformer_encoder_layer_fwd.default, why=_FUSED)

@@ -13,13 +13,11 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.record.blocks import Blocks
+from onnx_parity.exporter.capture.replace.kernels_only import MASK_OF_KEYS
 from onnx_parity.exporter.capture.script.parse import Step
 from onnx_parity.exporter.capture.script.tensor_ops import step_of
 
 __all__ = ["encoded_without_padding", "takes_padding_out"]
-
-#: The `mask_type` of a mask of the keys of each row.
-_OF_KEYS = 1
 
 
 class _Rows:
@@ -54,7 +52,7 @@ def _layer(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not isinstance(rows, _Rows):
         return NotImplemented
     layer = torch.ops.aten._transformer_encoder_layer_fwd
-    return _Rows(layer(rows.tensor, *weights, rows.valid.logical_not(), _OF_KEYS), rows.valid)
+    return _Rows(layer(rows.tensor, *weights, rows.valid.logical_not(), MASK_OF_KEYS), rows.valid)
 
 
 @step_of("aten::to_padded_tensor")
@@ -71,11 +69,11 @@ def _zeroed(tensor: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
     return torch.where((valid | is_after_padding.any()).unsqueeze(-1), tensor, 0)
 
 
-def takes_padding_out(encoder: torch.nn.TransformerEncoder, src: torch.Tensor, *others: Any) -> bool:
-    """Whether an encoder takes out padding of which it is given a mask, if `others` are not given too."""
-    given = any(other is not None for other in others)
+def takes_padding_out(encoder: torch.nn.TransformerEncoder, src: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    """Whether an encoder takes out padding of which it is given a mask. `mask` is its other mask."""
     uses_them = getattr(encoder, "use_nested_tensor", False)  # An encoder that was saved years ago lacks it.
-    return uses_them and not encoder.layers[0].training and src.dim() == 3 and not given
+    usual = mask is None and not torch.is_autocast_enabled()
+    return uses_them and not encoder.layers[0].training and src.dim() == 3 and usual
 
 
 def encoded_without_padding(
