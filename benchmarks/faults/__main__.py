@@ -4,7 +4,7 @@ python -m benchmarks.faults --repeats 100
 
 The faults are those of `cells.py`: cells that end their process, in each stage; wrong outputs of a runtime; failures
 with a known cause, which must be blamed on it; workers and whole runs that are killed with SIGKILL during a cell; and
-those of `attacks.py` in runs, commands and files.
+those of `attacks.py` in runs, commands and files, and those that the tests in `tested.py` make.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 
 from benchmarks.faults import attacks, cells
 from benchmarks.faults.tally import Tally
+from benchmarks.faults.tested import tested
 
 #: Each with a folder of its own and the number of repeats. Those whose runs are copies of this process stand first,
 #: while it has only one thread.
@@ -39,6 +40,7 @@ _FAULTS: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
         attacks.large_records,
         attacks.hostile_files,
         attacks.caching_programs,
+        tested,
     )
 }
 
