@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from onnx_parity.harness.cluster.connection import ClusterError, Connection, answers, connect, refuse_unusable, words_of
-from onnx_parity.harness.cluster.facts import differences, facts
+from onnx_parity.harness.cluster.facts import HOW_TO_USE_IT, differences, facts
 from onnx_parity.harness.cluster.messages import Facts, decoded, encoded
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.running.child_process import ProcessEndedError
@@ -194,9 +194,12 @@ class Crew:
     def _know(self, node: _Node, its: Facts) -> None:
         node.known, node.host = True, its.host
         if differs := differences(its, self._facts):
-            node.refused = not self._mixed
-            state = "differs, and is used because of --mixed" if self._mixed else "is not used"
-            _tell(f"{node.host} {state}: {'; '.join(differs)}")
+            words = "; ".join(differs)
+            if self._mixed:
+                _tell(f"{node.host} differs, and is used because of --mixed: {words}")
+            else:
+                node.refused = True
+                _tell(f"{node.host} is not used: {words}. {HOW_TO_USE_IT}")
 
     def _usable(self) -> list[_Node]:
         with self._lock:
