@@ -94,6 +94,8 @@ class Scenario:
     play: Callable[[random.Random, int], Played]
     #: How often it has to break the cluster.
     times: int = 1
+    #: Whether it has a cluster of its own.
+    apart: bool = False
 
 
 class Tally:
@@ -365,7 +367,7 @@ def search_with_node_loss(project: Path, cluster: Cluster, draw: random.Random) 
 def scenarios(
     project: Path, wanted: dict[str, Record], cluster: Callable[[], Cluster], *, kills: int, resumes: int, together: int
 ) -> list[Scenario]:
-    """All of them, those last that need clusters of their own."""
+    """All of them, those last that have clusters of their own."""
 
     def kill_nodes(draw: random.Random, left: int) -> Played:
         wrong, killed = node_losses(project, cluster(), wanted, draw, min(together, left))
@@ -375,8 +377,8 @@ def scenarios(
         wrong, victim = driver_loss(project, cluster(), wanted, draw)
         return Played(RESUMED, wrong, 1, victim)
 
-    def once(name: str, play: Callable[[random.Random], list[str]]) -> Scenario:
-        return Scenario(name, lambda draw, left: Played(name, play(draw)))
+    def once(name: str, play: Callable[[random.Random], list[str]], *, apart: bool = False) -> Scenario:
+        return Scenario(name, lambda draw, left: Played(name, play(draw)), apart=apart)
 
     return [
         once("an address where nothing answers", lambda draw: unreachable(project)),
@@ -387,12 +389,12 @@ def scenarios(
         Scenario(RESUMED, kill_driver, resumes),
         once("a node is lost to a comparison", lambda draw: comparison_with_node_loss(project, cluster(), draw)),
         once("a node is lost to a search", lambda draw: search_with_node_loss(project, cluster(), draw)),
-        once(HEAD, lambda draw: lost_head(project, wanted, draw)),
-        once("a job is sent and followed", lambda draw: job(project, wanted)),
+        once("the head is lost", lambda draw: lost_head(project, wanted, draw), apart=True),
+        once("a job is sent and followed", lambda draw: job(project, wanted), apart=True),
     ]
 
 
-KILLED, RESUMED, HEAD = "a node is killed", "the driver is killed and resumed", "the head is lost"
+KILLED, RESUMED = "a node is killed", "the driver is killed and resumed"
 
 
 def main(
@@ -429,7 +431,7 @@ def main(
             wanted |= local_records(project, 1)
             typer.echo(f"{len(wanted)} cells: {', '.join(sorted({each.status.value for each in wanted.values()}))}")
         for scenario in left:
-            if scenario.name == HEAD:
+            if scenario.apart:
                 stack.close()
             if not so_far.play(scenario):
                 break
