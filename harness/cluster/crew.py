@@ -133,13 +133,16 @@ class Crew:
                 continue
             try:
                 if (process := self._started(node, module, arguments)) is not None:
-                    node.failed = 0
                     return process
             except PlaceLostError as lost:
-                node.failed += 1
-                if node.failed >= _FAILED_STARTS and not (node.lost or node.refused):
-                    node.refused = True
-                    _tell(f"{node.host} is not used: {node.failed} processes in a row did not start there: {lost}")
+                self.failed(node, str(lost))
+
+    def failed(self, node: _Node, reason: str) -> None:
+        """A process did not start on a node."""
+        node.failed += 1
+        if node.failed >= _FAILED_STARTS and not (node.lost or node.refused):
+            node.refused = True
+            _tell(f"{node.host} is not used: {node.failed} processes in a row did not start there: {reason}")
 
     def check(self) -> None:
         """Raise an error if the cluster cannot be used any more."""
@@ -263,7 +266,8 @@ class _Process:
         self._crew = crew
         self._node = node
         self.seat = seat
-        self._ended = False
+        #: Whether it has answered, which it does once it has started; and whether it has ended.
+        self._answered = self._ended = False
 
     def send(self, message: bytes) -> None:
         self._end_if(self.asked(self.seat.send.remote(message)))
@@ -272,6 +276,7 @@ class _Process:
         data, ending = self.asked(self.seat.answer.remote(within), look)
         self._end_if(ending)
         assert isinstance(data, bytes)
+        self._answered, self._node.failed = True, 0
         return data
 
     def kill(self) -> None:
@@ -304,6 +309,9 @@ class _Process:
     def _end_if(self, ending: str) -> None:
         if ending:
             self.kill()
+            if not self._answered:
+                self._crew.failed(self._node, f"the process {ending}")
+                raise PlaceLostError(f"the process {ending}")
             raise ProcessEndedError(ending)
 
 
