@@ -41,6 +41,8 @@ from benchmarks.cluster.raylets import (
     local_records,
     start,
 )
+from onnx_parity.harness.cluster.messages import NodeReport
+from onnx_parity.harness.pytest_plugin.on_cluster import NODES_FILE
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines
 
@@ -178,9 +180,15 @@ def node_losses(
     run.end()
     assert run.folder is not None, run.text
     wrong = compared(run.folder, wanted)
-    # A node that was lost in the last moment, when every cell had a record, is not told.
-    if run.text.count("is lost; its cells") not in (killed, killed - 1):
-        wrong.append("a lost node was not told")
+    reports = [msgspec.json.decode(line, type=NodeReport) for line in (run.folder / NODES_FILE).open("rb")]
+    lost = {report.id for report in reports if report.lost}
+    if run.text.count("is lost; its cells") != len(lost):
+        wrong.append("a line for each lost node was not told")
+    # A node that was killed in the last moment, when every cell had a record, is lost for the next run.
+    if untold := {report.id for report in reports}.intersection(cluster.killed[:-1]) - lost:
+        wrong.append(f"{len(untold)} nodes were killed and are not lost")
+    if more := lost.difference(cluster.killed):
+        wrong.append(f"{len(more)} nodes are lost and were not killed")
     return wrong, killed
 
 

@@ -52,6 +52,8 @@ class Cluster:
     ray: Any
     processors: int
     nodes: list[Any] = field(default_factory=list)
+    #: The ids of the nodes that were killed.
+    killed: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -76,6 +78,7 @@ class Cluster:
     def kill(self, draw: random.Random) -> None:
         """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
         node = self.nodes.pop(draw.randrange(len(self.nodes)))
+        self.killed.append(node.node_id)
         self.ray.remove_node(node, allow_graceful=False)
 
 
