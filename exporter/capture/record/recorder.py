@@ -33,7 +33,7 @@ from onnx_parity.exporter.capture.replace.dispatch import original, without_keep
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
+__all__ = ["NeedsSymbols", "NeedsViews", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
 
 
 class OwnTensorWritten(CaptureError):
@@ -42,6 +42,10 @@ class OwnTensorWritten(CaptureError):
 
 class NeedsSymbols(CaptureError):
     """The program has data-dependent sizes, but is being recorded without symbols."""
+
+
+class NeedsViews(CaptureError):
+    """The program calls `set_`, but is being recorded with its inputs themselves and not with views of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,8 @@ class Recorder(TorchDispatchMode):
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
+        #: Whether the program's inputs are views of those of the model, so that `set_` changes the view only.
+        self.views_inputs = False
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
