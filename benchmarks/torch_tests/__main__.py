@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.torch_tests.figures import shown, to_mend
 from benchmarks.torch_tests.outcome import Mode, Outcome, Task
 from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of
-from onnx_parity.harness.axes import EXPORTER_NAMES, PARITY, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.axes import EXPORTER_NAMES, AxisError, parse_names, parse_opsets
 from onnx_parity.harness.comparison.outcome import Verdict
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import WorkerProcess

@@ -85,13 +85,14 @@ def judge(call: Call, exporter: str, opset: int) -> tuple[Verdict | None, str]:
 
 
 def _compared(call: Call, model: bytes, runs: list[Any], expected: list[list[Leaf]]) -> tuple[Verdict, str]:
+    failures: tuple[type[Exception], ...] = (NoKernelError, InputsError, *errors_of_runtimes())
     try:
         exported = Exported.of(model)
         for number, ((args, kwargs), wanted) in enumerate(zip(runs, expected, strict=True)):
             outputs = exported.run(call.ordered(args, kwargs), call.fed)
             if difference := _difference(call, outputs, wanted):
                 return Verdict.WRONG, f"inputs {number}: {difference}"
-    except (NoKernelError, InputsError, *errors_of_runtimes()) as error:
+    except failures as error:
         return Verdict.BROKEN, f"{ONNXRUNTIME}: {error_line(error)}"
     return Verdict.RIGHT, ""
 
@@ -218,7 +219,7 @@ def _by_parity(call: Call, program: Any, opset: int) -> bytes:
 
 
 def _by_torch(call: Call, program: Any, opset: int, *, dynamo: bool) -> bytes:
-    file = io.BytesIO()
+    file: Any = io.BytesIO()  # It is not annotated to take one.
     _TORCH_EXPORT(
         program,
         _arguments(call),
@@ -232,7 +233,7 @@ def _by_torch(call: Call, program: Any, opset: int, *, dynamo: bool) -> bytes:
         dynamo=dynamo,
         verbose=False,
     )
-    return file.getvalue()
+    return bytes(file.getvalue())
 
 
 def _arguments(call: Call) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """A process that runs torch's tests, which it receives one by one, and sends the outcomes.
 
-    python -m benchmarks.torch_tests.worker FOLDER DESCRIPTOR
+python -m benchmarks.torch_tests.worker FOLDER DESCRIPTOR
 """
 
 from __future__ import annotations

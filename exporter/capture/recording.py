@@ -26,14 +26,10 @@ from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGrad
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, parameters_of, preserved
-from onnx_parity.exporter.capture.record.recorder import (
-    NeedsSymbols,
-    OwnTensorWritten,
-    Recorder,
-    own_tensor_written,
-)
+from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.capture.record.survivors import Survivors
 from onnx_parity.exporter.capture.recorded_inputs import Changed, RecordedInputs
@@ -227,6 +223,7 @@ class _Recording:
             tensors = [torch.ops.aten.alias.default(each) for each in tensors]
         args, kwargs = self._inputs.arguments(tensors)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
+        recorder.buffers = frozenset(map(id, buffers))
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
             for changed in recorder.at_end:

@@ -33,9 +33,9 @@ from onnx_parity.exporter.capture.capture_errors import (
 )
 from onnx_parity.exporter.capture.gradients import NeedsGradients
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, NeedsViews, OwnTensorWritten
 from onnx_parity.exporter.capture.record.open_ranks import RankNeeded
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, NeedsViews, OwnTensorWritten
 from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
@@ -150,11 +150,11 @@ def trace(
             # The sizes of this program depend on values.
             attempt = replace(attempt, symbolic=True)
         except AxesFixed as found:
-            names = found.fixed.keys() & attempt.axes.automatic
+            names = set(found.fixed) & attempt.axes.automatic
             if not names:
                 _refuse_if_it_runs_otherwise(wanted, attempt, found, reached, arguments)
                 static_axes.append(found)
-                names = found.fixed.keys()
+                names = set(found.fixed)
             attempt = replace(attempt, axes=attempt.axes.without(names))
     failure = None  # Its frames refer to tensors.
     removed = [each.remove() for each in earlier]

@@ -11,7 +11,7 @@ import torch
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.capture.patches.this_thread import recorder_here
-from onnx_parity.exporter.capture.record.recorder import NeedsViews
+from onnx_parity.exporter.capture.record.given_up import NeedsViews
 
 __all__ = ["PATCHES"]
 
@@ -36,7 +36,13 @@ def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: A
             "the program gives a tensor other memory with set_: a model can only take another whole tensor for it, "
             "x.set_(y)"
         )
-    if not recorder_here().views_inputs:
+    recorder = recorder_here()
+    if id(self) in recorder.buffers:
+        raise refused_here(
+            "the program gives a buffer the memory of another tensor with set_: write to the buffer with copy_, or use "
+            "the other tensor"
+        )
+    if not recorder.views_inputs:
         raise NeedsViews
     return torchs(self, *args)
 
