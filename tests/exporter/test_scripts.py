@@ -431,3 +431,12 @@ def test_a_branch_that_needs_other_sizes_than_those_of_the_example() -> None:
         torch.testing.assert_close(exported(x, state), kept_state(x, state))
     with pytest.raises(Exception, match="broadcast"):
         exported(torch.rand(4, 3), torch.rand(1, 4, 2))
+    # What is written to has one row, so that the state has to have one.
+    exported = onnx_parity.export(
+        kept_state, (torch.rand(1, 3), torch.zeros(0, 0, 0)), dynamic_axes={"state": [0, 1, 2]}
+    )
+    for shape in ((0, 0, 0), (1, 1, 3), (1, 1, 1), (2, 5, 7)):
+        x, state = torch.rand(1, 3), torch.rand(shape)
+        torch.testing.assert_close(exported(x, state), kept_state(x, state))
+    with pytest.raises(Exception, match="Reshape"):
+        exported(torch.rand(1, 3), torch.rand(1, 4, 3))

@@ -135,7 +135,7 @@ class Recorder(TorchDispatchMode):
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
-        #: Whether the program's inputs are views of those of the model, so that `set_` changes the view only.
+        #: Whether the program's inputs are views of those of the model.
         self.views_inputs = False
         #: The ids of the buffers that the program is given.
         self.buffers: frozenset[int] = frozenset()
@@ -295,9 +295,8 @@ class Recorder(TorchDispatchMode):
                 try:
                     result = self._memo.call(func, types, args, kwargs)
                 except RuntimeError:
-                    # The side of a branch that the example does not take may need other sizes than the example's.
-                    is_side = dynamic and self.nodes is not self._outermost
-                    alike = broadcast_together(original(func), args) if is_side else None
+                    # A branch that the example does not take may need other sizes than the example's.
+                    alike = broadcast_together(original(func), args) if dynamic and self.in_block else None
                     if alike is None:
                         raise
                     result = self._memo.call(func, types, alike, kwargs)
@@ -388,8 +387,8 @@ class Recorder(TorchDispatchMode):
         if self.open_ranks and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
             self.open_ranks.refuse(self.value_of(known))
 
-    def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record a primitive, which is not an operator of torch. `results` are the fake tensors that it returns."""
+    def add(self, op: Primitive | OpOverload, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
+        """Record a primitive, or an operator whose results are given. `results` are the fake tensors that it returns."""
         node = Node(op, arguments, self.origins.find())
         if self.open_ranks and op is not IF:
             blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
@@ -402,6 +401,11 @@ class Recorder(TorchDispatchMode):
             if value.holds is Holds.ANY_RANK:
                 self.open_ranks.add(value)
         self.nodes.append(node)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether a branch or the body of a loop is being recorded."""
+        return self.nodes is not self._outermost
 
     def listed(self, stack: Value) -> Value:
         """Record the list of the tensors along the first axis of `stack`."""
