@@ -135,9 +135,8 @@ class Recorder(TorchDispatchMode):
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
-        #: Whether the program's inputs are views of those of the model.
+        #: Whether the program is given views of the model's inputs, and the ids of the buffers that it is given.
         self.views_inputs = False
-        #: The ids of the buffers that the program is given.
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
@@ -388,7 +387,7 @@ class Recorder(TorchDispatchMode):
             self.open_ranks.refuse(self.value_of(known))
 
     def add(self, op: Primitive | OpOverload, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record a primitive, or an operator whose results are given. `results` are the fake tensors that it returns."""
+        """Record a primitive, or an operator, that returns the fake tensors `results`."""
         node = Node(op, arguments, self.origins.find())
         if self.open_ranks and op is not IF:
             blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
