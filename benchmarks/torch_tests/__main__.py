@@ -105,7 +105,7 @@ def main(
     except re.error as error:
         terminal.print(f"--only: {only!r} is not a regular expression: {error}", markup=False)
         raise typer.Exit(2) from error
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         terminal.print(f"--json: {into} is not a file of outcomes: {error}", markup=False)
         raise typer.Exit(2) from error
     except ProcessEndedError as ending:
@@ -114,6 +114,7 @@ def main(
     known = {each.task for each in found}
     wanted = list(_tasks(tests, only, names, at))
     if not wanted:
+        worker.end()
         terminal.print(f"--only: no test matches {only!r}; there are {', '.join(tests[:3])} and {len(tests) - 3} more")
         raise typer.Exit(2)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -139,7 +140,9 @@ def main(
 
 def _read(path: Path) -> list[Outcome]:
     """The outcomes of an earlier run. What follows the last line's end was not written whole."""
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    whole, _, rest = path.read_bytes().rpartition(b"\n")
+    if rest:
+        path.write_bytes(whole + b"\n" if whole else b"")
     return [msgspec.json.decode(line, type=Outcome) for line in whole.splitlines()]
 
 

@@ -69,6 +69,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
 
 
 def raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
+    """The verdict on an export that raised an error, and the reason."""
     refusal = exporter.refusal(error)
     if isinstance(error, CaptureError) and not isinstance(error, ProgramFailedError):
         refusal = one_line(str(error))
