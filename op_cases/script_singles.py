@@ -110,6 +110,11 @@ def set_to_another(x: Tensor, other: Tensor) -> Tensor:
     return y + 1
 
 
+def set_input(x: Tensor, other: Tensor) -> Tensor:
+    x.set_(other)
+    return x * 2
+
+
 def chunk_by_size(x: Tensor) -> list[Tensor]:
     return torch.chunk(x, x.size(0), dim=1)
 
@@ -170,6 +175,9 @@ traced_stft = op(stft, floats(2, 20), dynamic=_ROWS)
 script_convolution_by_name = op(scripted(convolution), floats(2, 3, 5), dynamic=_ROWS)
 traced_convolution_by_name = op(convolution, floats(2, 3, 5), dynamic=_ROWS)
 script_set = op(scripted(set_to_another), floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})
+traced_set = op(set_to_another, floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})
+script_set_input = op(scripted(set_input), floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})
+traced_set_input = op(set_input, floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})
 script_chunk_by_size = op(scripted(chunk_by_size), floats(3, 7), dynamic=_BOTH)
 traced_chunk_by_size = op(chunk_by_size, floats(3, 7), dynamic=_BOTH)
 script_quantized_layer = model(lambda: torch.jit.script(QuantizedLayer()), numbers(3, 4), dynamic=_ROWS, tier="smoke")

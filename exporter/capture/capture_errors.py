@@ -21,7 +21,13 @@ from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
 from onnx_parity.exporter.capture.replace.dispatch import original
-from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError, ProgramFailedError
+from onnx_parity.exporter.errors import (
+    CaptureError,
+    DynamicAxisError,
+    FrozenValueError,
+    OnnxExporterWarning,
+    ProgramFailedError,
+)
 from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ __all__ = [
     "fixed_axes",
     "refuse_ignored_inputs",
     "warn_of_branches_on_sizes",
+    "warn_of_static_axes",
 ]
 
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
@@ -202,11 +209,26 @@ def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mappin
 
 def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
     """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the assumption."""
-    lines = "\n".join(
+    return DynamicAxisError(
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
+        f"{_needs(fixed, axis_names)}\n"
+        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+    )
+
+
+def warn_of_static_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
+    """Warn of axes that were to be dynamic and are static, because the program fails with other sizes."""
+    first = next(iter(fixed.values())).origin
+    text = (
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} static in the model, because the program "
+        f"fails with every other size that was tried:\n{_needs(fixed, axis_names)}\n"
+        "Leave the axes out of dynamic_axes; or write those lines for any size (x.shape[i] instead of a number)."
+    )
+    warnings.warn_explicit(text, OnnxExporterWarning, first.file or "<unknown>", first.line)
+
+
+def _needs(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> str:
+    return "\n".join(
         f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
         for name, known in fixed.items()
-    )
-    return DynamicAxisError(
-        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n{lines}\n"
-        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
     )

@@ -18,7 +18,6 @@ from onnx_parity.exporter.capture.capture_errors import (
     changed_numbers,
     ended_the_process,
     failed_while_recorded,
-    fixed_axes,
     refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
@@ -28,9 +27,10 @@ from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGrad
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, parameters_of, preserved
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
+from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.capture.record.survivors import Survivors
 from onnx_parity.exporter.capture.recorded_inputs import Changed, RecordedInputs
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
-__all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
+__all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
 
 #: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
 _RENORM = torch.ops.aten.embedding_renorm.default
@@ -101,6 +101,8 @@ class Attempt:
     differentiates: bool = False
     #: Whether it asks for gradients by weights of the module, which autograd then sees too.
     by_weights: bool = False
+    #: Whether the program gets views of its inputs, which it may give the memory of other tensors with `set_`.
+    views_inputs: bool = False
     #: A question about sizes that is given the other answer where the program itself asks it.
     denied: sympy.Basic | None = None
     #: The name of an axis that has the size 0.
@@ -116,12 +118,15 @@ class SymbolicNumberFailed(Exception):
     """The recording failed after a number that depends on an input had become a symbol."""
 
 
-class AutomaticAxesFixed(Exception):
-    """The program fixes axes that were to be dynamic only if they can be (`Dim.AUTO`)."""
+class AxesFixed(Exception):
+    """The program fixes axes that were to be dynamic."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
         super().__init__()
-        self.names = names
+        #: The names of the axes, each with the assumption that fixes it.
+        self.fixed = fixed
+        #: The names of dynamic axes by symbol.
+        self.axis_names = axis_names
 
 
 def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
@@ -158,6 +163,7 @@ class _Recording:
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
+        recorder.views_inputs = attempt.views_inputs
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )
@@ -214,8 +220,11 @@ class _Recording:
     def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
+        if recorder.views_inputs:
+            tensors = [torch.ops.aten.alias.default(each) for each in tensors]
         args, kwargs = self._inputs.arguments(tensors)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
+        recorder.buffers = frozenset(map(id, buffers))
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
             for changed in recorder.at_end:
@@ -225,8 +234,7 @@ class _Recording:
         put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        # The return types of a script are declared, so that it may return nothing but constants.
-        self._returned, outputs = taken_apart(result, only_numbers=recorder.of_script)
+        self._returned, outputs = taken_apart(result)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own
@@ -261,11 +269,8 @@ class _Recording:
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
         if symbols is not None:
-            fixed = _fixed_axes(symbols, axis_names)
-            if automatic := fixed.keys() & self._attempt.axes.automatic:
-                raise AutomaticAxesFixed(frozenset(automatic))
-            if fixed:
-                raise fixed_axes(fixed, axis_names)
+            if fixed := _fixed_axes(symbols, axis_names):
+                raise AxesFixed(fixed, axis_names)
             symbols.closed = True
 
     def warn(self) -> None:

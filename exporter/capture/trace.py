@@ -24,17 +24,22 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
+from onnx_parity.exporter.capture.capture_errors import (
+    failed_while_recorded,
+    fixed_axes,
+    warn_of_branches_on_sizes,
+    warn_of_static_axes,
+)
 from onnx_parity.exporter.capture.gradients import NeedsGradients
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, NeedsViews, OwnTensorWritten
 from onnx_parity.exporter.capture.record.open_ranks import RankNeeded
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
 from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
     Attempt,
-    AutomaticAxesFixed,
+    AxesFixed,
     SymbolicNumberFailed,
     ToRecord,
     Traced,
@@ -61,8 +66,9 @@ _RETRIED = (
     DataDependentOutputException,
     NeedsGradients,
     NeedsSymbols,
+    NeedsViews,
     RankNeeded,
-    AutomaticAxesFixed,
+    AxesFixed,
     FrozenValueError,
 )
 #: How many branches on sizes are followed to their other side.
@@ -89,8 +95,9 @@ def trace(
 
     Weights have the module's names, or those in `weight_names` in the order of `weights_of(program)`. With
     `return_written`, the new values of buffers, attributes and inputs become outputs after the program's own. Axes with
-    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error. An input that only
-    decided what was recorded is an error too, unless `allow_ignored_inputs`.
+    `Dim.AUTO` that the program fixes become static; so do those of `dynamic_axes` if the program runs with no other
+    size, with a warning. Any other axis that it fixes is an error. An input that only decided what was recorded is an
+    error too, unless `allow_ignored_inputs`.
     """
     wanted = ToRecord(
         program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written, allow_ignored_inputs
@@ -99,6 +106,8 @@ def trace(
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
     earlier: list[Survivors] = []
+    #: Axes that become static because the program runs with no other size.
+    static_axes: list[AxesFixed] = []
     leaves = leaves_of((args, kwargs))
     reached = PythonState([program, *leaves], follows_code=True)
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
@@ -129,6 +138,8 @@ def trace(
             if error.by_weights is not None and attempt.by_weights:
                 raise error.by_weights from None
             attempt = replace(attempt, differentiates=True, by_weights=error.by_weights is not None)
+        except NeedsViews:
+            attempt = replace(attempt, views_inputs=True)
         except OwnTensorWritten as error:
             if attempt.lifts:
                 raise CaptureError(*error.args) from None
@@ -138,8 +149,13 @@ def trace(
                 raise failed_while_recorded(error) from error
             # The sizes of this program depend on values.
             attempt = replace(attempt, symbolic=True)
-        except AutomaticAxesFixed as found:
-            attempt = replace(attempt, axes=attempt.axes.without(found.names))
+        except AxesFixed as found:
+            names = set(found.fixed) & attempt.axes.automatic
+            if not names:
+                _refuse_if_it_runs_otherwise(wanted, attempt, found, reached, arguments)
+                static_axes.append(found)
+                names = set(found.fixed)
+            attempt = replace(attempt, axes=attempt.axes.without(names))
     failure = None  # Its frames refer to tensors.
     removed = [each.remove() for each in earlier]
     if any(removed):
@@ -147,7 +163,22 @@ def trace(
         traced = _recorded(wanted, attempt, reached, arguments, [])
     branches = _that_matter(traced, functools.partial(_recorded_again, wanted, attempt, reached, arguments))
     warn_of_branches_on_sizes(branches, traced.graph.axis_names, strict)
+    for each in static_axes:
+        warn_of_static_axes(each.fixed, each.axis_names)
     return traced
+
+
+def _refuse_if_it_runs_otherwise(
+    wanted: ToRecord, attempt: Attempt, found: AxesFixed, reached: PythonState, arguments: PythonState
+) -> None:
+    """Refuse a program that fixes dynamic axes, unless it runs with no other sizes of them anyway."""
+    from onnx_parity.exporter.capture.other_sizes import runs_with_another_size
+
+    def again(resized: ToRecord, static: Attempt) -> None:
+        _recorded(resized, static, reached, arguments, [])
+
+    if wanted.strict or attempt.axes.must_vary or runs_with_another_size(wanted, attempt, found.fixed, again):
+        raise fixed_axes(found.fixed, found.axis_names) from None
 
 
 def _that_matter(traced: Traced, again: Recording) -> list[Assumption]:

@@ -35,6 +35,8 @@ class Axes:
     outputs: dict[int, Named] = field(default_factory=dict)
     #: Names of axes with `Dim.AUTO`: if the program fixes their sizes, they become static without an error.
     automatic: frozenset[str] = frozenset()
+    #: Whether an axis that the program can run with only one size of is an error, and not a warning.
+    must_vary: bool = False
     #: By name, the declared smallest and largest size of an axis; torch's `int_oo` is no largest size.
     ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
@@ -63,7 +65,7 @@ class Axes:
             for position, named in self.inputs.items()
         }
         ranges = {names.get(name, name): bounds for name, bounds in self.ranges.items()}
-        return Axes(renamed, requested.outputs, self.automatic, ranges)
+        return Axes(renamed, requested.outputs, self.automatic, requested.must_vary, ranges)
 
 
 def axes_from_dynamic_axes(

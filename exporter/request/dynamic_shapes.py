@@ -60,7 +60,7 @@ def axes_from_dynamic_shapes(
             if named:
                 axes.inputs[position] = named
             position += 1
-    return Axes(axes.inputs, axes.outputs, frozenset(automatic), axes.ranges)
+    return Axes(axes.inputs, axes.outputs, frozenset(automatic), must_vary=True, ranges=axes.ranges)
 
 
 def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
         captured = exporter.capture(Request(SampleModule(sample), sample.tensors, sample.input_names, {}))
     except Exception as error:  # noqa: BLE001  Any error that an exporter raises is its outcome.
         for opset in task.opsets:
-            yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
+            yield Outcome(point, exporter.name, opset, *raised(exporter, error))
         return
     capture_seconds = time.perf_counter() - start
     for opset in task.opsets:
@@ -61,14 +61,15 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
         try:
             delivered = Delivered(captured.deliver(opset, None))
         except Exception as error:  # noqa: BLE001
-            yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
+            yield Outcome(point, exporter.name, opset, *raised(exporter, error))
             continue
         seconds = capture_seconds + time.perf_counter() - start
         verdict, reason = _judged(delivered, opset, sample.input_names, calls)
         yield Outcome(point, exporter.name, opset, verdict, reason, seconds)
 
 
-def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
+def raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
+    """The verdict on an export that raised an error, and the reason."""
     refusal = exporter.refusal(error)
     if isinstance(error, CaptureError) and not isinstance(error, ProgramFailedError):
         refusal = one_line(str(error))

@@ -99,14 +99,43 @@ def test_axis_that_the_program_fixes() -> None:
     ],
 )
 def test_axis_that_a_layer_of_torch_fixes(model: nn.Module, place: str) -> None:
-    def for_somebody_else() -> None:
-        onnx_parity.export(model, (torch.ones(4, 3),), input_names=["x"], dynamic_axes={"x": {1: "q"}})
+    def for_somebody_else(**axes: Any) -> onnx_parity.ONNXProgram:
+        return onnx_parity.export(model, (torch.ones(4, 3),), input_names=["x"], **axes)
 
     # As the command line does: no line of these is the program's.
     stop_at(for_somebody_else.__code__)
+    needs = f"  - 'q'{place}: the program needs Eq(q, 3) to be True"
     with pytest.raises(onnx_parity.DynamicAxisError) as caught:
-        for_somebody_else()
-    assert str(caught.value).splitlines()[1] == f"  - 'q'{place}: the program needs Eq(q, 3) to be True"
+        for_somebody_else(dynamic_shapes=({1: "q"},))
+    assert str(caught.value).splitlines()[1] == needs
+    with pytest.raises(onnx_parity.DynamicAxisError):
+        for_somebody_else(dynamic_axes={"x": {1: "q"}}, strict=True)
+    # In dynamic_axes it is an axis that is not dynamic after all, because no other size is possible.
+    with pytest.warns(onnx_parity.errors.OnnxExporterWarning) as warned:
+        program = for_somebody_else(dynamic_axes={"x": {0: "batch", 1: "q"}})
+    assert [str(each.message) for each in warned] == [
+        "1 dynamic axis is static in the model, because the program fails with every other size that was tried:\n"
+        f"{needs}\n"
+        "Leave the axes out of dynamic_axes; or write those lines for any size (x.shape[i] instead of a number)."
+    ]
+    assert shape_of(program, "x") == ["batch", 3]
+    assert_agrees(program, model, torch.rand(5, 3))
+
+
+def test_axes_that_other_inputs_fix_are_static() -> None:
+    model = nn.LSTM(5, 3)
+    example = torch.rand(4, 2, 5), (torch.rand(1, 2, 3), torch.rand(1, 2, 3))
+    with pytest.warns(onnx_parity.errors.OnnxExporterWarning, match="1 dynamic axis is static in the model"):
+        program = onnx_parity.export(model, example, input_names=["x", "h", "c"], dynamic_axes={"x": [0, 1]})
+    assert shape_of(program, "x") == ["x_dim_0", 2, 5]
+    assert_agrees(program, model, torch.rand(7, 2, 5), example[1])
+    with pytest.raises(onnx_parity.DynamicAxisError):  # One size of an expression is no size of its own.
+        onnx_parity.export(
+            lambda x, y: nn.functional.linear(x, torch.ones(2, 3)) + y.sum(),
+            (torch.rand(4, 3), torch.rand(6)),
+            input_names=["x", "y"],
+            dynamic_axes={"x": {1: "q"}, "y": {0: "2*q"}},
+        )
 
 
 def as_an_int(x: torch.Tensor) -> torch.Tensor:

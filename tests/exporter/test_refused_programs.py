@@ -30,9 +30,9 @@ X = torch.ones(2, 3)
             "whole tensor that owns the memory",
         ),
         (
-            lambda x: (x + 1).set_(X),
-            "the program gives a tensor the memory of another with set_, which only scripts can do in a model: use the "
-            "other tensor instead, or export torch.jit.script(model)",
+            lambda x: (x + 1).set_(x.untyped_storage(), 0, (2, 2)),
+            "the program gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+            "x.set_(y)",
         ),
         (
             lambda x: torch.cond(x.sum() > 0, lambda x: (x, x), lambda x: [x, x], (x,)),

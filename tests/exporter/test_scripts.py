@@ -411,3 +411,32 @@ def test_what_a_loop_carries_may_change_late() -> None:
     exported = onnx_parity.export(hands_on, (X, N))
     for n in (1, 14, 16):
         assert torch.equal(exported(X, torch.tensor(n)), hands_on(X, torch.tensor(n)))
+
+
+@torch.jit.script
+def kept_state(x, state):  # type: ignore[no-untyped-def]
+    kept = torch.zeros(2, x.size(0), 3)
+    if state.size(0) == 0:
+        kept[:] = torch.ones(x.size(0), 3)
+    elif state.size(0) == 1:
+        kept[:] = state * 2 + kept
+    return kept
+
+
+def test_a_branch_that_needs_other_sizes_than_those_of_the_example() -> None:
+    axes = {"x": {0: "rows"}, "state": [0, 1, 2]}
+    exported = onnx_parity.export(kept_state, (torch.rand(4, 3), torch.zeros(0, 0, 0)), dynamic_axes=axes)
+    for shape in ((0, 0, 0), (1, 4, 3), (1, 1, 3), (1, 4, 1), (1, 1, 1), (3, 1, 7)):
+        x, state = torch.rand(4, 3), torch.rand(shape)
+        torch.testing.assert_close(exported(x, state), kept_state(x, state))
+    with pytest.raises(Exception, match="broadcast"):
+        exported(torch.rand(4, 3), torch.rand(1, 4, 2))
+    # What is written to has one row, so that the state has to have one.
+    exported = onnx_parity.export(
+        kept_state, (torch.rand(1, 3), torch.zeros(0, 0, 0)), dynamic_axes={"state": [0, 1, 2]}
+    )
+    for shape in ((0, 0, 0), (1, 1, 3), (1, 1, 1), (2, 5, 7)):
+        x, state = torch.rand(1, 3), torch.rand(shape)
+        torch.testing.assert_close(exported(x, state), kept_state(x, state))
+    with pytest.raises(Exception, match="Reshape"):
+        exported(torch.rand(1, 3), torch.rand(1, 4, 3))

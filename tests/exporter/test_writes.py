@@ -246,3 +246,43 @@ def test_names_of_what_was_written() -> None:
     program = onnx_parity.export(Counter(), (X,), return_written=True, output_names=["y", "count"])
     assert program.output_names == ("y", "count")
     torch.testing.assert_close(program(X), (X + 1, {"count": torch.tensor(1.0)}))
+
+
+def takes_memory(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x += 1
+    before = x * 2
+    x.set_(y)
+    y.add_(1)
+    x.mul_(3)
+    return x, y, before
+
+
+def result_takes_memory(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    z = x * 2
+    view = z.view(-1)
+    z.set_(y[0])
+    return z + 1, view
+
+
+@pytest.mark.parametrize("program", [takes_memory, result_takes_memory])
+@pytest.mark.parametrize("axes", [{}, {"x": [0, 1], "y": [0, 1]}])
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
+def test_a_tensor_that_takes_the_memory_of_another(program: Callable[..., object], axes: dict[str, list[int]]) -> None:
+    exported = onnx_parity.export(program, (X.clone(), TABLE[:2].clone()), dynamic_axes=axes)
+    shapes = ((3, 4), (2, 4)), *((((5, 3), (4, 6)),) if axes else ())
+    for of_x, of_y in shapes:
+        x, y = torch.rand(of_x), torch.rand(of_y)
+        torch.testing.assert_close(exported(x.clone(), y.clone()), program(x.clone(), y.clone()))
+
+
+def test_a_buffer_that_takes_the_memory_of_another_is_refused() -> None:
+    class Takes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("rows", torch.ones(2, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.rows.set_(x) + 1  # type: ignore[no-any-return, operator]
+
+    with pytest.raises(onnx_parity.CaptureError, match="the program gives a buffer the memory of another tensor"):
+        onnx_parity.export(Takes(), (X,))

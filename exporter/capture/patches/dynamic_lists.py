@@ -10,6 +10,8 @@ import torch
 
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.capture.patches.this_thread import recorder_here
+from onnx_parity.exporter.capture.record.given_up import NeedsViews
 
 __all__ = ["PATCHES"]
 
@@ -28,10 +30,21 @@ def _chunk(torchs: Callable[..., Any], input: Any, chunks: Any, dim: int = 0) ->
 
 
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    raise refused_here(
-        "the program gives a tensor the memory of another with set_, which only scripts can do in a model: use the "
-        "other tensor instead, or export torch.jit.script(model)"
-    )
+    """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
+    if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
+        raise refused_here(
+            "the program gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+            "x.set_(y)"
+        )
+    recorder = recorder_here()
+    if id(self) in recorder.buffers:
+        raise refused_here(
+            "the program gives a buffer the memory of another tensor with set_: write to the buffer with copy_, or use "
+            "the other tensor"
+        )
+    if not recorder.views_inputs:
+        raise NeedsViews
+    return torchs(self, *args)
 
 
 PATCHES: tuple[Patch, ...] = (

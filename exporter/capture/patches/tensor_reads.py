@@ -15,8 +15,10 @@ __all__ = ["PATCHES"]
 
 
 def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    value = recorder_here().read_out(self)
+    read = recorder_here().read_out
+    parts = [read(part) for part in ((self.real, self.imag) if self.is_complex() else (self,))]
     with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
+        value = torch.complex(*parts) if self.is_complex() else parts[0]
         return torchs(value.detach(), *args, **kwargs)
 
 

@@ -27,6 +27,7 @@ from onnx_parity.exporter.capture.graph.graph import (
     same_size,
 )
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.capture.record.leaves import (
     EMPTY,
     UNSET,
@@ -38,7 +39,6 @@ from onnx_parity.exporter.capture.record.leaves import (
     share_memory,
     spelled,
 )
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]

@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Holds, Size, Value, same_size
 from onnx_parity.exporter.capture.graph.list_primitives import EMPTY_LIST
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, Recorder, unwrapped
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
+from onnx_parity.exporter.capture.record.recorder import Recorder, unwrapped
 from onnx_parity.exporter.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import torch
 
 from onnx_parity.exporter.capture.graph import list_primitives
 from onnx_parity.exporter.capture.graph.graph import Holds, Size, Value
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.capture.record.leaves import Leaves
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, Recorder
+from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Held, ListOf

@@ -18,30 +18,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
+from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
 from onnx_parity.exporter.capture.graph.block_primitives import IF
-from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin, Primitive, Size, Value
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, own_tensor_written
 from onnx_parity.exporter.capture.record.open_ranks import OpenRanks
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
-
-
-class OwnTensorWritten(CaptureError):
-    """The program writes to a tensor that it owns, or to a tensor that was computed from such tensors alone."""
-
-
-class NeedsSymbols(CaptureError):
-    """The program has data-dependent sizes, but is being recorded without symbols."""
+__all__ = ["Recorder", "unwrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +135,9 @@ class Recorder(TorchDispatchMode):
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
+        #: Whether the program is given views of the model's inputs, and the ids of the buffers that it is given.
+        self.views_inputs = False
+        self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
@@ -294,7 +291,14 @@ class Recorder(TorchDispatchMode):
                 with self.fakes:
                     result = result_of(*args, **kwargs)
             if result is NotImplemented:
-                result = self._memo.call(func, types, args, kwargs)
+                try:
+                    result = self._memo.call(func, types, args, kwargs)
+                except RuntimeError:
+                    # A branch that the example does not take may need other sizes than the example's.
+                    alike = broadcast_together(original(func), args) if dynamic and self.in_block else None
+                    if alike is None:
+                        raise
+                    result = self._memo.call(func, types, alike, kwargs)
         if isinstance(result, OfAnyRank):
             result = result.tensor
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
@@ -382,8 +386,8 @@ class Recorder(TorchDispatchMode):
         if self.open_ranks and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
             self.open_ranks.refuse(self.value_of(known))
 
-    def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record a primitive, which is not an operator of torch. `results` are the fake tensors that it returns."""
+    def add(self, op: Primitive | OpOverload, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
+        """Record a primitive, or an operator, that returns the fake tensors `results`."""
         node = Node(op, arguments, self.origins.find())
         if self.open_ranks and op is not IF:
             blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
@@ -396,6 +400,11 @@ class Recorder(TorchDispatchMode):
             if value.holds is Holds.ANY_RANK:
                 self.open_ranks.add(value)
         self.nodes.append(node)
+
+    @property
+    def in_block(self) -> bool:
+        """Whether a branch or the body of a loop is being recorded."""
+        return self.nodes is not self._outermost
 
     def listed(self, stack: Value) -> Value:
         """Record the list of the tensors along the first axis of `stack`."""
@@ -489,11 +498,3 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 def _is_tensor(argument: object) -> bool:
     return isinstance(argument, torch.Tensor)
-
-
-def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
-    what = f"{name!r}, which" if name else "a tensor that"
-    return OwnTensorWritten(
-        f"the program writes in place{origin.placed} to {what} is neither created in it nor an input or buffer. "
-        "Register that tensor with register_buffer, or write to a copy of it."
-    )

@@ -126,11 +126,8 @@ def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
     return leaves, spec
 
 
-def taken_apart(result: Any, only_numbers: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and its tensors. Numbers become tensors, but for those that objects hold as constants.
-
-    With `only_numbers`, a result may consist of constant numbers.
-    """
+def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
+    """The structure of a result, and its tensors. Numbers become tensors, but for those that objects hold."""
     result = opened(result)
     leaves, spec = flattened(result)
     if any(isinstance(leaf, Quantized) for leaf in leaves):
@@ -141,7 +138,6 @@ def taken_apart(result: Any, only_numbers: bool = False) -> tuple[Returned, list
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []
-    constants = 0
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             plain_kind = Kind.COMPLEX if leaf.is_complex() else Kind.TENSOR
@@ -155,7 +151,6 @@ def taken_apart(result: Any, only_numbers: bool = False) -> tuple[Returned, list
             assert leaf.optional is not None, "only a script returns it"
             tensors.append(leaf.optional)
         elif isinstance(leaf, Varying) or (type(leaf) in DTYPES and not in_object):
-            constants += not isinstance(leaf, Varying)
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, PLAIN) or in_object:
@@ -166,7 +161,7 @@ def taken_apart(result: Any, only_numbers: bool = False) -> tuple[Returned, list
                 "tensors, or tuples, lists, dicts, dataclasses and other objects that hold them"
             )
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
-    if len(tensors) == (0 if only_numbers else constants):
+    if not tensors:
         raise CaptureError(f"the program returns {result!r}, which has no tensor: return at least one tensor")
     return Returned(spec, kinds, plain, _names(result, kinds) if in_object else None), tensors
 

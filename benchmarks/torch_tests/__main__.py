@@ -1,0 +1,150 @@
+"""Runs PyTorch's own tests of its exporter under onnxruntime: `python -m benchmarks.torch_tests`.
+
+    python -m benchmarks.torch_tests --opsets 9,13,17 --exporters parity,torch_script
+    python -m benchmarks.torch_tests ~/pytorch/test/onnx --only "index_put|expand" --opsets 13
+
+The tests are those of PyTorch 1.13, the last release that has all of them. They are read from a checkout of that
+release, or fetched from GitHub when no folder is named. Each program of a test is exported as the test asks, traced and
+scripted; the model is run on the test's inputs, and compared with PyTorch within the test's tolerance.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.torch_tests.figures import shown, to_mend
+from benchmarks.torch_tests.outcome import Mode, Outcome, Task
+from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of
+from onnx_parity.harness.axes import EXPORTER_NAMES, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.comparison.outcome import Verdict
+from onnx_parity.harness.running.child_process import ProcessEndedError
+from onnx_parity.harness.running.worker_process import WorkerProcess
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: Seconds for the imports of a worker.
+_START_SECONDS = 300.0
+
+
+class _Worker:
+    """The process that runs tests, started again when a test has ended it."""
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self._folder, self._timeout = folder, timeout
+        self._process: WorkerProcess | None = None
+
+    def tests(self) -> list[str]:
+        self._process = WorkerProcess("benchmarks.torch_tests.worker", (str(self._folder),), folder=ROOT)
+        found: list[str] = msgspec.json.decode(self._process.answer(_START_SECONDS), type=list[str])
+        return found
+
+    def outcomes(self, task: Task) -> list[Outcome]:
+        if self._process is None:
+            self.tests()
+        assert self._process is not None
+        try:
+            self._process.send(msgspec.json.encode(task))
+            found: list[Outcome] = msgspec.json.decode(self._process.answer(self._timeout), type=list[Outcome])
+        except ProcessEndedError as ending:
+            self._process = None
+            return [Outcome(task, 0, Verdict.CRASHED, str(ending))]
+        return found
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+
+def _tasks(tests: Sequence[str], only: str, exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[Task]:
+    for opset in opsets:
+        for test in tests:
+            if re.search(only, test):
+                for mode in Mode:
+                    for exporter in exporters:
+                        yield Task(exporter, opset, test, mode)
+
+
+def main(
+    folder: Annotated[
+        Path | None, typer.Argument(help=f"test/onnx of a checkout of PyTorch {RELEASE}; fetched if not given.")
+    ] = None,
+    opsets: Annotated[str, typer.Option(help="Opsets, as in 9,11 or 9-17.")] = "9,11,13,15,17",
+    exporters: Annotated[str, typer.Option(help=f"Which to run: {', '.join(EXPORTER_NAMES)}.")] = "parity,torch_script",
+    only: Annotated[str, typer.Option(help="A regular expression for the names of the tests.")] = "",
+    into: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write each outcome to this file, a line each; what it has is not run again."),
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a test is ended.")] = 300.0,
+) -> None:
+    """Run PyTorch's own tests of its exporter with this one, beside torch.onnx's.
+
+    Exit codes: 0 this exporter is nowhere wrong, broken or crashed, and right wherever another is; 1 it is not; 2 used
+    wrongly, or the tests are not there.
+    """
+    terminal = Console(stderr=True, highlight=False)
+    try:
+        names, at = parse_names("--exporters", exporters, EXPORTER_NAMES), parse_opsets(opsets)
+        re.compile(only)
+        if into is not None and (into.is_dir() or not into.absolute().parent.is_dir()):
+            raise AxisError(f"--json: {into} cannot be written: name a file in a folder that exists")
+        worker = _Worker(folder_of(folder) if folder is not None else fetched(), timeout)
+        found = _read(into) if into is not None and into.exists() else []
+        tests = worker.tests()
+    except (AxisError, MissingTestsError) as error:
+        terminal.print(str(error), markup=False)
+        raise typer.Exit(2) from error
+    except re.error as error:
+        terminal.print(f"--only: {only!r} is not a regular expression: {error}", markup=False)
+        raise typer.Exit(2) from error
+    except msgspec.DecodeError as error:
+        terminal.print(f"--json: {into} is not a file of outcomes: {error}", markup=False)
+        raise typer.Exit(2) from error
+    except ProcessEndedError as ending:
+        terminal.print(f"torch's tests cannot be imported: the process {ending}", markup=False)
+        raise typer.Exit(2) from ending
+    known = {each.task for each in found}
+    wanted = list(_tasks(tests, only, names, at))
+    if not wanted:
+        worker.end()
+        terminal.print(f"--only: no test matches {only!r}; there are {', '.join(tests[:3])} and {len(tests) - 3} more")
+        raise typer.Exit(2)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=terminal, transient=True) as progress:
+            bar = progress.add_task("tests", total=len(wanted))
+            for task in wanted:
+                progress.update(bar, description=f"{task.test} {task.exporter} {task.opset}")
+                if task not in known:
+                    these = worker.outcomes(task)
+                    found += these
+                    if into is not None:
+                        with into.open("ab") as file:
+                            file.writelines(msgspec.json.encode(each) + b"\n" for each in these)
+                progress.advance(bar)
+    finally:
+        worker.end()
+    asked = set(wanted)
+    found = [each for each in found if each.task in asked]
+    shown(found, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+    raise typer.Exit(1 if to_mend(found) else 0)
+
+
+def _read(path: Path) -> list[Outcome]:
+    """The outcomes of an earlier run. What follows the last line's end was not written whole."""
+    whole, _, rest = path.read_bytes().rpartition(b"\n")
+    if rest:
+        path.write_bytes(whole + b"\n" if whole else b"")
+    return [msgspec.json.decode(line, type=Outcome) for line in whole.splitlines()]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,42 @@
+"""Shapes that broadcast together for some sizes, though they do not for those of the example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.fakes.pointwise import is_pointwise
+from onnx_parity.exporter.capture.graph.graph import Size
+
+__all__ = ["broadcast_together"]
+
+
+def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Arguments of a pointwise operator with the shape that they broadcast to wherever they do. None for another
+    operator, and where they never do."""
+    if not is_pointwise(func.name().removeprefix("aten::")):
+        return None
+    tensors = [each for each in args if isinstance(each, torch.Tensor) and each.ndim]
+    rank = max((tensor.ndim for tensor in tensors), default=0)
+    shape: list[Size] = []
+    for axis in range(-rank, 0):
+        size = _common([tensor.shape[axis] for tensor in tensors if tensor.ndim >= -axis])
+        if size is None:
+            return None
+        shape.append(size)
+    return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
+
+
+def _common(sizes: Sequence[Size]) -> Size | None:
+    """The size that these broadcast to. A dynamic size beside a known one is that, or 1."""
+    known = {size for size in sizes if isinstance(size, int)} - {1}
+    if known:
+        return known.pop() if len(known) == 1 else None
+    dynamic = [size for size in sizes if not isinstance(size, int)]
+    size: Size = 1
+    for each in dynamic:
+        size = each if isinstance(size, int) or each.node.expr == size.node.expr else torch.sym_max(size, each)
+    return size

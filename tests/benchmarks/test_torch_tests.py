@@ -1,0 +1,128 @@
+"""The benchmark that runs PyTorch's own tests: where it finds them, what it makes of them, what it counts."""
+
+from __future__ import annotations
+
+import io
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from benchmarks.torch_tests import __main__ as command
+from benchmarks.torch_tests import source
+from benchmarks.torch_tests.figures import shown, to_mend
+from benchmarks.torch_tests.outcome import Mode, Outcome, Task
+from onnx_parity.harness.comparison.outcome import Verdict
+
+#: Tests in the form of torch's.
+TESTS = """
+import unittest
+import onnx_test_common
+import parameterized
+import torch
+from pytorch_test_common import LEAST
+from torch.onnx import verification
+
+
+@parameterized.parameterized_class(attrs=(), input_values=(), class_name_func=onnx_test_common.parameterize_class_name)
+class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
+    def test_right(self):
+        class Scaled(torch.nn.Module):
+            def forward(self, x, times: int):
+                return x * times, times + 1
+
+        self.run_test(Scaled(), (torch.ones(2), 3), input_names=["x", "times"], dynamic_axes={"x": [0]},
+                      additional_test_inputs=[(torch.ones(5), 4)])
+
+    def test_refused(self):
+        class Inverse(torch.nn.Module):
+            def forward(self, x):
+                return torch.fft.fft(x).angle() + torch.special.erfcx(x), torch.ops.parity_tests.nothing(x)
+
+        torch.library.define("parity_tests::nothing", "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+        torch.library.impl("parity_tests::nothing", "CompositeExplicitAutograd", lambda x: x.clone())
+        torch.library.register_fake("parity_tests::nothing", lambda x: x.clone())
+        self.run_test(Inverse(), (torch.ones(4),))
+
+    def test_wrong_in_torch(self):
+        self.run_test(torch.nn.Linear(3, 2), (torch.ones(4),))
+
+    def test_skipped(self):
+        if self.opset_version < LEAST:
+            raise unittest.SkipTest("too low")
+
+    def test_by_itself(self):
+        import io
+        file = io.BytesIO()
+        torch.onnx.export(torch.nn.ReLU(), (torch.tensor([-1.0, 1.0]),), file, opset_version=self.opset_version)
+        (y,) = verification._run_ort(verification._ort_session(file), (torch.tensor([-1.0, 1.0]),))
+        assert y.tolist() == [0, 1]
+"""
+
+
+def _outcome(exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "") -> Outcome:
+    return Outcome(Task(exporter, 13, test, Mode.TRACED), 0, verdict, reason)
+
+
+def test_what_is_to_be_mended() -> None:
+    refused = _outcome("parity", Verdict.REFUSED, reason="no kernel for 3 axes")
+    assert to_mend([refused]) == []
+    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT)]) == [refused]
+    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, "test_b")]) == []
+    wrong = _outcome("parity", Verdict.WRONG, "test_b", "output 0 has shape (2,) instead of (3,)")
+    assert to_mend([wrong, _outcome("torch_script", Verdict.WRONG, "test_b"), _outcome("parity", None)]) == [wrong]
+    text = io.StringIO()
+    shown([refused, wrong], Console(file=text, width=140))
+    assert text.getvalue().splitlines()[0] == "2 tests, 2 programs"
+    assert "wrong at 13: test_b (traced)\n      output 0 has shape (2,) instead of (3,)" in text.getvalue()
+    assert "refused, as by the others: \n  refused at 13: test_a (traced)\n" in text.getvalue()
+
+
+def test_a_folder_without_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise urllib.error.URLError("no route to host")
+
+    app = typer.Typer()
+    app.command()(command.main)
+    result = CliRunner().invoke(app, [str(tmp_path)])
+    assert result.exit_code == 2
+    words = " ".join(result.output.split())
+    assert f"{tmp_path.name} has no test_pytorch_onnx_onnxruntime.py. To get it: git clone" in words
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "urlopen", fails)
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert "cannot be fetched (<urlopen error no route to host>). Get them by hand: git clone" in " ".join(
+        result.output.split()
+    )
+    assert not list(tmp_path.rglob("*.py"))
+
+
+@pytest.mark.slow
+def test_tests_in_the_form_of_torchs(tmp_path: Path) -> None:
+    for name in source.FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("LEAST = 99\n")
+    (tmp_path / source.TESTS).write_text(TESTS)
+    app = typer.Typer()
+    app.command()(command.main)
+    kept = tmp_path / "outcomes.jsonl"
+    asked = [str(tmp_path / source.TESTS), "--opsets", "13", "--exporters", "parity,torch_script", "--json", str(kept)]
+    result = CliRunner().invoke(app, asked)
+    found = {(each.task.exporter, each.task.test, each.task.mode): each.verdict for each in command._read(kept)}
+    ours = {test.removeprefix("test_"): verdict for (exporter, test, mode), verdict in found.items()
+            if exporter == "parity" and mode is Mode.TRACED}  # fmt: skip
+    assert ours == {
+        "right": Verdict.RIGHT, "refused": Verdict.REFUSED, "wrong_in_torch": None, "skipped": None,
+        "by_itself": Verdict.RIGHT,
+    }  # fmt: skip
+    assert found["parity", "test_right", Mode.SCRIPTED] is Verdict.RIGHT
+    assert found["torch_script", "test_by_itself", Mode.TRACED] is Verdict.RIGHT
+    assert result.exit_code == 0, result.output
+    again = CliRunner().invoke(app, [*asked, "--only", "nothing"])
+    assert again.exit_code == 2 and "no test matches 'nothing'" in again.output
