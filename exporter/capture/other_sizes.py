@@ -14,7 +14,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.recording import Attempt, ToRecord
-from onnx_parity.exporter.errors import ProgramFailedError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
@@ -23,11 +22,11 @@ __all__ = ["runs_with_another_size"]
 
 
 def runs_with_another_size(
-    wanted: ToRecord, attempt: Attempt, names: Iterable[str], again: Callable[[ToRecord, Attempt], object]
+    wanted: ToRecord, attempt: Attempt, names: Iterable[str], runs: Callable[[ToRecord, Attempt], bool]
 ) -> bool:
     """Whether the program runs, or may run, with another size of one of these axes than the example has.
 
-    `again` records the program with all axes static.
+    `runs` records the program in an attempt, in which all axes are static.
     """
     every = {each for named in attempt.axes.inputs.values() for each in named.values()}
     if any(is_expression(each, every) for each in every):
@@ -44,13 +43,8 @@ def runs_with_another_size(
             resized = _resized(wanted, places, size)
             if resized is None:
                 return True
-            try:
-                again(resized, static)
-            except ProgramFailedError:
-                continue
-            except Exception:  # noqa: BLE001  Whatever this is, it does not say that the program needs its size.
+            if runs(resized, static):
                 return True
-            return True
     return False
 
 

@@ -46,7 +46,7 @@ from onnx_parity.exporter.capture.recording import (
     record,
 )
 from onnx_parity.exporter.containers import leaves_of
-from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError
+from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
@@ -174,10 +174,16 @@ def _refuse_if_it_runs_otherwise(
     """Refuse a program that fixes dynamic axes, unless it runs with no other sizes of them anyway."""
     from onnx_parity.exporter.capture.other_sizes import runs_with_another_size
 
-    def again(resized: ToRecord, static: Attempt) -> None:
-        _recorded(resized, static, reached, arguments, [])
+    def runs(resized: ToRecord, static: Attempt) -> bool:
+        try:
+            _recorded(resized, static, reached, arguments, [])
+        except ProgramFailedError:
+            return False
+        except _FAILURES:
+            return True  # The program itself may run.
+        return True
 
-    if wanted.strict or attempt.axes.must_vary or runs_with_another_size(wanted, attempt, found.fixed, again):
+    if wanted.strict or attempt.axes.must_vary or runs_with_another_size(wanted, attempt, found.fixed, runs):
         raise fixed_axes(found.fixed, found.axis_names) from None
 
 

@@ -424,7 +424,7 @@ def kept_state(x, state):  # type: ignore[no-untyped-def]
 
 
 def test_a_branch_that_needs_other_sizes_than_those_of_the_example() -> None:
-    axes = {"x": {0: "rows"}, "state": [0, 1, 2]}
+    axes: dict[str, Any] = {"x": {0: "rows"}, "state": [0, 1, 2]}
     exported = onnx_parity.export(kept_state, (torch.rand(4, 3), torch.zeros(0, 0, 0)), dynamic_axes=axes)
     for shape in ((0, 0, 0), (1, 4, 3), (1, 1, 3), (1, 4, 1), (1, 1, 1), (3, 1, 7)):
         x, state = torch.rand(4, 3), torch.rand(shape)

@@ -251,7 +251,7 @@ def test_names_of_what_was_written() -> None:
 def takes_memory(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     x += 1
     before = x * 2
-    x.set_(y)
+    x.set_(y)  # type: ignore[call-overload]
     y.add_(1)
     x.mul_(3)
     return x, y, before
@@ -260,7 +260,7 @@ def takes_memory(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def result_takes_memory(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     z = x * 2
     view = z.view(-1)
-    z.set_(y[0])
+    z.set_(y[0])  # type: ignore[call-overload]
     return z + 1, view
 
 
@@ -282,7 +282,7 @@ def test_a_buffer_that_takes_the_memory_of_another_is_refused() -> None:
             self.register_buffer("rows", torch.ones(2, 3))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.rows.set_(x) + 1  # type: ignore[no-any-return, operator]
+            return self.rows.set_(x) + 1  # type: ignore[call-overload, no-any-return, operator]
 
     with pytest.raises(onnx_parity.CaptureError, match="the program gives a buffer the memory of another tensor"):
         onnx_parity.export(Takes(), (X,))
