@@ -15,11 +15,12 @@ import msgspec
 import torch
 
 from benchmarks.mutants.sites import Functions, watch
-from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.exporter.errors import ExportError
+from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.running.channel import Channel
-from onnx_parity.harness.running.child_process import ChildProcess
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Request
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, NoSuchFormError, Request
 
 #: Seconds that the cells of one file may take.
 _SECONDS = 3600.0
@@ -36,6 +37,10 @@ class Ran(msgspec.Struct):
     cells: dict[str, int] = {}
     #: The ATen operators of each cell's program.
     operators: dict[str, tuple[str, ...]] = {}
+
+
+class NotWatchedError(Exception):
+    """The cells of a file could not be watched. The message has the last words of their process."""
 
 
 @dataclass
@@ -82,6 +87,9 @@ def ran(
     child = ChildProcess.forked(serve, aside)
     try:
         answer = child.answer(_SECONDS)
+    except ProcessEndedError as ending:
+        words = aside.read_text("utf-8", errors="replace")[-2000:]
+        raise NotWatchedError(f"The process that exported the cells of {kept.name} {ending}.\n{words}") from ending
     finally:
         child.kill()
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +122,8 @@ def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functi
                 captures[key] = _captured(cell), taken()
             captured, before = captures[key]
             captured.deliver(cell.opset, None)
-        except Exception:  # noqa: BLE001  A program that is refused, or that this environment cannot build, notices nothing.
-            continue
+        except (ExportError, CannotBuildError, NoSuchFormError):
+            continue  # A program that is refused, or that this environment cannot build, notices nothing.
         statements = frozenset(numbers.setdefault(each, len(numbers)) for each in before | taken())
         found.cells[cell.id] = sets.setdefault(statements, len(sets))
         found.operators[cell.id] = captured.operators
