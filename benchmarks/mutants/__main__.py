@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.mutants.fate import Fate, Sound, import_what_cells_import, judge, spread
-from benchmarks.mutants.reached import Ran, Reached, ran
+from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Functions, Mutant, functions_below, mutants_of
@@ -132,7 +132,12 @@ def main(
         def ran_of(file: Path) -> Ran:
             kept = KEPT / "ran" / f"{file.parent.name}.{file.stem}"
             depends_here = _digest((depends_on, file.read_text("utf-8")))
-            return ran(by_file[file], files, functions, depends_here, kept, Path(folder) / f"stderr of {kept.name}")
+            aside = Path(folder) / f"stderr of {kept.name}"
+            try:
+                return ran(by_file[file], files, functions, depends_here, kept, aside)
+            except NotWatchedError as error:
+                terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)
+                return Ran(depends_here)
 
         for each in pool.map(ran_of, by_file):
             reached.add(each)
@@ -178,7 +183,7 @@ class _Judge:
         self._lock = threading.Lock()
         self._kept = KEPT / "fates.jsonl"
         self._known = self._read()
-        self._seconds = 0.0
+        self._seconds, self._search_depends_on = 0.0, ""
 
     def end(self) -> None:
         self._sound.end()
@@ -187,7 +192,7 @@ class _Judge:
         self._seconds = seconds
         self._searcher = searcher_of([str(place) for place in find_project(Path.cwd()).declarations])
         searched = {name: each for name, each in contents().items() if name.startswith("harness/search")}
-        depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
+        depends_on = self._search_depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
         kept = KEPT / "search"
         aside = self._folder / "stderr of a search"
         self._programs = programs(self._searcher, seconds, files, self._functions, depends_on, kept, aside)
@@ -209,10 +214,15 @@ class _Judge:
             fate = judge(mutant, path, self._functions, few, self._sound.passes, aside)
             fate = msgspec.structs.replace(fate, depends_on=self._depends_on, touched=len(ids))
             self._keep(fate)
-        if self._seconds and not fate.not_planted and fate.search < self._seconds and fate.searched is None:
+        is_known = fate.search_depends_on == self._search_depends_on and (
+            fate.search >= self._seconds or fate.searched is not None
+        )
+        if self._seconds and not fate.not_planted and not is_known:
             reaching = self._programs.reaching(mutant.place, self._seconds)
             found = found_after(mutant, path, self._functions, self._searcher, reaching, aside)
-            fate = msgspec.structs.replace(fate, searched=found, search=self._seconds)
+            fate = msgspec.structs.replace(
+                fate, searched=found, search=self._seconds, search_depends_on=self._search_depends_on
+            )
             self._keep(fate)
         return fate
 

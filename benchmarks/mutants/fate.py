@@ -63,6 +63,8 @@ class Fate(msgspec.Struct, frozen=True):
     searched: float | None = None
     #: How many seconds the search may last; 0 if there was none.
     search: float = 0.0
+    #: A hash of the files that the search depends on.
+    search_depends_on: str = ""
     #: Why it could not be planted; empty if it was.
     not_planted: str = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,15 +12,17 @@ import onnx.parser
 import onnx.reference
 import pytest
 
+from benchmarks.mutants import reached
 from benchmarks.mutants.fate import judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
-from benchmarks.mutants.reached import Reached, ran
+from benchmarks.mutants.reached import NotWatchedError, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.axes import Device, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Status
+from onnx_parity.harness.subjects.exporters import Captured
 from onnx_parity.op_cases import activation as cases
 
 FILE = Path(activation.__file__)
@@ -92,14 +95,30 @@ def test_what_cells_run(tmp_path: Path) -> None:
     two = [cells("hardswish")[0], cells("relu")[0]]
     kept = tmp_path / "kept"
     found = ran(two, {NAME: FILE}, FUNCTIONS, "this version", kept, tmp_path / "stderr")
-    reached = Reached()
-    reached.add(found)
+    every = Reached()
+    every.add(found)
     place = next(each.place for each in mutants_of(FILE, NAME) if each.function == "hardswish")
-    assert reached.touched(place) == [two[0].id]
-    assert reached.operators[two[0].id] == ("aten::hardswish",)
+    assert every.touched(place) == [two[0].id]
+    assert every.operators[two[0].id] == ("aten::hardswish",)
     # As it was kept, and not of another version.
     assert ran(two, {}, FUNCTIONS, "this version", kept, tmp_path / "stderr") == found
     assert not ran(two, {}, FUNCTIONS, "another", kept, tmp_path / "stderr").statements
+
+
+def test_cells_whose_process_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reached, "_captured", lambda cell: os.abort())
+    with pytest.raises(NotWatchedError, match=r"(?s)the cells of kept was killed by SIGABRT.*Fatal Python error"):
+        ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_an_error_that_is_no_refusal_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def captured(cell: Cell) -> Captured:
+        raise ValueError("a fault of the exporter")
+
+    monkeypatch.setattr(reached, "_captured", captured)
+    with pytest.raises(NotWatchedError, match=r"(?s)exited with 1.*a fault of the exporter"):
+        ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
 
 
 def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> None:
