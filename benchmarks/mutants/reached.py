@@ -88,7 +88,7 @@ def ran(
     try:
         answer = child.answer(_SECONDS)
     except ProcessEndedError as ending:
-        words = aside.read_text("utf-8", errors="replace")[-2000:]
+        words = "\n".join(aside.read_text("utf-8", errors="replace").splitlines()[:30])
         raise NotWatchedError(f"The process that exported the cells of {kept.name} {ending}.\n{words}") from ending
     finally:
         child.kill()
