@@ -7,6 +7,7 @@ file of declarations run is kept in a file of its own, so that this can be stopp
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,17 +49,21 @@ class Reached:
     """What all cells run."""
 
     _by_statement: dict[str, list[str]] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    #: The statements of each cell, by file.
+    _statements: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     operators: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, ran: Ran) -> None:
         members: dict[int, list[str]] = {}
         for cell, number in ran.cells.items():
             members.setdefault(number, []).append(cell)
-            self._sizes[cell] = len(ran.sets[number])
         for number, cells in members.items():
-            for statement in ran.sets[number]:
-                self._by_statement.setdefault(ran.statements[statement], []).extend(cells)
+            by_file: dict[str, list[str]] = {}
+            for statement in (ran.statements[each] for each in ran.sets[number]):
+                by_file.setdefault(_file_of(statement), []).append(statement)
+                self._by_statement.setdefault(statement, []).extend(cells)
+            of_these = {file: frozenset(each) for file, each in by_file.items()}
+            self._statements |= dict.fromkeys(cells, of_these)
         self.operators |= ran.operators
 
     @property
@@ -66,8 +71,23 @@ class Reached:
         return self._by_statement.keys()
 
     def touched(self, statement: str) -> list[str]:
-        """The cells that run a statement; first those that run few others, which are the quickest."""
-        return sorted(self._by_statement.get(statement, ()), key=self._sizes.__getitem__)
+        """The cells that run a statement. First comes one of each set of statements of its file that they run, because
+        a common statement may matter in a rare program only; and among alike cells those that run few other statements,
+        which are the quickest."""
+        file, seen = _file_of(statement), Counter[frozenset[str]]()
+        placed = []
+        for cell in sorted(self._by_statement.get(statement, ()), key=self._size):
+            with_it = self._statements[cell][file]
+            placed.append((seen[with_it], cell))
+            seen[with_it] += 1
+        return [cell for _, cell in sorted(placed, key=lambda each: each[0])]
+
+    def _size(self, cell: str) -> int:
+        return sum(map(len, self._statements[cell].values()))
+
+
+def _file_of(statement: str) -> str:
+    return statement.rpartition(":")[0]
 
 
 def ran(

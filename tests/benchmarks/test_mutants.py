@@ -16,7 +16,7 @@ import pytest
 from benchmarks.mutants import reached
 from benchmarks.mutants.fate import judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
-from benchmarks.mutants.reached import NotWatchedError, Reached, ran
+from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
 from onnx_parity.exporter.lowering.aten import activation
@@ -104,6 +104,14 @@ def test_what_cells_run(tmp_path: Path) -> None:
     # As it was kept, and not of another version.
     assert ran(two, {}, FUNCTIONS, "this version", kept, tmp_path / "stderr") == found
     assert not ran(two, {}, FUNCTIONS, "another", kept, tmp_path / "stderr").statements
+
+
+def test_cells_that_run_something_else_of_the_file_come_first() -> None:
+    every = Reached()
+    statements, sets = ["a:1", "a:2", "b:1"], [(0,), (0, 2), (0, 1, 2)]
+    every.add(Ran("", statements, sets, {"plain": 0, "with b": 1, "plain too": 0, "rare": 2}))
+    assert every.touched("a:1") == ["plain", "rare", "plain too", "with b"]
+    assert every.touched("b:1") == ["with b", "rare"]
 
 
 def test_cells_whose_process_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
