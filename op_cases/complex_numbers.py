@@ -144,6 +144,8 @@ convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complex
 exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
 near_zero = op(several([torch.expm1, torch.log1p]), complexes(3, 4))
+#: 0 to a negative power is infinity, with an imaginary part of NaN.
+power_of_zero = op(lambda x: torch.complex(x, torch.zeros_like(x)) ** (-3), given([0.0, 2.0]), dtypes=[torch.float32])
 powers = op(lambda x, y: (x**2, x**-1, x**0.5, x**y, 2**x, x ** (1 - 1j)), complexes(3, 4), complexes(3, 4))
 trigonometry = op(several([torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip

@@ -82,6 +82,8 @@ ldl_of_blocks = op(
     given([[[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 2.0, 2.0], [0.0, 2.0, 2.0]]]),
     tier="default",
 )
+#: The element on the diagonal of the row that is chosen is its largest, which must not count as one of the others.
+ldl_of_large_diagonals = op(torch.linalg.ldl_factor_ex, given([[0.5, 1.0], [1.0, 10.0]]), tier="default")
 ldl_solve = op(
     lambda x, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(x + x.mT), b),
     floats(2, 5, 5),

@@ -302,3 +302,9 @@ modules = op(
 tied_weights = op(Tied, ints(3, 2, high=7), dynamic=BATCH)
 low_precision = op(Half, floats(3, 4), dtypes=[torch.float16, torch.bfloat16], dynamic=BATCH)
 constant_table = op(lambda x, table: x @ table, floats(3, 4), table=given([[1.0], [2.0], [3.0], [4.0]], constant=True))
+#: A weight of one element, whose stride is not 1, is computed from another one when the model is written.
+one_element_of_a_column = op(
+    lambda x, table: (x, torch.softmax(table.unbind(1)[0].split((2, 1))[1], -1)),
+    floats(3, 4),
+    table=given([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], constant=True),
+)

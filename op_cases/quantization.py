@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import floats, model, numbers, op
+from onnx_parity.harness.case import floats, given, model, numbers, op
 
 _ROWS = {"x": {0: "rows"}}
 
@@ -83,6 +83,10 @@ def eight_bits_and_back(x: Tensor) -> Tensor:
     return (x * 300).to(torch.float8_e4m3fn).to(x.dtype)
 
 
+def five_bits_of_exponent(x: Tensor) -> Tensor:
+    return x.to(torch.float8_e5m2).to(x.dtype)
+
+
 def product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
     one = torch.ones((), device=x.device)
     a, b = x.to(torch.float8_e4m3fn), y.to(torch.float8_e4m3fn)
@@ -92,6 +96,12 @@ def product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
 weight_of_eight_bits = op(EightBits(), floats(2, 4), tier="default")
 float8 = op(in_eight_bits, floats(3, 4), tier="default")
 float8_and_back = op(eight_bits_and_back, floats(3, 4), dynamic=_ROWS, tier="default")
+float8_beyond_the_largest = op(
+    five_bits_of_exponent,
+    given([57344.0, 60000.0, 61440.0, -64000.0, 65536.0]),
+    dtypes=[torch.float32],
+    tier="default",
+)
 float8_product = op(product_of_eight_bits, floats(16, 16), floats(16, 16), dtypes=[torch.float32], tier="default")
 
 # --- quantized tensors ------------------------------------------------------------------------------------------------

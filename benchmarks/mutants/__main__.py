@@ -15,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import random
 import tempfile
+import threading
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +29,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.mutants.fate import Fate, Sound, import_what_cells_import, judge, spread
-from benchmarks.mutants.reached import Reached, ran
+from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Functions, Mutant, functions_below, mutants_of
@@ -97,6 +99,7 @@ def main(
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
+    processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Every fault, as JSON.")] = False,
 ) -> None:
     """Plant faults in the exporter and count which of them the matrix notices.
@@ -117,26 +120,41 @@ def main(
     hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
     depends_on = _digest(map(" ".join, sorted(hashes.items())))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, transient=True) as progress, tempfile.TemporaryDirectory() as folder:
-        aside, reached = Path(folder) / "stderr", Reached()
+    with (
+        Progress(*columns, console=terminal, transient=True) as progress,
+        tempfile.TemporaryDirectory() as folder,
+        # Every thread waits for a process of its own.
+        ThreadPoolExecutor(processes) as pool,
+    ):
+        reached = Reached()
         task = progress.add_task("what the cells run", total=len(by_file))
-        for file, each in by_file.items():
+
+        def ran_of(file: Path) -> Ran:
             kept = KEPT / "ran" / f"{file.parent.name}.{file.stem}"
             depends_here = _digest((depends_on, file.read_text("utf-8")))
-            reached.add(ran(each, files, functions, depends_here, kept, aside))
+            aside = Path(folder) / f"stderr of {kept.name}"
+            try:
+                return ran(by_file[file], files, functions, depends_here, kept, aside)
+            except NotWatchedError as error:
+                terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)
+                return Ran(depends_here)
+
+        for each in pool.map(ran_of, by_file):
+            reached.add(each)
             progress.advance(task)
         chosen = drawn(root, mutants, seed, reached.statements)
-        judged = _Judge(root, functions, everything, smoke, reached, depends_on, most, aside)
+        judged = _Judge(root, functions, everything, smoke, reached, depends_on, most, Path(folder))
         if search:
             progress.add_task("the programs of a search", total=None)
             judged.prepare_search(search, files)
         task = progress.add_task("faults", total=len(chosen))
         fates = []
         try:
-            for mutant in chosen:
-                fates.append((mutant, judged.of(mutant)))
+            for mutant, fate in zip(chosen, pool.map(judged.of, chosen), strict=True):
+                fates.append((mutant, fate))
                 progress.advance(task)
         finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             judged.end()
     if as_json:
         typer.echo(msgspec.json.encode([fate for _, fate in fates]))
@@ -157,14 +175,15 @@ class _Judge:
         reached: Reached,
         depends_on: str,
         most: int,
-        aside: Path,
+        folder: Path,
     ) -> None:
         self._root, self._functions, self._reached, self._depends_on = root, functions, reached, depends_on
-        self._everything, self._smoke, self._most, self._aside = everything, smoke, most, aside
-        self._sound = Sound(list(everything.values()), aside.with_name("stderr of a sound process"))
+        self._everything, self._smoke, self._most, self._folder = everything, smoke, most, folder
+        self._sound = Sound(list(everything.values()), folder / "stderr of a sound process")
+        self._lock = threading.Lock()
         self._kept = KEPT / "fates.jsonl"
         self._known = self._read()
-        self._seconds = 0.0
+        self._seconds, self._search_depends_on = 0.0, ""
 
     def end(self) -> None:
         self._sound.end()
@@ -173,13 +192,15 @@ class _Judge:
         self._seconds = seconds
         self._searcher = searcher_of([str(place) for place in find_project(Path.cwd()).declarations])
         searched = {name: each for name, each in contents().items() if name.startswith("harness/search")}
-        depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
+        depends_on = self._search_depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
         kept = KEPT / "search"
-        self._programs = programs(self._searcher, seconds, files, self._functions, depends_on, kept, self._aside)
+        aside = self._folder / "stderr of a search"
+        self._programs = programs(self._searcher, seconds, files, self._functions, depends_on, kept, aside)
 
     def of(self, mutant: Mutant) -> Fate:
         """What becomes of a fault: as it was kept, if nothing has changed, or found out now."""
         path, ids = self._root / mutant.file, self._reached.touched(mutant.place)
+        aside = self._folder / f"stderr of {threading.get_ident()}"
         fate = self._known.get(mutant.key)
         if fate is None or not (fate.tier or fate.touched == len(ids)):
             tiers = [
@@ -190,18 +211,23 @@ class _Judge:
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
             few = [(tier, each[: self._most]) for tier, each in tiers]
-            fate = judge(mutant, path, self._functions, few, self._sound.passes, self._aside)
+            fate = judge(mutant, path, self._functions, few, self._sound.passes, aside)
             fate = msgspec.structs.replace(fate, depends_on=self._depends_on, touched=len(ids))
             self._keep(fate)
-        if self._seconds and not fate.not_planted and fate.search < self._seconds and fate.searched is None:
+        is_known = fate.search_depends_on == self._search_depends_on and (
+            fate.search >= self._seconds or fate.searched is not None
+        )
+        if self._seconds and not fate.not_planted and not is_known:
             reaching = self._programs.reaching(mutant.place, self._seconds)
-            found = found_after(mutant, path, self._functions, self._searcher, reaching, self._aside)
-            fate = msgspec.structs.replace(fate, searched=found, search=self._seconds)
+            found = found_after(mutant, path, self._functions, self._searcher, reaching, aside)
+            fate = msgspec.structs.replace(
+                fate, searched=found, search=self._seconds, search_depends_on=self._search_depends_on
+            )
             self._keep(fate)
         return fate
 
     def _keep(self, fate: Fate) -> None:
-        with self._kept.open("ab") as file:
+        with self._lock, self._kept.open("ab") as file:
             file.write(msgspec.json.encode(fate) + b"\n")
 
     def _read(self) -> dict[str, Fate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import resource
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +63,8 @@ class Fate(msgspec.Struct, frozen=True):
     searched: float | None = None
     #: How many seconds the search may last; 0 if there was none.
     search: float = 0.0
+    #: A hash of the files that the search depends on.
+    search_depends_on: str = ""
     #: Why it could not be planted; empty if it was.
     not_planted: str = ""
 
@@ -87,14 +90,16 @@ class Sound:
     def __init__(self, cells: Sequence[Cell], aside: Path) -> None:
         self._cells = {cell.id: number for number, cell in enumerate(cells)}
         self._passes: dict[str, bool] = {}
+        self._lock = threading.Lock()
         self._child = ChildProcess.forked(lambda channel: _serve(channel, cells, names_operator=False), aside)
 
     def passes(self, cell: str) -> bool:
-        if cell not in self._passes:
-            self._child.send(msgspec.json.encode(self._cells[cell]))
-            answer = msgspec.json.decode(self._child.answer(SILENT), type=Answer)
-            self._passes[cell] = answer.status == Status.PASSED
-        return self._passes[cell]
+        with self._lock:
+            if cell not in self._passes:
+                self._child.send(msgspec.json.encode(self._cells[cell]))
+                answer = msgspec.json.decode(self._child.answer(SILENT), type=Answer)
+                self._passes[cell] = answer.status == Status.PASSED
+            return self._passes[cell]
 
     def end(self) -> None:
         self._child.kill()

@@ -7,6 +7,7 @@ file of declarations run is kept in a file of its own, so that this can be stopp
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,12 @@ import msgspec
 import torch
 
 from benchmarks.mutants.sites import Functions, watch
-from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.exporter.errors import ExportError
+from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.running.channel import Channel
-from onnx_parity.harness.running.child_process import ChildProcess
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Request
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, NoSuchFormError, Request
 
 #: Seconds that the cells of one file may take.
 _SECONDS = 3600.0
@@ -38,22 +40,30 @@ class Ran(msgspec.Struct):
     operators: dict[str, tuple[str, ...]] = {}
 
 
+class NotWatchedError(Exception):
+    """The cells of a file could not be watched. The message has the last words of their process."""
+
+
 @dataclass
 class Reached:
     """What all cells run."""
 
     _by_statement: dict[str, list[str]] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    #: The statements of each cell, by file.
+    _statements: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     operators: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, ran: Ran) -> None:
         members: dict[int, list[str]] = {}
         for cell, number in ran.cells.items():
             members.setdefault(number, []).append(cell)
-            self._sizes[cell] = len(ran.sets[number])
         for number, cells in members.items():
-            for statement in ran.sets[number]:
-                self._by_statement.setdefault(ran.statements[statement], []).extend(cells)
+            by_file: dict[str, list[str]] = {}
+            for statement in (ran.statements[each] for each in ran.sets[number]):
+                by_file.setdefault(_file_of(statement), []).append(statement)
+                self._by_statement.setdefault(statement, []).extend(cells)
+            of_these = {file: frozenset(each) for file, each in by_file.items()}
+            self._statements |= dict.fromkeys(cells, of_these)
         self.operators |= ran.operators
 
     @property
@@ -61,8 +71,23 @@ class Reached:
         return self._by_statement.keys()
 
     def touched(self, statement: str) -> list[str]:
-        """The cells that run a statement; first those that run few others, which are the quickest."""
-        return sorted(self._by_statement.get(statement, ()), key=self._sizes.__getitem__)
+        """The cells that run a statement. First comes one of each set of statements of its file that they run, because
+        a common statement may matter in a rare program only; and among alike cells those that run few other statements,
+        which are the quickest."""
+        file, seen = _file_of(statement), Counter[frozenset[str]]()
+        placed = []
+        for cell in sorted(self._by_statement.get(statement, ()), key=self._size):
+            with_it = self._statements[cell][file]
+            placed.append((seen[with_it], cell))
+            seen[with_it] += 1
+        return [cell for _, cell in sorted(placed, key=lambda each: each[0])]
+
+    def _size(self, cell: str) -> int:
+        return sum(map(len, self._statements[cell].values()))
+
+
+def _file_of(statement: str) -> str:
+    return statement.rpartition(":")[0]
 
 
 def ran(
@@ -82,6 +107,9 @@ def ran(
     child = ChildProcess.forked(serve, aside)
     try:
         answer = child.answer(_SECONDS)
+    except ProcessEndedError as ending:
+        words = "\n".join(aside.read_text("utf-8", errors="replace").splitlines()[:30])
+        raise NotWatchedError(f"The process that exported the cells of {kept.name} {ending}.\n{words}") from ending
     finally:
         child.kill()
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +142,8 @@ def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functi
                 captures[key] = _captured(cell), taken()
             captured, before = captures[key]
             captured.deliver(cell.opset, None)
-        except Exception:  # noqa: BLE001  A program that is refused, or that this environment cannot build, notices nothing.
-            continue
+        except (ExportError, CannotBuildError, NoSuchFormError):
+            continue  # A program that is refused, or that this environment cannot build, notices nothing.
         statements = frozenset(numbers.setdefault(each, len(numbers)) for each in before | taken())
         found.cells[cell.id] = sets.setdefault(statements, len(sets))
         found.operators[cell.id] = captured.operators

@@ -218,10 +218,10 @@ def plant(mutant: Mutant, path: Path, functions: Functions) -> None:
     _Replacing(node, copy.deepcopy(changed)).visit(tree)
     if not (planted := functions.get((str(path), mutant.function), ())):
         raise NotPlantedError(f"{mutant.function} is not a function of this process")
-    code = _compiled(tree, path)[mutant.function]
+    codes = _compiled(tree, path)
     for function in planted:
         try:
-            function.__code__ = code
+            function.__code__ = codes[_place(function.__code__)]
         except ValueError as error:
             raise NotPlantedError(str(error)) from error
 
@@ -236,13 +236,13 @@ def watch(path: Path, name: str, functions: Functions) -> set[str]:
             if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
                 setattr(node, field, [each for statement in block for each in _noting(statement, name)])
     codes = _compiled(tree, path)
-    for (file, function), them in functions.items():
-        if file == str(path) and function in codes:
-            for each in them:
-                each.__globals__[_NOTED] = noted
-                # A function of other variables of functions around it is one that a decorator has made.
-                if codes[function].co_freevars == each.__code__.co_freevars:
-                    each.__code__ = codes[function]
+    for (file, _), them in functions.items():
+        for each in them if file == str(path) else ():
+            each.__globals__[_NOTED] = noted
+            code = codes.get(_place(each.__code__))
+            # A function of other variables of functions around it is one that a decorator has made.
+            if code is not None and code.co_freevars == each.__code__.co_freevars:
+                each.__code__ = code
     return noted
 
 
@@ -261,9 +261,19 @@ def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _compiled(tree: ast.Module, path: Path) -> dict[str, CodeType]:
+#: Where a function is in its file. Several have one name: lambdas, and what sets and deletes a property.
+_Place = tuple[str, int]
+
+
+def _place(code: CodeType) -> _Place:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _compiled(tree: ast.Module, path: Path) -> dict[_Place, CodeType]:
+    """The code of a file's functions. Lambdas that stand in one line are left out."""
     code = compile(ast.fix_missing_locations(tree), str(path), "exec")
-    return {each.co_qualname: each for each in _codes(code)}
+    count = Counter(map(_place, _codes(code)))
+    return {_place(each): each for each in _codes(code) if count[_place(each)] == 1}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -111,4 +111,5 @@ def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
         )
     plain = tensor.detach().cpu().contiguous()
     if plain.numel():
-        yield plain.view(-1).view(torch.uint8).numpy().data
+        # A tensor of one element counts as contiguous whatever its stride is, which a view as bytes does not take.
+        yield plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().data

@@ -64,6 +64,10 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     #: The processor time that it took, without the reduction of failures.
     seconds: float
     found: tuple[Found, ...] = ()
+    #: Of the time, that of other exporters than this project's, and of other probes than onnxruntime.
+    others: float = 0.0
+    #: Whether its process had looked at others before, so that nothing was imported or sampled for the first time.
+    warm: bool = False
 
 
 class Totals(msgspec.Struct):
@@ -75,6 +79,10 @@ class Totals(msgspec.Struct):
     finite: int = 0
     steady: int = 0
     seconds: float = 0.0
+    others: float = 0.0
+    #: The programs of processes that were warm, and their processor time without that of others.
+    warm: int = 0
+    warm_seconds: float = 0.0
     endings: dict[str, int] = {}
 
     def add(self, report: Report) -> None:
@@ -84,6 +92,10 @@ class Totals(msgspec.Struct):
         self.finite += report.finite
         self.steady += report.steady
         self.seconds += report.seconds
+        self.others += report.others
+        if report.warm:
+            self.warm += 1
+            self.warm_seconds += report.seconds - report.others
         for ending, number in report.endings.items():
             self.endings[ending] = self.endings.get(ending, 0) + number
 

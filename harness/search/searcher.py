@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from onnx_parity.harness.axes import TORCH_DYNAMO
+from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.search.catalogue import Catalogue
@@ -38,6 +38,8 @@ from onnx_parity.harness.search.subject import Subject
 
 #: Sent once, when all slow imports are done.
 READY = b"ready"
+#: After so many programs, a process is warm.
+WARM = 200
 #: How many inputs are tried for results that mean something.
 REDRAWN = 4
 #: So many failures of one rough cause are reduced; two causes may be alike in it.
@@ -56,10 +58,11 @@ class Searcher:
         self._reduced = Counter(order.reduced)
         self._channel = entered
         self._reduces = reduces
+        self._looked = 0
 
     def look_at(self, number: int) -> Report:
         """Draw the program of a number and put it to its points."""
-        start, aside = time.process_time(), 0.0
+        start, aside, others = time.process_time(), 0.0, 0.0
         seed = stable_seed(self._order.seed, "program", str(number))
         drawn = draw(seed, self._catalogue)
         endings: Counter[str] = Counter()
@@ -68,8 +71,11 @@ class Searcher:
         if subject is not None:
             for point in self._choice.points(seed):
                 self._enter(str(point))
+                entered = time.process_time()
                 with quietly():
                     looked = look(subject, point)
+                if point != Point(ONNXRUNTIME, PARITY, point.opset):
+                    others += time.process_time() - entered
                 endings[looked.ending] += 1
                 if looked.failure is not None:
                     began = time.process_time()
@@ -77,8 +83,11 @@ class Searcher:
                     aside += time.process_time() - began
             subject.release()
         seconds = time.process_time() - start - aside
-        steady = subject is not None
-        return Report(number, drawn.lines, drawn.refused, drawn.finite, steady, dict(endings), seconds, tuple(found))
+        self._looked += 1
+        return Report(
+            number, drawn.lines, drawn.refused, drawn.finite, subject is not None, dict(endings), seconds,
+            tuple(found), others, self._looked > WARM,
+        )  # fmt: skip
 
     def reduce_crash(self, crashed: Crashed) -> Report:
         """Reduce a program that ends the process. Each candidate is looked at in a copy of this one."""

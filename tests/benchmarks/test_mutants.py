@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,15 +13,17 @@ import onnx.parser
 import onnx.reference
 import pytest
 
+from benchmarks.mutants import reached
 from benchmarks.mutants.fate import judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
-from benchmarks.mutants.reached import Reached, ran
+from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.axes import Device, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Status
+from onnx_parity.harness.subjects.exporters import Captured
 from onnx_parity.op_cases import activation as cases
 
 FILE = Path(activation.__file__)
@@ -92,14 +96,38 @@ def test_what_cells_run(tmp_path: Path) -> None:
     two = [cells("hardswish")[0], cells("relu")[0]]
     kept = tmp_path / "kept"
     found = ran(two, {NAME: FILE}, FUNCTIONS, "this version", kept, tmp_path / "stderr")
-    reached = Reached()
-    reached.add(found)
+    every = Reached()
+    every.add(found)
     place = next(each.place for each in mutants_of(FILE, NAME) if each.function == "hardswish")
-    assert reached.touched(place) == [two[0].id]
-    assert reached.operators[two[0].id] == ("aten::hardswish",)
+    assert every.touched(place) == [two[0].id]
+    assert every.operators[two[0].id] == ("aten::hardswish",)
     # As it was kept, and not of another version.
     assert ran(two, {}, FUNCTIONS, "this version", kept, tmp_path / "stderr") == found
     assert not ran(two, {}, FUNCTIONS, "another", kept, tmp_path / "stderr").statements
+
+
+def test_cells_that_run_something_else_of_the_file_come_first() -> None:
+    every = Reached()
+    statements, sets = ["a:1", "a:2", "b:1"], [(0,), (0, 2), (0, 1, 2)]
+    every.add(Ran("", statements, sets, {"plain": 0, "with b": 1, "plain too": 0, "rare": 2}))
+    assert every.touched("a:1") == ["plain", "rare", "plain too", "with b"]
+    assert every.touched("b:1") == ["with b", "rare"]
+
+
+def test_cells_whose_process_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reached, "_captured", lambda cell: os.abort())
+    with pytest.raises(NotWatchedError, match="the cells of kept was killed by SIGABRT"):
+        ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
+    assert not (tmp_path / "kept").exists()
+
+
+def test_an_error_that_is_no_refusal_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def captured(cell: Cell) -> Captured:
+        raise ValueError("a fault of the exporter")
+
+    monkeypatch.setattr(reached, "_captured", captured)
+    with pytest.raises(NotWatchedError, match=r"(?s)exited with 1.*a fault of the exporter"):
+        ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
 
 
 def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> None:
@@ -110,6 +138,44 @@ def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> Non
     noted = watch(path, "lower.py", functions_below(tmp_path))
     assert names["lower"](False) == 2  # type: ignore[operator]
     assert noted == {"lower.py:2", "lower.py:4"}
+
+
+NAMESAKES = """
+FINDERS = (
+    lambda: 1,
+    lambda: 2,
+)
+BOTH = (lambda: 3, lambda: 4)
+
+
+class Half:
+    @property
+    def size(self):
+        return self.x + 1
+
+    @size.setter
+    def size(self, x):
+        self.x = x + 5
+"""
+
+
+def test_functions_of_one_name_keep_what_they_do(tmp_path: Path) -> None:
+    path = tmp_path / "lower.py"
+    path.write_text(NAMESAKES)
+    names: dict[str, Any] = {}
+    exec(compile(NAMESAKES, str(path), "exec"), names)
+    functions = functions_below(tmp_path)
+
+    def values() -> list[int]:
+        half = names["Half"]()
+        half.size = 10
+        return [*(each() for each in names["FINDERS"] + names["BOTH"]), half.size]
+
+    noted = watch(path, "lower.py", functions)
+    assert values() == [1, 2, 3, 4, 16]
+    assert noted == {"lower.py:12", "lower.py:16"}
+    plant(next(each for each in mutants_of(path, "lower.py") if each.before == "5"), path, functions)
+    assert values() == [1, 2, 3, 4, 17]
 
 
 def test_programs_that_run_a_statement() -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.cli import app
+from onnx_parity.harness.commands.search import _print
 from onnx_parity.harness.inputs import Floats
 from onnx_parity.harness.search import searching
 from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, calls_of_entry, spelled
@@ -256,6 +257,34 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     assert list(read_findings(tmp_path / "findings")) == ["the_cause"]
     with pytest.raises(SearchError, match="other options"):
         Search.at(tmp_path, Order(1, (), (), (), (18,), {}), tmp_path / "ledger")
+
+
+@pytest.mark.parametrize(
+    ("exporters", "probes", "told"),
+    [
+        (
+            (),
+            (),
+            ["40.0 a second on two cores, through this", "200.0 a second of them", "20.0 a second on two cores with"],
+        ),
+        (("parity",), ("onnxruntime*",), ["40.0 a second on", "200.0 a second of", "20.0 a second on two cores with"]),
+        (("torch_script",), (), ["20.0 a second on two cores with all"]),
+        ((), ("text",), ["20.0 a second on two cores with all"]),
+    ],
+)
+def test_the_speed_of_this_exporter_is_told_apart(
+    exporters: tuple[str, ...],
+    probes: tuple[str, ...],
+    told: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looking = Search.at(tmp_path, Order(0, (), probes, exporters, (18,), {}), tmp_path)
+    looking.keep(Report(0, 3, "", True, True, {"right": 1}, 0.13, (), 0.04))
+    looking.keep(Report(1, 3, "", True, True, {"right": 1}, 0.07, (), 0.06, warm=True))
+    _print(looking, 2, 1.0, 1)
+    speeds = [line.strip() for line in capsys.readouterr().out.splitlines() if " a second " in line]
+    assert [line.startswith(start) for line, start in zip(speeds, told, strict=True)] == [True] * len(told)
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------

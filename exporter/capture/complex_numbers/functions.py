@@ -90,7 +90,8 @@ def rsqrt(x: Parts) -> Operand:
 
 @complex_of(_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor, _aten.pow.Scalar, promotes=range(2))
 def pow_(x: Operand, exponent: Operand) -> Operand:
-    """exp(exponent * log(x)); 1 for the exponent 0, and 0 for 0; small whole powers as products"""
+    """exp(exponent * log(x)); 1 for the exponent 0; small whole powers as products. As torch has it, 0 becomes 0, but
+    infinity if the real part of the exponent is negative."""
     if not isinstance(exponent, (Parts, torch.Tensor)) and exponent in (1, 2, 3, -1, -2, 0.5):
         return _small_power(parts_of(x), exponent)
     base, power = _as_tensors(x, exponent), _as_tensors(exponent, x)
@@ -98,8 +99,9 @@ def pow_(x: Operand, exponent: Operand) -> Operand:
     safe = Parts(torch.where(is_zero, 1, base.real), base.imag)
     result = exp(parts_of(product(power, log(safe))))
     none = (power.real == 0) & (power.imag == 0)
-    real = torch.where(is_zero, torch.where(none, 1, 0), result.real)
-    return Parts(real, torch.where(is_zero, 0, result.imag))
+    of_zero = torch.where(none, 1, torch.where(power.real < 0, math.inf, 0))
+    real = torch.where(is_zero, of_zero, result.real)
+    return Parts(real, torch.where(is_zero, torch.where(power.real < 0, math.nan, 0), result.imag))
 
 
 def _small_power(x: Parts, exponent: float) -> Operand:
