@@ -306,7 +306,6 @@ class _Site:
             self.folder, self.info, summary, self.meter, failures, names, self.changes, causes, told, lacks
         )
 
-
     def _copy_static(self, scripts: Iterable[str]) -> None:
         static = self.folder / "static"
         static.mkdir()
