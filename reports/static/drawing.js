@@ -102,7 +102,7 @@ function errorMap({ map, pooled }) {
   const words = `${thousands(wrong)} of ${plural(flat.length, "part")} of the output${each} exceed the tolerance; the largest error is ${Math.max(...flat) >= 1e9 ? "beyond any" : `${Math.max(...flat).toPrecision(3)} of its`} tolerance`;
   return h("figure", { class: "error-map" },
     svg("svg", { viewBox: `0 0 ${map[0].length * size} ${map.length * size}`, width: map[0].length * size, role: "img", "aria-label": words }, ...parts),
-    h("figcaption", {}, `${words}. A cross: beyond the tolerance. Darker: more than a tenth of it.`));
+    h("figcaption", {}, `${words}. A cross: beyond the tolerance. A stronger colour: more than a tenth of it.`));
 }
 
 // Values may be called `constructor`: what is looked up by their names has nothing but what was put into it.
