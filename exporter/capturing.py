@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.capture_errors import OperatorFailedError
 from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
@@ -25,6 +24,7 @@ from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
 from onnx_parity.exporter.capture.trace import Traced, trace
 from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
 from onnx_parity.exporter.captured_program import Capture
+from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning
 from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
@@ -208,7 +208,7 @@ class _Inputs:
         output_names = checked_names("output_names", options.output_names)
         call = call.with_arguments(_marked(call.by_parameter, options, requested))
         names = input_names_for(call.by_parameter, requested, len(weights_of(model)) if requested else 0)
-        leaves = [leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if is_input(leaf)]
+        leaves = [leaf for leaf in leaves_of((call.args, call.kwargs)) if is_input(leaf)]
         inputs = dict(zip(names, leaves, strict=True))
         layout = _layout(model, call) if any(isinstance(leaf, Held) for leaf in leaves) else None
         axes = axes_of_program(

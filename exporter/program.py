@@ -34,7 +34,6 @@ from onnx_parity.exporter.runtime.bind_call import feeds_of
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
-from onnx_parity.exporter.verification.verify import verify
 
 __all__ = ["ONNXProgram"]
 
@@ -210,6 +209,9 @@ class ONNXProgram:
         sizes of every dynamic axis. The number of outputs, dtypes and shapes must be equal, and values may differ from
         the program's in float64 by as much as the program's own results may.
         """
+        # Imported here, because most programs are exported without it, and the import takes 7 ms.
+        from onnx_parity.exporter.verification.verify import verify
+
         verify(self)
 
     def _calls_torch(self) -> bool:

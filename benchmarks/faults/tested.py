@@ -43,6 +43,15 @@ _TESTS = {
     "paths that are no Unicode": "tests/exporter/test_hostile_programs.py::test_paths_that_are_no_unicode",
     "a module after verify": "tests/exporter/test_verification.py::test_the_program_is_left_as_it_was",
     "a program that exits": "tests/harness/test_export_command.py::test_a_program_does_not_end_the_command",
+    "models that are none": "tests/harness/test_hostile_files.py::test_models_that_are_none",
+    "files outside of a model's folder": (
+        "tests/harness/test_hostile_files.py::test_files_that_an_attribute_names_are_not_read"
+    ),
+    "no file": "tests/harness/test_hostile_files.py::test_what_is_no_file",
+    "inputs that cannot be made": "tests/harness/test_hostile_files.py::test_inputs_that_cannot_be_made",
+    "axes that cannot be": "tests/harness/test_hostile_files.py::test_axes_that_cannot_be",
+    "weights that are none": "tests/harness/test_hostile_files.py::test_weights_that_are_none",
+    "questions that would take forever": "tests/harness/test_query.py::test_a_question_that_would_take_forever",
     "hostile names in reports": "tests/reports/test_site.py::test_names_and_messages_are_text_and_never_markup",
     "hostile names in terminals": "tests/harness/test_escaping.py::test_a_terminal_gets_no_control_characters",
     "hostile names in XML": "tests/harness/test_escaping.py::test_xml_holds_any_text",

@@ -8,12 +8,13 @@ else. No operator is kept whole at such a level, because autograd knows the deri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.functional import Called
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.errors import CaptureError
 
@@ -31,8 +32,6 @@ _functorch = torch._C._functorch
 
 #: What torch says of `requires_grad_()` on the tensors of a recording without gradients.
 ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
-
-_Called = Callable[[list[torch.Tensor], list[torch.Tensor]], list[torch.Tensor]]
 
 
 class NeedsGradients(Exception):
@@ -72,11 +71,11 @@ def refuse_to_differentiate(what: str, arguments: Iterable[object]) -> None:
         )
 
 
-def with_gradients(called: _Called, require: Sequence[bool], held_require: Sequence[bool]) -> _Called:
+def with_gradients(called: Called, require: Sequence[bool], held_require: Sequence[bool]) -> Called:
     """The same call on tensors that autograd tracks: `require` says which of the first tensors require gradients, and
     `held_require` which of those that the module holds."""
 
-    def call(tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
+    def call(tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         with _level() as level:
             given, held = ([_functorch._wrap_for_grad(each, level) for each in some] for some in (tensors, buffers))
             for tensor, requires in zip([*given, *held], [*require, *held_require], strict=True):

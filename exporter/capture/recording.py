@@ -23,6 +23,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.functional import Called, functionalized
 from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGradients, with_gradients
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
@@ -193,10 +194,10 @@ class _Recording:
             reads = recorder.shape_is_read
             subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
-                called: Callable[..., Any] = self._called
+                called: Called = self._called
                 if self._attempt.differentiates:
                     called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
-                called = torch.func.functionalize(called, remove="mutations")
+                called = functionalized(called)
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
         except (ExportError, DynamicOutputShapeException, DataDependentOutputException, NeedsGradients):
             raise
@@ -210,8 +211,8 @@ class _Recording:
         self._outputs, self._assigned_values = values[:returned], values[returned:put]
         self._put_values, self._lifted_values = values[put:lifted], values[lifted:]
 
-    def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Call the program, inside of `functionalize`. Returns all tensors whose values `run` needs afterwards."""
+    def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
         args, kwargs = self._inputs.arguments(tensors)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()

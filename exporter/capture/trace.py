@@ -7,7 +7,7 @@ that was read from a tensor, it is traced again with the numbers of the example 
 Four layers see each operator, from the outside in: the composite kernels of `replace/dispatch.py`, functionalization,
 the recorder (`record/recorder.py`), and the result cache of the fake tensors (`fakes/result_cache.py`).
 
-`torch.func.functionalize` turns views and writes in place into operators without side effects. Buffers are passed in as
+`functional.py` turns views and writes in place into operators without side effects. Buffers are passed in as
 arguments, so that a write to one becomes visible: its new value arrives as a final `copy_`, which is not part of the
 model and is warned about. A write to any other tensor that the program did not create is refused.
 """
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
 from onnx_parity.exporter.capture.gradients import NeedsGradients
@@ -41,6 +40,7 @@ from onnx_parity.exporter.capture.recording import (
     Traced,
     record,
 )
+from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
@@ -99,7 +99,7 @@ def trace(
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
     earlier: list[Survivors] = []
-    leaves, _ = pytree.tree_flatten((args, kwargs))
+    leaves = leaves_of((args, kwargs))
     reached = PythonState([program, *leaves], follows_code=True)
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:

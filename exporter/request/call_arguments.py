@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.nn.parameter import is_lazy
-from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.containers import opened
+from onnx_parity.exporter.containers import leaves_of, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
@@ -129,7 +130,7 @@ def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: ins
 def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
     """Refuse tensors that ONNX cannot represent."""
     for name, argument in arguments.items():
-        for leaf in pytree.tree_leaves(argument):
+        for leaf in leaves_of(argument):
             if isinstance(leaf, torch.Tensor):
                 if leaf.is_quantized:
                     raise ArgumentError(
@@ -169,9 +170,26 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
         return _script_signature(called)
     try:
-        return inspect.signature(called) if called is not None else None
+        return None if called is None else _kept_signature(called)
     except (TypeError, ValueError):
         return None
+
+
+#: The signatures of Python functions and their bound methods, which take long to make, with what they were made of.
+_signatures: WeakKeyDictionary[FunctionType, tuple[tuple[Any, ...], inspect.Signature]] = WeakKeyDictionary()
+
+
+def _kept_signature(called: Callable[..., Any]) -> inspect.Signature:
+    function = called.__func__ if isinstance(called, MethodType) else called
+    # The attributes of a function may give it another signature, and its defaults by keyword can be replaced in place.
+    if not isinstance(function, FunctionType) or function.__dict__ or function.__kwdefaults__:
+        return inspect.signature(called)
+    made_of = (type(called), function.__code__, function.__defaults__)
+    kept, signature = _signatures.get(function, ((), None))
+    if signature is None or any(then is not now for then, now in zip(kept, made_of, strict=True)):
+        signature = inspect.signature(called)
+        _signatures[function] = made_of, signature
+    return signature
 
 
 def _script_signature(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch.utils import _pytree as pytree
-
+from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import is_input, is_number
 from onnx_parity.exporter.request.names_in_objects import input_names_in
@@ -26,7 +25,7 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
         if in_object is not None:
             names.extend(in_object)
             continue
-        count = sum(map(is_input, pytree.tree_leaves(argument)))
+        count = sum(map(is_input, leaves_of(argument)))
         names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
     requested = checked_names("input_names", requested)
     excess = len(requested) - len(names) - weights
@@ -42,7 +41,7 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
 
 def _of_numbers(arguments: Mapping[str, Any]) -> str:
     """How numbers become inputs, if there are any among the arguments."""
-    names = [name for name, argument in arguments.items() if any(map(is_number, pytree.tree_leaves(argument)))]
+    names = [name for name, argument in arguments.items() if any(map(is_number, leaves_of(argument)))]
     if not names:
         return ""
     return f". Numbers are constants of the model unless dynamic_axes={{{names[0]!r}: AnyNumber()}} makes them inputs"

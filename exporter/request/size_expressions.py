@@ -68,8 +68,10 @@ class AxisSize(int):
 
 def with_axis_sizes(arguments: Any, axes: Axes) -> Any:
     """The arguments with an `AxisSize` in the place of each number in an object that is the size of a dynamic axis."""
+    if not any(axes.inputs.values()):
+        return arguments
     leaves, spec = pytree.tree_flatten(arguments)
-    if not any(axes.inputs.values()) or not any(type(leaf) is int for leaf in leaves):
+    if not any(type(leaf) is int for leaf in leaves):
         return arguments
     positions = iter(range(len(leaves)))
 

@@ -63,7 +63,8 @@ def set_training(model: object, mode: object) -> Iterator[None]:
         yield
     finally:
         for module, own in before:
-            module.training = own
+            if module.training is not own:
+                module.training = own
 
 
 def export_type_of(

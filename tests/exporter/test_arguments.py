@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from types import MethodType
 from typing import Any
 
 import numpy
@@ -12,6 +14,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 import onnx_parity
+from onnx_parity.exporter.request.call_arguments import signature_of
 from tests.exporter.subjects import assert_agrees
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -327,3 +330,15 @@ def test_other_constants_than_those_built_in_are_refused() -> None:
         "times is 4, but the model was exported with the constant 3 there. Export it with this value, or make it a "
         "tensor"
     )
+
+
+def test_the_signature_of_a_function_whose_defaults_change() -> None:
+    def program(x: torch.Tensor, times: int = 2) -> torch.Tensor:
+        return x * times
+
+    assert signature_of(program) == signature_of(program) == inspect.signature(program)
+    program.__defaults__ = (3,)
+    assert signature_of(program) == inspect.signature(program)
+    method = MethodType(program, 1)
+    assert signature_of(method) == inspect.signature(method)
+    assert signature_of(program) == inspect.signature(program)

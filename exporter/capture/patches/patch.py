@@ -58,7 +58,8 @@ class Patches:
     def __init__(self, *patches: Patch) -> None:
         self._in_use = 0
         self._put_in: list[Patch] = []
-        self._not_yet = list(patches)
+        #: The others, in their order. (From a dict they are removed at once.)
+        self._not_yet = dict.fromkeys(patches)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -68,7 +69,7 @@ class Patches:
                 # All patches are tried at each start, because a library may have been imported since the last one.
                 for patch in tuple(self._not_yet):
                     if patch.put_in():
-                        self._not_yet.remove(patch)
+                        del self._not_yet[patch]
                         self._put_in.append(patch)
             except BaseException:
                 self._leave()
@@ -84,7 +85,7 @@ class Patches:
         if self._in_use == 0:
             for patch in reversed(self._put_in):
                 patch.take_out()
-            self._not_yet += self._put_in
+            self._not_yet.update(dict.fromkeys(self._put_in))
             self._put_in = []
 
 
