@@ -398,11 +398,11 @@ def main(
             (Simulation(work, captures, number, costs, seed).run() for seed in range(seeds)),
             key=lambda figures: figures.ratio,
         )
-        held = number > UP_TO or found.ratio <= TARGET
-        met &= held
+        within = number > UP_TO or found.ratio <= TARGET
+        met &= within
         typer.echo(
             f"{number:>6} {found.seconds:>9.0f} s {found.bound:>6.0f} s {found.ratio:>6.2f} {found.busy:>5.0%} "
-            f"{found.lost_nodes:>5} {found.dollars:>8.3f}  {found.bounded_by}{'' if held else '   short'}"
+            f"{found.lost_nodes:>5} {found.dollars:>8.3f}  {found.bounded_by}{'' if within else '   short'}"
         )
     typer.echo(
         f"the driver: {costs.collect * 1e6:.0f} µs to collect a cell, {report * 1e6:.0f} µs to write and report it, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -51,6 +52,8 @@ class Cluster:
     ray: Any
     processors: int
     nodes: list[Any] = field(default_factory=list)
+    #: The ids of the nodes that were killed.
+    killed: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -62,7 +65,7 @@ class Cluster:
             try:
                 with _patient():
                     node = self.ray.add_node(
-                        wait=False, num_cpus=self.processors, object_store_memory=_STORE, **_ports()
+                        wait=False, num_cpus=self.processors, object_store_memory=_STORE, **_of_a_machine()
                     )
             except Exception as error:
                 # A raylet ends if another process of its node takes more than 15 s to start.
@@ -75,13 +78,17 @@ class Cluster:
     def kill(self, draw: random.Random) -> None:
         """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
         node = self.nodes.pop(draw.randrange(len(self.nodes)))
+        self.killed.append(node.node_id)
         self.ray.remove_node(node, allow_graceful=False)
 
 
-def _ports() -> dict[str, int]:
-    """Ports for the processes beside a raylet. It waits 15 s for them to choose some, and ends if they have not."""
+def _of_a_machine() -> dict[str, Any]:
+    """What each machine has for itself: a folder for the files of projects, of which a node that joins later makes the
+    content anew; and ports for the processes beside a raylet. It waits 15 s for them to choose some, and ends if they
+    have not.
+    """
     with ExitStack() as stack:
-        found = {}
+        found: dict[str, Any] = {"runtime_env_dir_name": f"runtime_resources-{secrets.token_hex(4)}"}
         for name in _PORTS:
             free = stack.enter_context(socket.socket())
             free.bind(("127.0.0.1", 0))
@@ -118,7 +125,9 @@ def cluster_of(nodes: int, processors: int = 1, *, dashboard: bool = False) -> I
 
     simulated = Simulated()
     with _patient():
-        simulated.add_node(wait=False, num_cpus=0, object_store_memory=_STORE, include_dashboard=dashboard, **_ports())
+        simulated.add_node(
+            wait=False, num_cpus=0, object_store_memory=_STORE, include_dashboard=dashboard, **_of_a_machine()
+        )
     cluster = Cluster(simulated, processors)
     try:
         for _ in range(nodes):

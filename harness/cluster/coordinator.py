@@ -32,7 +32,7 @@ from onnx_parity.harness.cluster.connection import (
     connect,
     words_of,
 )
-from onnx_parity.harness.cluster.facts import differences
+from onnx_parity.harness.cluster.facts import HOW_TO_USE_IT, differences
 from onnx_parity.harness.cluster.messages import (
     Answered,
     Asked,
@@ -229,7 +229,7 @@ class Coordinator:
             if self._start.mixed:
                 self._send(Told(f"{node.name} ({node.host}) differs, and is used because of --mixed: {words}"))
             else:
-                self._refuse(node, f"{words}. Install the same there, or pass --mixed to use it nevertheless")
+                self._refuse(node, f"{words}. {HOW_TO_USE_IT}")
                 return
         worker.ready = True
         self._show()

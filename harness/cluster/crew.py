@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from onnx_parity.harness.cluster.connection import ClusterError, Connection, answers, connect, refuse_unusable, words_of
-from onnx_parity.harness.cluster.facts import differences, facts
+from onnx_parity.harness.cluster.facts import HOW_TO_USE_IT, differences, facts
 from onnx_parity.harness.cluster.messages import Facts, decoded, encoded
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.running.child_process import ProcessEndedError
@@ -133,13 +133,16 @@ class Crew:
                 continue
             try:
                 if (process := self._started(node, module, arguments)) is not None:
-                    node.failed = 0
                     return process
             except PlaceLostError as lost:
-                node.failed += 1
-                if node.failed >= _FAILED_STARTS and not (node.lost or node.refused):
-                    node.refused = True
-                    _tell(f"{node.host} is not used: {node.failed} processes in a row did not start there: {lost}")
+                self.failed(node, str(lost))
+
+    def failed(self, node: _Node, reason: str) -> None:
+        """A process did not start on a node."""
+        node.failed += 1
+        if node.failed >= _FAILED_STARTS and not (node.lost or node.refused):
+            node.refused = True
+            _tell(f"{node.host} is not used: {node.failed} processes in a row did not start there: {reason}")
 
     def check(self) -> None:
         """Raise an error if the cluster cannot be used any more."""
@@ -194,9 +197,12 @@ class Crew:
     def _know(self, node: _Node, its: Facts) -> None:
         node.known, node.host = True, its.host
         if differs := differences(its, self._facts):
-            node.refused = not self._mixed
-            state = "differs, and is used because of --mixed" if self._mixed else "is not used"
-            _tell(f"{node.host} {state}: {'; '.join(differs)}")
+            words = "; ".join(differs)
+            if self._mixed:
+                _tell(f"{node.host} differs, and is used because of --mixed: {words}")
+            else:
+                node.refused = True
+                _tell(f"{node.host} is not used: {words}. {HOW_TO_USE_IT}")
 
     def _usable(self) -> list[_Node]:
         with self._lock:
@@ -260,7 +266,8 @@ class _Process:
         self._crew = crew
         self._node = node
         self.seat = seat
-        self._ended = False
+        #: Whether it has answered, which it does once it has started; and whether it has ended.
+        self._answered = self._ended = False
 
     def send(self, message: bytes) -> None:
         self._end_if(self.asked(self.seat.send.remote(message)))
@@ -269,6 +276,7 @@ class _Process:
         data, ending = self.asked(self.seat.answer.remote(within), look)
         self._end_if(ending)
         assert isinstance(data, bytes)
+        self._answered, self._node.failed = True, 0
         return data
 
     def kill(self) -> None:
@@ -301,6 +309,9 @@ class _Process:
     def _end_if(self, ending: str) -> None:
         if ending:
             self.kill()
+            if not self._answered:
+                self._crew.failed(self._node, f"the process {ending}")
+                raise PlaceLostError(f"the process {ending}")
             raise ProcessEndedError(ending)
 
 

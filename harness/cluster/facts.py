@@ -10,6 +10,8 @@ from onnx_parity.harness.cluster.messages import Facts
 from onnx_parity.harness.results.content import contents
 from onnx_parity.harness.results.environment import package_versions, platform_name
 
+HOW_TO_USE_IT = "Install the same there, or pass --mixed to use it nevertheless"
+
 
 def facts(missing: Mapping[str, str], also: Iterable[str] = ()) -> Facts:
     """What this machine has, with the versions of further packages."""

@@ -117,20 +117,24 @@ class Jobs:
                     show(line)
 
             try:
-                asyncio.run(self._read(job, take))
-            except _BrokenError as error:
-                broken = error
-            else:
+                rest = asyncio.run(self._read(job, take))
                 info = self._info(job)
                 if info.status.is_terminal():
+                    _refuse_cut(rest)
+                    if rest:
+                        take(rest)
                     return self._code(job, info)
+            except _BrokenError as error:
+                broken = error
             in_vain = in_vain + 1 if shown == before else 1
             if in_vain == _TRIES:
                 raise self._lost(job, copy, broken) from broken
             time.sleep(_PAUSE)
 
-    async def _read(self, job: str, take: Callable[[str], None]) -> None:
-        """Hand over each whole line of the job's log."""
+    async def _read(self, job: str, take: Callable[[str], None]) -> str:
+        """Hand over each whole line of the job's log. Return what comes after the last of them: the connection may
+        have ended within a line.
+        """
         begun = ""
         log = self._client.tail_job_logs(job)
         while True:
@@ -139,12 +143,10 @@ class Jobs:
             except _errors_of_connections() as error:
                 raise _BrokenError(one_line(str(error))) from error
             if text is None:
-                break
+                return begun
             *lines, begun = (begun + text).split("\n")
             for line in lines:
                 take(line)
-        if begun:
-            take(begun)
 
     def _code(self, job: str, info: Any) -> int:
         if info.driver_exit_code is None:
@@ -170,6 +172,12 @@ class Jobs:
             return list(self._client.list_jobs())
         except (RuntimeError, OSError) as error:
             raise ClusterError(f"{self.address} does not list its jobs: {one_line(str(error))}") from error
+
+
+def _refuse_cut(rest: str) -> None:
+    """Raise an error if a log ends within a line that carries a piece of a file: it has more than has arrived."""
+    if rest and (rest.startswith(MARK) or MARK.startswith(rest)):
+        raise _BrokenError("its log ends within a line")
 
 
 def _place_of(address: str) -> tuple[str, int] | None:

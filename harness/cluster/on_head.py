@@ -48,7 +48,11 @@ def main(arguments: list[str]) -> int:
     runs = root / "runs"
     if sender.keep:
         kept = Path(sender.keep) / sender.job
-        kept.mkdir(parents=True)
+        try:
+            kept.mkdir(parents=True)
+        except OSError as error:
+            print(f"--keep {sender.keep} cannot be written to by the cluster's head: {error.strerror}", flush=True)
+            return 2
         runs.symlink_to(kept)
     command = [sys.executable, "-c", _RUN, "run", *arguments, "--on", "ray", "--no-report"]
     process = subprocess.Popen(

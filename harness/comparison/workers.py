@@ -13,7 +13,14 @@ import msgspec
 
 from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
 from onnx_parity.harness.running.child_process import ProcessEndedError
-from onnx_parity.harness.running.worker_process import LOST_FOR_GOOD, Answering, PlaceLostError, Start, start_here
+from onnx_parity.harness.running.worker_process import (
+    LOST_FOR_GOOD,
+    Answering,
+    PlaceLostError,
+    Start,
+    start_here,
+    start_ready,
+)
 
 WORKER = "onnx_parity.harness.comparison.worker"
 
@@ -84,15 +91,10 @@ class Worker:
             self._process = None
 
     def _start(self) -> Answering:
-        process = self._start_process(self._module, self._arguments, self._look)
         try:
-            process.answer(START_SECONDS, self._look)
+            return start_ready(self._start_process, self._module, self._arguments, self._look, within=START_SECONDS)
         except ProcessEndedError as ending:
             raise WorkerStartError(f"the worker of {self._exporter} did not start: it {ending}") from ending
-        except BaseException:
-            process.kill()
-            raise
-        return process
 
     def _look(self) -> None:
         if self.ends.is_set():

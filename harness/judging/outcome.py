@@ -5,11 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from onnx_parity.exporter.verification.oracle import Distance, Expected, Verdict, judge
 from onnx_parity.harness.axes import THEN, Capture, Shapes
+from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.program import InputSet, Program
 from onnx_parity.harness.judging.blame import Evidence, History, Ruling, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Reference, Trial
@@ -193,8 +195,7 @@ class Outcome:
         return "" if self.trial is None or self.trial.which == InputSet() else f" ({self.trial.which})"
 
     def _operators(self) -> str:
-        declaration = self.cell.case.declaration
-        place = f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}"
+        place = _place(self.cell.case.declaration)
         match len(self.aten):
             case 0:
                 return place
@@ -226,6 +227,13 @@ class Outcome:
             self.prepared.program.weight_bytes,
             self.history,
         )
+
+
+def _place(declaration: Declaration) -> str:
+    """Where a program is declared, in words that are the same on every machine."""
+    file, here = declaration.file, Path.cwd()
+    shown = file.relative_to(here) if file.is_relative_to(here) else Path(file.parent.name, file.name)
+    return f"{shown}:{declaration.line}"
 
 
 def _innermost(error: Exception) -> list[str]:

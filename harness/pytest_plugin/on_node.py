@@ -3,7 +3,8 @@
     python -m onnx_parity.harness.pytest_plugin.on_node DESCRIPTOR
 
 It has the command line of the driver's pytest. Collecting all cells would take longer than running a node's share of
-them, so that a declaration is collected when one of its cells is run.
+them, so that a file is collected when one of its cells is run. A declaration by itself would take as long as a file:
+pytest visits the whole file and the folders above it for each.
 """
 
 from __future__ import annotations
@@ -38,16 +39,15 @@ _OFF = ("-n", "0")
 
 
 class Collected(dict[str, CellItem]):
-    """Cells by their node ids; the cells of a declaration are collected when the first of them is asked for."""
+    """Cells by their node ids; the cells of a file are collected when the first of them is asked for."""
 
     def __init__(self, session: pytest.Session) -> None:
         super().__init__()
         self._session = session
 
     def __missing__(self, nodeid: str) -> CellItem:
-        file, name, _ = nodeid.split("::", 2)
-        place = self._session.config.rootpath / file
-        for item in self._session.perform_collect([f"{place}::{name}"]):
+        place = self._session.config.rootpath / nodeid.partition("::")[0]
+        for item in self._session.perform_collect([str(place)]):
             if isinstance(item, CellItem):
                 self[item.nodeid] = item
         if nodeid not in self:

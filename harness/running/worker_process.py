@@ -76,3 +76,31 @@ class WorkerProcess:
 def start_here(module: str, arguments: tuple[str, ...], look: Callable[[], None]) -> Answering:
     """Start a process on this machine, where there is always a place."""
     return WorkerProcess(module, arguments)
+
+
+def start_ready(
+    start: Start,
+    module: str,
+    arguments: tuple[str, ...],
+    look: Callable[[], None],
+    *,
+    within: float,
+    order: bytes = b"",
+) -> Answering:
+    """Start a process, give it its order if there is one, and wait until it says that it is ready. If its machine is
+    lost before that, no task is to blame, and another machine is taken.
+    """
+    while True:
+        process = start(module, arguments, look)
+        try:
+            if order:
+                process.send(order)
+            process.answer(within, look)
+        except PlaceLostError:
+            continue
+        except ProcessEndedError:
+            raise
+        except BaseException:
+            process.kill()
+            raise
+        return process

@@ -18,7 +18,14 @@ import msgspec
 
 from onnx_parity.harness.results.environment import package_versions
 from onnx_parity.harness.running.child_process import ProcessEndedError
-from onnx_parity.harness.running.worker_process import LOST_FOR_GOOD, Answering, PlaceLostError, Start, start_here
+from onnx_parity.harness.running.worker_process import (
+    LOST_FOR_GOOD,
+    Answering,
+    PlaceLostError,
+    Start,
+    start_here,
+    start_ready,
+)
 from onnx_parity.harness.search.ledger import Finding, read_findings, slug, write
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
@@ -233,16 +240,11 @@ class _Worker:
             self._process.kill()
 
     def _start(self) -> Answering:
-        process = self._start_process(WORKER, (), self._look)
+        order = msgspec.json.encode(self._order)
         try:
-            process.send(msgspec.json.encode(self._order))
-            process.answer(START_SECONDS, self._look)
+            return start_ready(self._start_process, WORKER, (), self._look, within=START_SECONDS, order=order)
         except ProcessEndedError as ending:
             raise SearchError(f"a worker did not start: it {ending}") from ending
-        except BaseException:
-            process.kill()
-            raise
-        return process
 
     def _look(self) -> None:
         if self._ends.is_set():

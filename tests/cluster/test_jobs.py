@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.cluster import jobs
+from onnx_parity.harness.cluster import jobs, on_head
 from onnx_parity.harness.cluster.connection import ClusterError
+from onnx_parity.harness.cluster.facts import facts
 from onnx_parity.harness.cluster.jobs import Jobs
-from onnx_parity.harness.cluster.messages import Piece
+from onnx_parity.harness.cluster.messages import Piece, encoded
 from onnx_parity.harness.cluster.mirroring import Copy, CopyError, _line
 
 RUN = _line(Piece("1-1/run.json", 0, b"{}"))
@@ -63,6 +64,32 @@ def test_the_output_is_shown_and_the_folder_is_filled(tmp_path: Path) -> None:
 def test_a_connection_that_breaks_begins_again_and_shows_each_line_once(tmp_path: Path) -> None:
     client = Client(["one\ntwo\n", RuntimeError("closed")], ["one\n"], ["one\ntwo\nthree\n"], code=0)
     assert follow(client, tmp_path) == (0, ["one", "two", "three"])
+
+
+def test_a_line_of_which_half_has_arrived_is_read_again(tmp_path: Path) -> None:
+    client = Client(["one\ntw"], ["one\ntwo\n" + RUN[:30]], ["one\ntwo\n" + RUN[:-9]], [f"one\ntwo\n{RUN}\nthree"])
+    assert follow(client, tmp_path) == (1, ["one", "two", "three"])
+    assert (tmp_path / "1-1" / "run.json").read_bytes() == b"{}"
+
+
+def test_a_log_that_stays_cut_is_told(tmp_path: Path) -> None:
+    class Cut(Client):
+        async def tail_job_logs(self, job: str) -> AsyncIterator[str]:
+            yield f"one\n{RUN[:5]}"
+
+    with pytest.raises(ClusterError, match=r"does not answer any more: its log ends within a line\. Once it does"):
+        follow(Cut(), tmp_path)
+
+
+def test_a_folder_of_the_cluster_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / "kept"
+    kept.write_text("in the way")
+    (tmp_path / on_head.SENDER).write_bytes(encoded(on_head.Sender("parity-1", facts({}), ".", str(kept))))
+    assert on_head.main([]) == 2
+    assert capsys.readouterr().out == f"--keep {kept} cannot be written to by the cluster's head: Not a directory\n"
 
 
 def test_connections_may_break_often_while_the_run_goes_on(tmp_path: Path) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.cluster.connection import ClusterError, Connection
+from onnx_parity.harness.cluster.crew import Crew, _Node
 from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
 from onnx_parity.harness.comparison.workers import Worker, run_tasks
 from onnx_parity.harness.running.child_process import ProcessEndedError
@@ -75,6 +79,15 @@ def test_a_sample_that_takes_every_machine_with_it_is_at_fault() -> None:
     ]
 
 
+def test_a_machine_that_is_lost_before_a_sample_begins_is_not_its_fault() -> None:
+    unready = [Process([], LOST) for _ in range(2 * LOST_FOR_GOOD)]
+    for each in unready:
+        each.answer(1.0)
+    assert outcomes(*unready, Process([said(9), said(13), said(18)], LOST)) == [
+        (opset, Verdict.RIGHT, "") for opset in (9, 13, 18)
+    ]
+
+
 def test_every_task_ends_once_on_machines_that_are_lost() -> None:
     lock = threading.Lock()
     started = 0
@@ -88,6 +101,50 @@ def test_every_task_ends_once_on_machines_that_are_lost() -> None:
     tasks = [Task(TANH, (18,)) for _ in range(20)]
     found = run_tasks("parity", tasks, seed=0, processes=3, timeout=1.0, done=lambda: None, start=start)
     assert [each.verdict for each in found] == [Verdict.RIGHT] * 20
+
+
+class Unwatched(Crew):
+    """The nodes of a cluster that nobody looks at."""
+
+    def _watch(self) -> None:
+        pass
+
+
+def crew_of(node: _Node, *, mixed: bool = False) -> Crew:
+    crew = Unwatched(Connection(("10.0.0.5", 6379), is_own=False), Path.cwd(), mixed=mixed)
+    crew._nodes[node.id] = node
+    return crew
+
+
+def test_a_node_on_which_nothing_starts_is_not_used(capsys: pytest.CaptureFixture[str]) -> None:
+    node = _Node("1", "node2", 1)
+    crew = crew_of(node)
+    for _ in range(2):
+        crew.failed(node, "the process exited with 1: the disk is full")
+    assert crew.processors == 1
+    crew.failed(node, "the process exited with 1: the disk is full")
+    assert capsys.readouterr().err == (
+        "node2 is not used: 3 processes in a row did not start there: the process exited with 1: the disk is full\n"
+    )
+    with pytest.raises(ClusterError, match=r"^no node of the Ray cluster can be used: what is wrong with each"):
+        crew.processors  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("mixed", "told"),
+    [
+        (False, "is not used: torch 2.12.0 (here 2.13.0). Install the same there, or pass --mixed to use it"),
+        (True, "differs, and is used because of --mixed: torch 2.12.0 (here 2.13.0)\n"),
+    ],
+)
+def test_a_node_that_differs_is_told(mixed: bool, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    node = _Node("1", "10.0.0.7", 1)
+    crew = crew_of(node, mixed=mixed)
+    its = msgspec.structs.replace(crew._facts, host="node2", packages={**crew._facts.packages, "torch": "2.12.0"})
+    crew._facts.packages["torch"] = "2.13.0"
+    crew._know(node, its)
+    assert capsys.readouterr().err.startswith(f"node2 {told}")
+    assert node.refused is not mixed
 
 
 def test_a_program_is_looked_at_on_another_machine() -> None:
