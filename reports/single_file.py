@@ -16,6 +16,7 @@ import msgspec
 
 from onnx_parity.reports.pieces import FOLDER
 
+_SHOWS_PAGES = Path(__file__).parent / "static" / "single.js"
 _PARTS = re.compile(
     r"<title>(?P<title>.*?)</title>.*?(?P<header><header.*?</header>)\s*<main id=\"main\">(?P<main>.*?)</main>\s*"
     r"(?P<footer><footer>.*?</footer>)",
@@ -37,10 +38,11 @@ def write_single_file(folder: Path, out: Path) -> int:
         around = parts.groupdict()
     icon = base64.b64encode((folder / "static" / "icon.svg").read_bytes()).decode("ascii")
     scripts = {path.stem: path.read_text(encoding="utf-8") for path in sorted((folder / "static").glob("*.js"))}
+    shows_pages = _SHOWS_PAGES.read_text(encoding="utf-8")
     style = (folder / "static" / "report.css").read_text(encoding="utf-8")
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", encoding="utf-8") as file:
-        file.write(_head(style, list(scripts.values()), icon))
+        file.write(_head(style, [*scripts.values(), shows_pages], icon))
         file.write(
             f'<body>\n{around["header"]}\n<main id="main"></main>\n{around["footer"]}\n'.replace(
                 'src="static/icon.svg"', f'src="data:image/svg+xml;base64,{icon}"'
@@ -48,13 +50,12 @@ def write_single_file(folder: Path, out: Path) -> int:
         )
         file.write(_data("pages", msgspec.json.encode(pages).decode().replace("<", "\\u003c")))
         for name, text in scripts.items():
-            if name != "single":
-                file.write(_data(f"script-{name}", msgspec.json.encode(text).decode().replace("<", "\\u003c")))
+            file.write(_data(f"script-{name}", msgspec.json.encode(text).decode().replace("<", "\\u003c")))
         for path in sorted((folder / FOLDER).glob("*.js")):
             piece = _PIECE.fullmatch(path.read_text(encoding="ascii"))
             assert piece is not None, f"{path} is not a piece"
             file.write(_data(f"piece-{piece[1]}", piece[2]))
-        file.write(f"<script>{scripts['single']}</script>\n</body>\n</html>\n")
+        file.write(f"<script>{shows_pages}</script>\n</body>\n</html>\n")
     return out.stat().st_size
 
 

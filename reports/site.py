@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,6 @@ class _Site:
         out: Path,
         drawings: Iterable[Mapping[str, Any]],
     ) -> None:
-        shutil.copytree(_HERE / "static", self.folder / "static")
         (self.folder / pieces.FOLDER).mkdir()
         for number, (keys, piece) in enumerate(drawn_pieces(drawings)):
             pieces.write_piece(self.folder, f"drawings-{number}", piece)
@@ -301,10 +300,17 @@ class _Site:
                 is_served=self.is_served,
             )
             (self.folder / page).write_text(text, encoding="utf-8")
+        self._copy_static({*_EVERY_PAGE, *chain.from_iterable(pages.values())})
         lacks = in_a_word(self.info, self.end, self.damage)
         write_machine_files(
             self.folder, self.info, summary, self.meter, failures, names, self.changes, causes, told, lacks
         )
+
+    def _copy_static(self, scripts: Iterable[str]) -> None:
+        static = self.folder / "static"
+        static.mkdir()
+        for name in ("report.css", "icon.svg", *(f"{script}.js" for script in scripts)):
+            shutil.copyfile(_HERE / "static" / name, static / name)
 
 
 def _declaration_data(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
+from types import MappingProxyType
 
 from onnx_parity.harness.record import WRONG, Kind, Record, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import Declaration
@@ -90,6 +92,13 @@ class RunMeter:
                 self._by_worker[record.worker] += seconds
                 self._by_stage[stage] += seconds
 
+    def by_exporter(self) -> dict[str, Tally]:
+        """What came of the cells of each exporter, in the order of their names."""
+        found: defaultdict[str, Tally] = defaultdict(Counter)
+        for (exporter, _), counts in sorted(self.by_subject.items()):
+            found[exporter].update(counts)
+        return found
+
     def seconds_of(self, stage: str) -> float:
         """The time of a stage in all cells."""
         return self._by_stage.get(stage, 0.0)
@@ -106,7 +115,7 @@ class RunMeter:
 def summarize(info: RunInfo, meter: RunMeter) -> Summary:
     counts = meter.counts
     return Summary(
-        verdict=verdict(counts),
+        verdict=verdict(counts, meter.by_exporter()),
         wrong=any(counts[status] for status in WRONG),
         scope=_scope(meter),
         counts=tuple(StatusCount(state_of(status), counts[status]) for status in LISTED if counts[status]),
@@ -129,18 +138,28 @@ def _subjects(meter: RunMeter) -> tuple[Subject, ...]:
     )
 
 
-def verdict(counts: Tally) -> str:
-    """One sentence about the run. Cells that did not run, or are unsupported, are never counted as passed."""
+def verdict(counts: Tally, by_exporter: Mapping[str, Tally] = MappingProxyType({})) -> str:
+    """One sentence about the run. Cells that did not run, or are unsupported, are never counted as passed.
+
+    What several exporters get wrong is told for each of them.
+    """
     ran = counts.total() - counts[Status.ABSENT]
     wrong = sum(counts[status] for status in WRONG)
     if not counts.total():
         return "Nothing ran."
     if not ran:
         return f"Nothing could run here: {plural(counts[Status.ABSENT], 'cell')} absent."
+    if wrong and len(by_exporter) > 1:
+        return f"Wrong cells of those that ran: {', '.join(starmap(_wrong_of, by_exporter.items()))}."
     if wrong:
         return f"{thousands(wrong)} of the {plural(ran, 'cell')} that ran {'is' if wrong == 1 else 'are'} wrong."
     new = " new" if counts[Status.KNOWN] else ""
     return f"Nothing{new} is wrong: {thousands(counts[Status.PASSED])} of the {plural(ran, 'cell')} that ran passed."
+
+
+def _wrong_of(exporter: str, counts: Tally) -> str:
+    wrong, ran = sum(counts[status] for status in WRONG), counts.total() - counts[Status.ABSENT]
+    return f"{exporter} {thousands(wrong)} of {thousands(ran)}"
 
 
 def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:

@@ -59,7 +59,7 @@ def names_for(run: Path) -> list[NameGroup]:
 def _versions() -> str:
     """A hash of the versions of the packages whose names are listed, and of this file, which lists them."""
     parts = [Path(__file__).read_text(encoding="utf-8")]
-    for package in ("torch", "torchvision", "onnx", "timm", "transformers"):
+    for package in ("torch", "torchvision", "onnx", "timm", "transformers", "diffusers"):
         try:
             parts.append(version(package))
         except PackageNotFoundError:

@@ -87,13 +87,14 @@ function errorsOf(picture) {
 
 // Where in the tensor the errors are: rows and columns, and a cross where the tolerance is exceeded.
 function errorMap({ map, pooled }) {
-  const size = 14;
+  const size = map[0].length > 24 ? 14 : 22;
+  const cross = size - 7;
   const flat = map.flat();
   const wrong = flat.filter((ratio) => ratio > 1).length;
   const parts = map.flatMap((row, y) => row.map((ratio, x) => {
     const name = ratio > 1 ? "wrong" : ratio > 0.1 ? "close" : ratio > 0 ? "small" : "exact";
     const part = svg("g", { class: name }, svg("rect", { x: x * size, y: y * size, width: size - 1, height: size - 1 }));
-    if (ratio > 1) part.append(svg("path", { d: `M${x * size + 3} ${y * size + 3}l7 7m0 -7l-7 7` }));
+    if (ratio > 1) part.append(svg("path", { d: `M${x * size + 3} ${y * size + 3}l${cross} ${cross}m0 ${-cross}l${-cross} ${cross}` }));
     return part;
   }));
   const [wide, high] = pooled ?? [1, 1];
@@ -101,7 +102,7 @@ function errorMap({ map, pooled }) {
   const words = `${thousands(wrong)} of ${plural(flat.length, "part")} of the output${each} exceed the tolerance; the largest error is ${Math.max(...flat) >= 1e9 ? "beyond any" : `${Math.max(...flat).toPrecision(3)} of its`} tolerance`;
   return h("figure", { class: "error-map" },
     svg("svg", { viewBox: `0 0 ${map[0].length * size} ${map.length * size}`, width: map[0].length * size, role: "img", "aria-label": words }, ...parts),
-    h("figcaption", {}, `${words}. A cross: beyond the tolerance. Darker: more than a tenth of it.`));
+    h("figcaption", {}, `${words}. A cross: beyond the tolerance. A stronger colour: more than a tenth of it.`));
 }
 
 // Values may be called `constructor`: what is looked up by their names has nothing but what was put into it.
@@ -179,7 +180,7 @@ function showGraphs(drawing, place) {
       const values = number === focus ? drawing.values ?? {} : {};
       return canvas(title(number), graph, marksOf(graph, beside(against), values), (box) => showNode(node, box, graph, values));
     }));
-    node.replaceChildren();
+    node.replaceChildren(h("p", { class: "note" }, "Select a node to read its inputs, its attributes, and the line that it comes from."));
     texts.replaceChildren(...graphs.map(([number, against]) => h("div", {}, textWithDifference(drawing.graphs[number], beside(against)))));
   };
   for (const [select, key] of [[first, "graph"], [second, "beside"]]) {

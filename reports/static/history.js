@@ -15,8 +15,10 @@ function chart(title, runs, nameOf, figure, show) {
     return shown;
   });
   const line = svg("polyline", { points: runs.map((_, at) => `${x(at)},${y(values[at])}`).join(" ") });
+  // The first and the last point; the last one's figure stands above.
+  const ends = runs.length > 1 ? h("p", { class: "ends", "aria-hidden": "true" }, h("span", {}, `${nameOf(runs[0])}: ${show(values[0])}`), h("span", {}, nameOf(runs.at(-1)))) : null;
   return h("figure", {}, h("figcaption", {}, title, h("b", {}, show(values.at(-1)))),
-    svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${title}, from ${show(values[0])} to ${show(values.at(-1))} over ${plural(runs.length, "run")}` }, line, ...points));
+    svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${title}, from ${show(values[0])} to ${show(values.at(-1))} over ${plural(runs.length, "run")}` }, line, ...points), ends);
 }
 
 const EVERY = "every tier";

@@ -1,16 +1,18 @@
 // Tables that are filled from data: filtered, sorted, and written to the page as far as they are scrolled to.
 "use strict";
 
-// So many are written at once when a table is filtered or sorted, and the next ones when that has been shown.
+// When a table is filtered or sorted, the rows that the window has room for are written at once, and the next ones when
+// those have been shown.
 const ROWS_AT_FIRST = 30;
 const ROWS_AT_A_TIME = 60;
+const LEAST_HEIGHT = 22;
 
 // `columns`: {name, title, key(row), show(row), number, sorted}. `rows` may have `text`, which the filter searches, and
 // `states`, the states that its chips choose by, which `words` may call otherwise than usual. `id` names the table, and its part of the address.
 function table(place, { id, noun, columns, rows, chips, className = "plain", caption, after, filters = [], words = {} }) {
   const asked = (key) => address.get(id === place.dataset.main ? key : `${id}.${key}`);
   const remember = (key, value) => address.set(id === place.dataset.main ? key : `${id}.${key}`, value);
-  const texts = rows.map((row) => row.text.toLowerCase());
+  const all = rows.map((row) => ({ row, text: row.text.toLowerCase() }));
   const body = h("tbody");
   const output = h("output", { role: "status" });
   const nothing = h("p", { class: "nothing", hidden: true }, `No ${noun} matches.`);
@@ -26,9 +28,11 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
   const search = h("input", { type: "search", placeholder: `Filter ${noun}s`, "aria-label": `Filter ${noun}s`, value: asked("q") });
   const pressed = new Set(asked("state").split(",").filter(Boolean));
   const chosen = new Map(filters.map((filter) => [filter.key, asked(filter.key)]));
-  let sort = { at: -1, turn: 1 };
+  // All rows in the order of the column that they are sorted by.
+  let sorted = all;
   let shown = [];
   let written = 0;
+  let later = 0;
 
   const chipButtons = (chips ?? []).map(([state, number]) => {
     const name = STATES[state];
@@ -49,30 +53,31 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
     return h("label", {}, `${filter.name} `, select);
   });
 
-  function apply() {
+  function apply(first = roomFor()) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const states = [...pressed].map((name) => STATES.indexOf(name));
-    shown = rows.filter((row, at) => words.every((word) => texts[at].includes(word))
+    const chosenOf = filters.filter((filter) => chosen.get(filter.key));
+    shown = sorted.filter(({ row, text }) => words.every((word) => text.includes(word))
       && (!states.length || states.some((state) => row.states.has(state)))
-      && filters.every((filter) => !chosen.get(filter.key) || filter.holds(row, chosen.get(filter.key))));
-    if (sort.at >= 0) {
-      const key = columns[sort.at].key;
-      const keyed = shown.map((row) => [key(row), row]);
-      keyed.sort(([a], [b]) => sort.turn * (typeof a === "number" ? a - b || 0 : byName(a, b)));
-      shown = keyed.map(([, row]) => row);
-    }
+      && chosenOf.every((filter) => filter.holds(row, chosen.get(filter.key))));
     body.replaceChildren();
     written = 0;
-    write(ROWS_AT_FIRST);
-    setTimeout(() => { if (written === ROWS_AT_FIRST && written < shown.length) write(); });
-    const all = plural(rows.length, noun);
-    output.textContent = shown.length === rows.length ? all : `${thousands(shown.length)} of ${all}`;
+    write(first);
+    clearTimeout(later);
+    if (written < shown.length) later = setTimeout(() => write());
+    const every = plural(rows.length, noun);
+    output.textContent = shown.length === rows.length ? every : `${thousands(shown.length)} of ${every}`;
     nothing.hidden = shown.length > 0;
+  }
+
+  // How many rows the window has room for. The page is laid out when this is asked, so that it costs nothing.
+  function roomFor() {
+    return Math.max(10, Math.ceil((innerHeight - Math.max(0, body.getBoundingClientRect().top)) / LEAST_HEIGHT));
   }
 
   function write(number = ROWS_AT_A_TIME) {
     const next = shown.slice(written, written + number);
-    body.append(...next.map((row) => {
+    body.append(...next.map(({ row }) => {
       const line = h("tr", row.attributes ?? {});
       line.row = row;
       for (const column of columns) line.append(...[column.show(row)].flat());
@@ -84,12 +89,14 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
     element.dispatchEvent(new Event("written"));
   }
 
-  function sortBy(at, turn) {
-    sort = { at, turn: turn ?? (heads[at].ariaSort === "ascending" ? -1 : 1) };
+  function sortBy(at, turn = heads[at].ariaSort === "ascending" ? -1 : 1, first = roomFor()) {
+    const keyed = all.map((each) => [sortKey(columns[at].key(each.row)), each]);
+    keyed.sort(([a], [b]) => turn * (a < b ? -1 : a > b ? 1 : 0));
+    sorted = keyed.map(([, each]) => each);
     for (const head of heads) if (head.ariaSort) head.ariaSort = "none";
-    heads[at].ariaSort = sort.turn === 1 ? "ascending" : "descending";
-    remember("sort", `${sort.turn < 0 ? "-" : ""}${columns[at].name}`);
-    apply();
+    heads[at].ariaSort = turn === 1 ? "ascending" : "descending";
+    remember("sort", `${turn < 0 ? "-" : ""}${columns[at].name}`);
+    apply(first);
   }
 
   search.addEventListener("input", () => { remember("q", search.value); apply(); });
@@ -102,8 +109,7 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
   place.append(...[tools, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? `${noun}s` }, element), nothing, more, after].filter(Boolean));
   const wanted = asked("sort");
   const at = columns.findIndex((column) => column.key && column.name === wanted.replace(/^-/, ""));
-  if (wanted && at >= 0) sortBy(at, wanted.startsWith("-") ? -1 : 1); else apply();
-  element.apply = apply;
+  if (wanted && at >= 0) sortBy(at, wanted.startsWith("-") ? -1 : 1, ROWS_AT_FIRST); else apply(ROWS_AT_FIRST);
   return element;
 }
 

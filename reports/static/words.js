@@ -76,7 +76,10 @@ function aggregate(counts) {
 }
 
 const stageName = (stage) => stage.replaceAll("_", " ");
-const byName = new Intl.Collator("en", { numeric: true }).compare;
+// What a value is sorted by: texts without regard to case, and the numbers in them by their size. A collator with these
+// options takes a hundred times as long.
+const sortKey = (value) => typeof value === "string" ? value.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(12, "0")) : value;
+const byName = (a, b) => { const [one, other] = [sortKey(a), sortKey(b)]; return one < other ? -1 : one > other ? 1 : 0; };
 
 function command(line) {
   return h("p", { class: "command" }, h("code", {}, line), h("button", { type: "button", class: "copy", "data-copy": line }, "Copy"));

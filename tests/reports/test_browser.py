@@ -66,6 +66,7 @@ def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
     expect(page.locator("#operators tbody tr")).to_have_count(40)
     assert (names(page, "operators")[0], names(page, "operators")[-1]) == ("adaptive_avg_pool2d", "view")
     expect(since).to_have_attribute("aria-sort", "none")
+    assert page.evaluate('["b10", "B2", "a_1", "a"].sort(byName)') == ["a", "a_1", "B2", "b10"]
 
 
 def test_the_keyboard_walks_the_grid_and_hears_the_reasons(page: Page, site: Path) -> None:

@@ -84,6 +84,16 @@ def test_verdict(counts: dict[Status, int], words: str) -> None:
     assert verdict(Tally(counts)) == words
 
 
+def test_the_verdict_tells_what_each_of_several_exporters_gets_wrong() -> None:
+    counts = {"parity": Tally({Status.PASSED: 1200}), "torch_script": Tally({Status.FAILED: 2, Status.ABSENT: 1})}
+    assert verdict(counts["parity"] + counts["torch_script"], counts) == (
+        "Wrong cells of those that ran: parity 0 of 1,200, torch_script 2 of 2."
+    )
+    assert verdict(counts["parity"], {"parity": counts["parity"]}) == (
+        "Nothing is wrong: 1,200 of the 1,200 cells that ran passed."
+    )
+
+
 def test_pace_is_that_of_the_busiest_worker_and_absent_cells_are_not_in_it() -> None:
     records = [
         replace(PASSING, cell="a", worker="gw0", seconds={"export": 0.25, "run": 0.25}),
