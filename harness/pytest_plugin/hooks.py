@@ -257,6 +257,8 @@ class Progress:
         self._matrix = matrix
         self._began = self._ended = 0.0
         self.pace = Pace()
+        #: Node ids of the selected cells that have no report yet.
+        self._unreported: set[str] = set()
         self._shows_pace = shows_pace
         self._terminal: pytest.TerminalReporter | None = None
         self._shown = 0.0
@@ -272,12 +274,14 @@ class Progress:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         # Under xdist the controller collects nothing; the workers send it the number.
-        self.pace.total = self.pace.total or sum(hasattr(item, "cell") for item in session.items)
+        self._unreported.update(item.nodeid for item in session.items if hasattr(item, "cell"))
+        self.pace.total = self.pace.total or len(self._unreported)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
         self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-        self.pace.total = sum(".toml::" not in each for each in ids)
+        self._unreported = {each for each in ids if ".toml::" not in each}
+        self.pace.total = len(self._unreported)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected |= report.failed
@@ -286,7 +290,7 @@ class Progress:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if isinstance(report, CellReport):
             report.print_id_as_it_is()
-            self._count(failed=report.failed)
+            self._count(report)
             self._began = self._began or report.start
             self._ended = report.stop
 
@@ -296,13 +300,14 @@ class Progress:
         if record is not None:
             report.when = "call"
             report.outcome, report.longrepr = outcome_of(record, strict_unsupported=self._matrix.strict_unsupported)
-            self._count(failed=report.failed)
+            self._count(report)
         else:
             self._lost = True
 
-    def _count(self, *, failed: bool) -> None:
+    def _count(self, report: pytest.TestReport) -> None:
         now = time.monotonic()
-        self.pace.count(now, failed=failed)
+        self._unreported.discard(report.nodeid)
+        self.pace.count(now, failed=report.failed)
         if not self._shows_pace or self._terminal is None:
             return
         on_terminal = self._terminal.isatty
@@ -328,7 +333,7 @@ class Progress:
         if not self._matrix.begun:
             return
         try:
-            self._end = self._matrix.end(why, max(self.pace.total - self.pace.done, 0))
+            self._end = self._matrix.end(why, self._unreported)
         except OSError as error:
             self._unwritten = error
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR

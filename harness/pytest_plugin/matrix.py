@@ -6,7 +6,7 @@ import gc
 import os
 import time
 import warnings
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -156,10 +156,17 @@ class Matrix:
         """Store the collected cells for the process that runs them."""
         self.items.update((item.nodeid, cast("CellItem", item)) for item in items if hasattr(item, "cell"))
 
-    def end(self, why: str, lacking: int) -> RunEnd:
-        """Write the end of the run. `why` says why not all cells were run; it is empty if they were."""
+    def end(self, why: str, unreported: Set[str]) -> RunEnd:
+        """Write the end of the run. `why` says why not all cells were run; it is empty if they were.
+
+        `unreported` are the node ids of the selected cells that pytest has no report of. Those that were begun ahead
+        may have a record all the same; one of a crash is of an earlier turn of a resumed run.
+        """
+        self._end_process()
+        records = read_records(self.folder)
+        ran = {record.nodeid for record in records if why and record.status is not Status.CRASHED}
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        end = RunEnd(ended, not why, len(read_records(self.folder)), lacking if why else 0, why)
+        end = RunEnd(ended, not why, len(records), len(unreported - ran) if why else 0, why)
         write_end(self.folder, end)
         return end
 
@@ -213,10 +220,14 @@ class Matrix:
         pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.close()
+        self._end_process()
         self._forget_shared()
         self.log.close()
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
     def _new_process(self) -> CellProcess:
         # Modules that every cell needs are imported here once, not again after every crash.

@@ -60,7 +60,7 @@ def test_a_cell_that_was_lost_before_it_began_leaves_the_run_unfinished(tmp_path
     lost = "cells were lost with a worker that died"
     for nodeid, why in ((_ENDED.nodeid, ""), ("cases.py::never_begun", lost)):
         matrix = SimpleNamespace(
-            folder=tmp_path / INFO.id, begun=True, strict_unsupported=False, end=lambda why, lacking: ends.append(why)
+            folder=tmp_path / INFO.id, begun=True, strict_unsupported=False, end=lambda why, _: ends.append(why)
         )
         progress = Progress(cast("Matrix", matrix), shows_pace=False)
         report = pytest.TestReport(nodeid, ("cases.py", None, ""), {}, "failed", None, "call")

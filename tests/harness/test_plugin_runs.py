@@ -270,6 +270,27 @@ def test_a_run_that_stops_at_a_failure_prints_how_to_resume(tmp_path: Path) -> N
     assert "unfinished" not in run_pytest(tmp_path, *given).text
 
 
+_INTERRUPTED = """
+def pytest_runtest_logreport(report):
+    if "opset10" in report.nodeid:
+        raise KeyboardInterrupt
+"""
+
+
+def test_a_cell_that_was_begun_ahead_of_an_interruption_is_not_lacking(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(_INTERRUPTED)
+    (tmp_path / "cases.py").write_text(
+        "import torch.nn.functional as F\nfrom onnx_parity.harness.case import floats, op\nrelu = op(F.relu, floats(2))\n"
+    )
+    run = run_pytest(tmp_path, "--opsets", "9-13", "--devices", "cpu", "--dtypes", "float32", "cases.py")
+    assert run.code == pytest.ExitCode.INTERRUPTED, run.text
+    assert sorted(record.opset for record in read_records(run.folder)) == [9, 10, 11]
+    end = read_end(run.folder)
+    assert end is not None
+    assert (end.whole, end.why, end.cells, end.lacking) == (False, "it was interrupted", 3, 2)
+    assert "it was interrupted; 2 of its cells were not run. To run the missing cells" in run.text
+
+
 _FULL = """
 import errno, os
 from onnx_parity.harness.pytest_plugin import matrix
