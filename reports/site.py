@@ -87,14 +87,15 @@ def write_report(
     *,
     drawings: Iterable[Mapping[str, Any]] = (),
     findings: Sequence[Mapping[str, Any]] = (),
+    places: Sequence[Path] = (),
     is_served: bool = False,
 ) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
     `names` are the public names of which the report says whether they are covered, `changes` those since a baseline.
     `tell` is called with a description of what cannot be read of the run, if anything. `drawings` are those of
-    `onnx_parity.harness.drawing`, and `findings` those of a ledger. A report that is served asks the server for
-    drawings that it lacks.
+    `onnx_parity.harness.drawing`, and `findings` those of a ledger. `places` are the files and folders
+    of declarations whose source may be shown. A report that is served asks the server for drawings that it lacks.
 
     The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
     """
@@ -104,7 +105,7 @@ def write_report(
         tell(damage)
     with publish(out) as folder:
         site = _Site(folder, run, info, names, changes, damage)
-        site.end, site.findings, site.is_served = _end_of(run), findings, is_served
+        site.end, site.findings, site.places, site.is_served = _end_of(run), findings, places, is_served
         site.write(declarations, cells, run, out, drawings)
     return out / "index.html"
 
@@ -165,6 +166,7 @@ class _Site:
         self.history: list[Figures] = []
         self.end: RunEnd | None = None
         self.findings: Sequence[Mapping[str, Any]] = ()
+        self.places: Sequence[Path] = ()
         self.is_served = False
         #: Case to the number of the piece with its drawing, and its place there.
         self.drawn: dict[tuple[str, ...], tuple[int, int]] = {}
@@ -227,7 +229,7 @@ class _Site:
         self.coverage.add(declaration, records, self.pieces)
         labels = [markup_text(case.label) for case in declaration.cases]
         self.search.append((declaration.kind, markup_text(declaration.family), markup_text(declaration.name), labels))
-        self.piece.append(_declaration_data(declaration, records[0], self.drawn))
+        self.piece.append(_declaration_data(declaration, records[0], self.drawn, self.places))
         self.cells_in_piece += len(records)
         if self.cells_in_piece >= cells_of_a_piece:
             self._end_piece()
@@ -314,7 +316,10 @@ class _Site:
 
 
 def _declaration_data(
-    declaration: Declaration, first: Record, drawn: Mapping[tuple[str, ...], tuple[int, int]]
+    declaration: Declaration,
+    first: Record,
+    drawn: Mapping[tuple[str, ...], tuple[int, int]],
+    places: Sequence[Path],
 ) -> DeclarationData:
     calls = dict.fromkeys(name for case in declaration.cases for record in case.records for name in record.calls)
     return DeclarationData(
@@ -323,7 +328,7 @@ def _declaration_data(
         markup_text(declaration.name),
         markup_text(first.file),
         first.line,
-        declared_source(first),
+        declared_source(first, places),
         [markup_text(name) for name in calls],
         [case_data(case) for case in declaration.cases],
         {

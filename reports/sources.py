@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,25 +14,39 @@ from onnx_parity.harness.results.content import declared_as, room_folder
 _MOST_LINES = 60
 
 
-def declared_source(record: Record) -> str:
-    """The statement that declares the record's case; empty if the file has none of its content, or changed since."""
-    file = _file(record.file)
-    if file is None or not record.source:
+def declared_source(record: Record, places: Sequence[Path] = ()) -> str:
+    """The statement that declares the record's case; empty if the file has none of its content, or changed since.
+
+    The file is one of this project's own, or is in one of the `places`: a run that comes from elsewhere may name any.
+    """
+    if not record.source:
         return ""
-    begin, end = next((span for span in _statements(file) if span[0] <= record.line <= span[1]), (0, 0))
-    if not begin or declared_as(file, record.name) != record.source:
-        return ""
-    lines = _lines(file)[begin - 1 : end]
-    return "\n".join([*lines[:_MOST_LINES], *(["…"] if len(lines) > _MOST_LINES else [])])
+    for file in _files(record.file, places):
+        try:
+            spans = _statements(file)
+            is_as_it_ran = declared_as(file, record.name) == record.source
+        except (OSError, SyntaxError, ValueError):
+            continue  # It was edited since the run.
+        span = next((span for span in spans if span[0] <= record.line <= span[1]), None)
+        if is_as_it_ran and span is not None:
+            lines = _lines(file)[span[0] - 1 : span[1]]
+            return "\n".join([*lines[:_MOST_LINES], *(["…"] if len(lines) > _MOST_LINES else [])])
+    return ""
 
 
-@cache
-def _file(name: str) -> Path | None:
+def _files(name: str, places: Sequence[Path]) -> Iterator[Path]:
     room, _, rest = name.partition("/")
-    if room not in ("op_cases", "model_zoo"):
-        return None
-    file = room_folder(room) / rest
-    return file if file.resolve().is_relative_to(room_folder(room).resolve()) and file.is_file() else None
+    if room in ("op_cases", "model_zoo") and _is_in(room_folder(room) / rest, [room_folder(room)]):
+        yield room_folder(room) / rest
+    if _is_in(Path(name), places):
+        yield Path(name)
+
+
+def _is_in(file: Path, places: Sequence[Path]) -> bool:
+    try:
+        return any(file.resolve().is_relative_to(place.resolve()) for place in places) and file.is_file()
+    except (OSError, ValueError):  # A name that no file can have.
+        return False
 
 
 @cache

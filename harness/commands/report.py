@@ -128,6 +128,7 @@ def _write(run: Path, out: Path, changes: Changes | None, *, is_served: bool = F
         partial(print_text, error=True),
         drawings=map(msgspec.to_builtins, drawings_of(run)),
         findings=read_ledger(defaults.project().root / LEDGER),
+        places=defaults.declarations(),
         is_served=is_served,
     )
 

@@ -116,23 +116,24 @@ def _errors(
     inside: dict[str, Expected] = {}
     names: list[str] = []
     try:
-        with torch.no_grad():
-            if isinstance(captured, ParityCapture):
-                program = captured.recorded.lower(cell.opset)
-                names = list(program.output_names)
-                if all(isinstance(given, torch.Tensor) for given in trial.inputs):
-                    shared = {name: value for name, value in shared_values(program).items() if name not in names}
-                    tensors = [given for given in trial.inputs if isinstance(given, torch.Tensor)]
+        if isinstance(captured, ParityCapture):
+            program = captured.recorded.lower(cell.opset)
+            names = list(program.output_names)
+            if all(isinstance(given, torch.Tensor) for given in trial.inputs):
+                shared = {name: value for name, value in shared_values(program).items() if name not in names}
+                tensors = [given for given in trial.inputs if isinstance(given, torch.Tensor)]
+                with torch.no_grad():
                     inside = _expected(captured.recorded.graph, shared, tensors)
-                known = {output.name: output for node in program.model.graph for output in node.outputs}
-                program.model.graph.outputs.extend(known[name] for name in inside)
-                model = program.serialize()
-            else:
-                delivered = captured.deliver(cell.opset, None)
-                assert isinstance(delivered, bytes)
-                model = delivered
-                names = [value.name for value in onnx.load_model_from_string(model).graph.output]
-            outputs = tuple(RUNTIMES[cell.runtime].load(model, cell.device).run(trial.feeds))
+            known = {output.name: output for node in program.model.graph for output in node.outputs}
+            program.model.graph.outputs.extend(known[name] for name in inside)
+            model = program.serialize()
+        else:
+            # Not within `no_grad`, in which torch takes paths through some modules that it cannot export.
+            delivered = captured.deliver(cell.opset, None)
+            assert isinstance(delivered, bytes)
+            model = delivered
+            names = [value.name for value in onnx.load_model_from_string(model).graph.output]
+        outputs = tuple(RUNTIMES[outcome.runtime].load(model, cell.device).run(trial.feeds))
     except Exception as error:  # noqa: BLE001  The runtime raised it, or the export: the cell failed by it.
         return {}, [], f"the model did not run: {error_line(error)}"
     judged = zip(inside.items(), outputs[len(outputs) - len(inside) :], strict=True)

@@ -76,7 +76,7 @@ def tasks(
 
 
 def _of_others(record: Record, case: Sequence[Record]) -> list[Record]:
-    """One cell of every other exporter at the opset of `record`, which differs from it in the exporter alone."""
+    """One cell of every other exporter at the opset of `record`, whose export differs in the exporter alone."""
     point = (*_axes(record), record.opset)
     found = {
         each.exporter: each
@@ -137,8 +137,8 @@ def _shown(case: Sequence[Record]) -> Record:
 
 
 def _axes(record: Record, exporter: str = "") -> tuple[str, ...]:
-    """The point of a record, or that of the cell that differs from it in its exporter alone."""
-    return record.dtype, record.device, record.shapes, record.capture, exporter or record.exporter, record.runtime
+    """What of a record the exported graph depends on, beside the opset, or the same with another exporter."""
+    return record.dtype, record.device, record.shapes, record.capture, exporter or record.exporter
 
 
 def _is_as_it_ran(record: Record, places: Sequence[Path]) -> bool:

@@ -6,13 +6,17 @@ const ACTIONS = { fail: FAILED, warn: KNOWN, ignore: NOT_COVERED };
 orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("search")]).then(([changes, { declarations }]) => {
   const places = new Map(declarations.flatMap(([kind, family, name, cases]) => cases.map((label) => [label, { kind, family, name }])));
   const named = (change) => {
-    const label = change.case.replace(/ \S+$/, "");
+    // `elu[alpha=0.5] float32`, or `elu[alpha=0.5] by torch_script`.
+    const label = change.case.replace(/( by)? \S+$/, "");
     const of = places.get(label) ?? places.get(change.case);
     return of ? h("a", { href: caseAddress(of, { case: places.has(label) ? label : change.case }) }, change.case) : change.case || "the whole run";
   };
   // Numbers and what stands between brackets differ from case to case.
   const causeOf = (change) => change.detail.replace(/\([^)]*\)/g, "(…)").replace(/[-+]?\d+(\.\d+)?(e[-+]?\d+)?/g, "n");
   const causes = new Map();
+  // What fails is first.
+  const gravity = Object.keys(ACTIONS);
+  changes.sort((one, other) => gravity.indexOf(one.action) - gravity.indexOf(other.action));
   for (const change of changes) {
     change.text = `${change.action} ${change.kind} ${change.case} ${change.detail}`;
     change.states = new Set([ACTIONS[change.action]]);

@@ -140,7 +140,8 @@ function showDrawing(declaration, data, place) {
     const refused = (drawing.opsets ?? []).filter((each) => each.error);
     for (const [exporter, error] of new Map(refused.map((each) => [JSON.stringify([each.exporter, each.error]), [each.exporter, each.error]])).values()) {
       const opsets = refused.filter((each) => each.error === error && each.exporter === exporter).map((each) => each.opset);
-      place.append(h("p", { class: "note" }, exporter ? `${exporter}, opset` : "Opset", ` ${opsetRanges(opsets)}: ${error}`));
+      const by = exporter ?? (drawing.exporter === "parity" ? "" : drawing.exporter);
+      place.append(h("p", { class: "note" }, by ? `${by}, opset` : "Opset", ` ${opsetRanges(opsets)}: ${error}`));
     }
     if (drawing.program) place.append(h("details", { open: drawing.program.length < 2000 }, h("summary", {}, "The recorded program"), h("pre", { class: "source", tabindex: "0" }, drawing.program)));
     if (drawing.errors?.length) place.append(h("div", { class: "errors" }, h("p", { class: "note" }, `The outputs of ${drawing.cell}`), drawing.errors.map(errorsOf)));
@@ -148,14 +149,15 @@ function showDrawing(declaration, data, place) {
 }
 
 function showGraphs(drawing, place) {
-  // For each graph, its exporters and opsets. The exporter of the cell that was drawn is said if there are others.
+  // For each graph, its exporters and opsets. The exporter of the cell that was drawn is said if there are others, or if it is another one.
   const at = new Map();
   const drawn = drawing.opsets.filter(({ graph }) => graph !== undefined && graph >= 0);
   const several = drawing.opsets.some((each) => each.exporter);
+  const named = several || (drawing.exporter ?? "parity") !== "parity";
   const own = drawing.exporter ?? "the exporter of the cell";
   for (const { opset, graph, exporter } of drawn) {
     if (!at.has(graph)) at.set(graph, new Map());
-    const by = several ? exporter ?? own : "";
+    const by = named ? exporter ?? own : "";
     at.get(graph).set(by, [...at.get(graph).get(by) ?? [], opset]);
   }
   const numbers = [...at.keys()];
@@ -189,7 +191,7 @@ function showGraphs(drawing, place) {
   show();
   const diverging = Object.values(drawing.values ?? {}).filter((value) => value.diverges).length;
   const judged = Object.keys(drawing.values ?? {}).length;
-  place.append(h("div", { class: "tools" }, h("label", {}, several ? "graph of " : "opset ", first), numbers.length > 1 ? h("label", {}, "beside it ", second) : null), panes, node,
+  place.append(h("div", { class: "tools" }, h("label", {}, named ? "graph of " : "opset ", first), numbers.length > 1 ? h("label", {}, "beside it ", second) : null), panes, node,
     h("p", { class: "note" }, judged ? `${thousands(diverging)} of ${plural(judged, "value")} inside the model that PyTorch has too diverge at opset ${drawing.opset}. ` : "", "≠ its value diverges, = its value is right, Δ differs from the graph beside it. Weights and other constants are not drawn; a node lists its own."),
     h("details", {}, h("summary", {}, "The graph as text"), texts));
 }

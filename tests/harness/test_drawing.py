@@ -30,6 +30,15 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.softmax(x * 2, dim=-1).exp()
 
 
+class Attention(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.heads(x, x, x, need_weights=False)[0]
+
+
 #: The line of the program, as drawings name it.
 LINE = f"test_drawing.py:{scaled.__code__.co_firstlineno + 1}"
 
@@ -173,6 +182,16 @@ def test_other_exporters_of_the_run_are_drawn_at_the_same_point(declared: Record
     assert [each.cell for each in task.others] == ["theirs", "script"]
 
 
+def test_the_graph_of_a_cell_that_fell_back_to_another_runtime_is_beside_the_others(
+    declared: Record, tmp_path: Path
+) -> None:
+    script = replace(declared, cell="script", exporter="torch_script", status=Status.FAILED, runtime="onnx.reference")
+    early = replace(script, cell="early", opset=7, status=Status.PASSED, runtime="onnxruntime")
+    (task,) = tasks(write_run(tmp_path, [declared, script, early]), HERE)
+    assert (task.record.cell, task.opsets) == ("script", [7, declared.opset])
+    assert [each.cell for each in task.others] == [declared.cell]
+
+
 def test_the_graphs_of_other_exporters_are_beside_ours() -> None:
     declaration = op(scaled, floats(2, 3))
     ours, theirs = (
@@ -187,6 +206,18 @@ def test_the_graphs_of_other_exporters_are_beside_ours() -> None:
     ]
     assert {node.op for node in drawing.graphs[1].nodes} == {"Constant", "Mul", "Softmax", "Exp"}
     assert drawing.exporter == "parity"
+
+
+def test_a_module_is_drawn_as_the_other_exporter_exported_it() -> None:
+    # Without gradients, torch takes a path through it that TorchScript's exporter refuses.
+    cell = cell_of(
+        "attention-float32-opset14-cpu-trace-onnxruntime-torch_script", "attention", op(Attention, floats(1, 3, 4))
+    )
+    assert cell is not None
+    record = replace(RECORD, case="attention", name="attention", opset=14, exporter="torch_script")
+    drawing = draw(record, cell, [14], 0)
+    assert drawing.missing == ""
+    assert [picture.name for picture in drawing.errors] != []
 
 
 def test_what_is_drawn_or_has_changed_is_not_drawn_again(declared: Record, tmp_path: Path) -> None:
