@@ -32,7 +32,7 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
   let sorted = all;
   let shown = [];
   let written = 0;
-  let later = 0;
+  let changes = 0;
 
   const chipButtons = (chips ?? []).map(([state, number]) => {
     const name = STATES[state];
@@ -63,8 +63,9 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
     body.replaceChildren();
     written = 0;
     write(first);
-    clearTimeout(later);
-    if (written < shown.length) later = setTimeout(() => write());
+    // The rows that are seen are painted before further ones are written.
+    const change = changes += 1;
+    requestAnimationFrame(() => setTimeout(() => { if (change === changes && written < shown.length) write(); }));
     const every = plural(rows.length, noun);
     output.textContent = shown.length === rows.length ? every : `${thousands(shown.length)} of ${every}`;
     nothing.hidden = shown.length > 0;
