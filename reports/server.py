@@ -148,12 +148,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in own or (site not in ("none", "same-origin") and not is_link):
             return self._refuse(HTTPStatus.FORBIDDEN)
         address = urlsplit(self.path)
+        # Both once, and in this order: the report may be replaced meanwhile, and is not once the run has ended.
+        has_ended, folder = self._followed.has_ended, self._followed.folder
         if address.path == _DRAWN:
             text = self._draw(dict(parse_qsl(address.query)), f"drawn?{address.query}")
             return self._send(text.encode(), ".js")
-        file = self._followed.folder / (unquote(address.path).lstrip("/") or "index.html")
+        file = folder / (unquote(address.path).lstrip("/") or "index.html")
         try:
-            inside = file.resolve().is_relative_to(self._followed.folder.resolve())
+            inside = file.resolve().is_relative_to(folder.resolve())
             content = file.read_bytes() if inside and file.suffix in _TYPES else None
         except (OSError, ValueError):
             content = None
@@ -161,16 +163,16 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.NOT_FOUND)
         if file.suffix == ".html" and self._followed.trouble:
             content = content.replace(_MAIN, _MAIN + _notice(self._followed.trouble), 1)
-        return self._send(content, file.suffix)
+        return self._send(content, file.suffix, reload=file.suffix == ".html" and not has_ended)
 
-    def _send(self, content: bytes, suffix: str) -> None:
+    def _send(self, content: bytes, suffix: str, *, reload: bool = False) -> None:
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", _TYPES[suffix])
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        if suffix == ".html" and not self._followed.has_ended:
+        if reload:
             # The browser loads the page again, with the part of the address after # and where it was scrolled to.
             self.send_header("Refresh", str(_RELOAD))
         self.end_headers()

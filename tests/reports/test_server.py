@@ -5,13 +5,14 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from onnx_parity.reports import server as server_module
-from onnx_parity.reports.server import Followed, serve
+from onnx_parity.reports.server import HOST, Followed, serve
 
 
 class Run:
@@ -93,6 +94,28 @@ def test_the_report_is_written_anew_until_the_run_has_ended(port: int, run: Run)
     run.cells, run.has_ended = 2, True
     text = first_page(port, lambda text, headers: headers["Refresh"] is None)
     assert text == '<title>2 cells</title><main id="main">'
+
+
+class Replaced(Followed):
+    """A report that is replaced for the last time whenever its folder has been asked for."""
+
+    @property
+    def folder(self) -> Path:  # type: ignore[override]
+        found, self._folder, self.has_ended = self._folder, self._root, True
+        return found
+
+    @folder.setter
+    def folder(self, folder: Path) -> None:
+        self._folder = folder
+
+
+def test_a_page_that_is_replaced_while_it_is_read_is_whole_and_loaded_again(run: Run, tmp_path: Path) -> None:
+    followed = Replaced(tmp_path, run.write, run.state)
+    followed.folder, followed.has_ended = tmp_path / "report-1", False
+    with ThreadingHTTPServer((HOST, 0), partial(server_module._Handler, followed, lambda asked, name: "")) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        status, text, headers = get(server.server_port, "/")
+    assert (status, text, headers["Refresh"]) == (200, '<title>1 cells</title><main id="main">', "10")
 
 
 def test_a_report_that_cannot_be_written_anew_says_so_until_it_can(port: int, run: Run, tmp_path: Path) -> None:
