@@ -36,7 +36,8 @@ class Attention(torch.nn.Module):
         self.heads = torch.nn.MultiheadAttention(4, 2, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.heads(x, x, x, need_weights=False)[0]
+        y: torch.Tensor = self.heads(x, x, x, need_weights=False)[0]
+        return y
 
 
 #: The line of the program, as drawings name it.

@@ -99,8 +99,10 @@ def test_the_report_is_written_anew_until_the_run_has_ended(port: int, run: Run)
 class Replaced(Followed):
     """A report that is replaced for the last time whenever its folder has been asked for."""
 
+    _folder: Path
+
     @property
-    def folder(self) -> Path:  # type: ignore[override]
+    def folder(self) -> Path:
         found, self._folder, self.has_ended = self._folder, self._root, True
         return found
 
