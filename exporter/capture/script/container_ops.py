@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.record import recorded_lists
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import EMPTY
@@ -246,11 +247,19 @@ def _known_places(blocks: Blocks, *places: Any) -> None:
 
 def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int) -> torch.Tensor:
     if by > 0:
-        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, _index(blocks, start), _index(blocks, end), by)
+        first, last = (_at_most(_index(blocks, place), stack.shape[0]) for place in (start, end))
+        if isinstance(last, torch.SymInt) and isinstance(first, int) and first > 0:
+            last = torch.sym_max(last, first)  # torch assumes that the list has the first of these items.
+        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, first, last, by)
         return part
     if (start, end, by) != (None, None, -1):
         raise blocks.error("a list whose length depends on values can be sliced backwards only with [::-1]")
     return stack.flip([0])
+
+
+def _at_most(place: Any, length: Size) -> Any:
+    """An index within a list. torch assumes that a size that is used as an index is."""
+    return torch.sym_min(place, length) if isinstance(place, torch.SymInt) else place
 
 
 @step_of("aten::pop")
