@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 def to_mend(found: Iterable[Outcome]) -> list[Outcome]:
     """Outcomes of this exporter that are worse than a refusal, or than another exporter's."""
     found = list(found)
-    right = {each.point for each in found if each.verdict is Verdict.RIGHT}
+    right = {each.point for each in found if each.verdict is Verdict.RIGHT and not each.reason}
     ours = [each for each in found if each.task.exporter == PARITY and each.verdict not in (Verdict.RIGHT, None)]
     return [each for each in ours if each.verdict is not Verdict.REFUSED or each.point in right]
 
@@ -33,7 +33,10 @@ def shown(found: Sequence[Outcome], console: Console) -> None:
     mended = set(to_mend(found))
     for title, these in (
         ("to be mended: wrong, or right with another exporter", mended),
-        ("refused, as by the others", {each for each in judged if each.task.exporter == PARITY} - mended),
+        (
+            "refused, as by the others or right there only at the sizes of the test",
+            {each for each in judged if each.task.exporter == PARITY} - mended,
+        ),
     ):
         lines = list(_causes(each for each in these if each.verdict is not Verdict.RIGHT))
         console.print(f"{title}: {'' if lines else 'none'}")
