@@ -72,8 +72,10 @@ class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
 """
 
 
-def _outcome(exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "") -> Outcome:
-    return Outcome(Task(exporter, 13, test, Mode.TRACED), 0, verdict, reason)
+def _outcome(
+    exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "", opset: int = 13
+) -> Outcome:
+    return Outcome(Task(exporter, opset, test, Mode.TRACED), 0, verdict, reason)
 
 
 def test_what_is_to_be_mended() -> None:
@@ -82,13 +84,17 @@ def test_what_is_to_be_mended() -> None:
     assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT)]) == [refused]
     assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, "test_b")]) == []
     assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, reason="wrong where axis 0 is larger")]) == []
+    late, elsewhere = _outcome("parity", Verdict.REFUSED, reason="If (from opset 14)"), _outcome("b", Verdict.RIGHT)
+    assert to_mend([late, elsewhere]) == [late]
+    assert to_mend([late, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == []
+    assert to_mend([refused, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == [refused]
     wrong = _outcome("parity", Verdict.WRONG, "test_b", "output 0 has shape (2,) instead of (3,)")
     assert to_mend([wrong, _outcome("torch_script", Verdict.WRONG, "test_b"), _outcome("parity", None)]) == [wrong]
     text = io.StringIO()
     shown([refused, wrong], Console(file=text, width=140))
     assert text.getvalue().splitlines()[0] == "2 tests, 2 programs"
     assert "wrong at 13: test_b (traced)\n      output 0 has shape (2,) instead of (3,)" in text.getvalue()
-    title = "refused, as by the others or right there only at the sizes of the test"
+    title = "refused: as by the others, or they are right only at the sizes of the test, or ONNX has it later"
     assert f"{title}: \n  refused at 13: test_a (traced)\n" in text.getvalue()
 
 

@@ -33,6 +33,7 @@ _KEEPING = frozenset(
         "narrow", "clone", "contiguous", "detach", "t", "movedim", "flip", "repeat", "unflatten", "channel_shuffle",
         "pixel_shuffle", "relu", "relu_", "relu6", "max_pool1d", "max_pool2d", "max_pool3d", "dropout", "dropout1d",
         "dropout2d", "dropout3d", "amax", "amin", "chunk", "split", "unbind", "slice", "max_pool2d_with_indices",
+        "as_strided",
     }
 )  # fmt: skip
 #: What has the scale of its argument, and is rounded to it.
