@@ -62,7 +62,7 @@ class Quantized(Whole):
     scale: float | torch.Tensor
     zero_point: int | torch.Tensor
     quantized_dtype: torch.dtype
-    #: Whether it is a result of `quantize_per_tensor`, which is contiguous if its argument is.
+    #: Whether it is an input or a result of `quantize_per_tensor`, which is contiguous if its argument is.
     is_new: bool = False
 
     is_quantized = True
@@ -76,7 +76,7 @@ class Quantized(Whole):
         """The input of the model that has these parts."""
         value = _dequantize(ints, scale.to(torch.float32), zero_point.to(ints.dtype), 0)
         dtype = next(dtype for dtype, of_ints in _INTEGERS.items() if of_ints is ints.dtype)
-        return cls(value, scale, zero_point, dtype)
+        return cls(value, scale, zero_point, dtype, is_new=True)
 
     def taken_apart(self) -> Opened:
         """The parts that are outputs of the model."""
