@@ -71,7 +71,7 @@ def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:
     tensor = TENSOR_TYPES[dtype]
     if holds in (Holds.TENSOR, Holds.ANY_RANK):
         return tensor
-    return ir.SequenceType(tensor) if holds is Holds.LIST else ir.OptionalType(tensor)
+    return ir.SequenceType(tensor) if holds.is_list else ir.OptionalType(tensor)
 
 
 def is_floating(dtype: torch.dtype) -> bool:

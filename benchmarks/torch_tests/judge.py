@@ -81,7 +81,33 @@ def judge(call: Call, exporter: str, opset: int) -> tuple[Verdict | None, str]:
         model = EXPORTS[exporter](call, program, opset)
     except Exception as error:  # noqa: BLE001  Any error that an exporter raises is its outcome.
         return raised(EXPORTERS[exporter], error)
-    return _compared(call, model, runs, expected)
+    verdict, reason = _compared(call, model, runs, expected)
+    if verdict is Verdict.RIGHT and exporter != PARITY:
+        reason = _wrong_at_another_size(call, model)
+    return verdict, reason
+
+
+def _wrong_at_another_size(call: Call, model: bytes) -> str:
+    """Of a model that is right for the inputs of the test: in what it is not with another size of a dynamic axis."""
+    for name, axis, args in _with_other_sizes(call):
+        try:
+            expected = list(leaves(_eager(call.program, args, {})))
+        except Exception:  # noqa: BLE001  Whatever torch raises for a size that the program does not take.
+            continue
+        verdict, reason = _compared(call, model, [(args, {})], [expected])
+        if verdict is not Verdict.RIGHT:
+            return f"{verdict} where axis {axis} of {name!r} is larger by 1: {reason}"
+    return ""
+
+
+def _with_other_sizes(call: Call) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+    """The arguments of a test with one dynamic axis larger by 1, which repeats what is at its first index."""
+    tensors = [each for each in leaves(call.args) if isinstance(each, torch.Tensor)]
+    for name, tensor in zip(call.input_names or (), tensors, strict=False):
+        for axis in (call.dynamic_axes or {}).get(name, ()):
+            if any(each is tensor for each in call.args) and axis < tensor.ndim and tensor.shape[axis] > 0:
+                larger = torch.cat([tensor, tensor.narrow(axis, 0, 1)], axis)
+                yield name, axis, tuple(larger if each is tensor else each for each in call.args)
 
 
 def _compared(call: Call, model: bytes, runs: list[Any], expected: list[list[Leaf]]) -> tuple[Verdict, str]:

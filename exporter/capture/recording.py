@@ -24,7 +24,7 @@ from onnx_parity.exporter.capture.capture_errors import (
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.functional import Called, functionalized
 from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGradients, with_gradients
-from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
+from onnx_parity.exporter.capture.graph.graph import Graph, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, own_tensor_written
@@ -363,7 +363,7 @@ class _Recording:
         kinds = [kind for kind in self._returned.kinds if kind is not Kind.PLAIN]
         outputs = list(self._outputs)
         for place, kind in enumerate(kinds):
-            if kind in (Kind.LIST, Kind.NUMBERS) and outputs[place].holds is not Holds.LIST:
+            if kind in (Kind.LIST, Kind.NUMBERS) and not outputs[place].holds.is_list:
                 outputs[place] = self._recorder.listed(outputs[place])
         return outputs
 

@@ -113,6 +113,8 @@ class _ModelLowering:
             if aten.holds is Holds.ANY_RANK:
                 # ONNX's checker wants a number of axes: it is the example's, and runtimes take others.
                 value.ir.shape = ir.Shape([None] * len(aten.shape))
+            elif aten.holds is Holds.LIST_OF_ANY_RANK:
+                value.ir.shape = None
             else:
                 value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
             taken.add(id(value.ir))

@@ -181,8 +181,9 @@ class NodeLowering:
                 result.dtype = output.dtype
                 result.ir.type = ir.TensorType(TO_ONNX[output.dtype])
             _check_result(node, output, result, ranks)
-            if output.holds is Holds.ANY_RANK:
+            if output.holds.has_any_rank:
                 result.shape = result.ir.shape = None
+                result.ir.type = type_of(output.dtype, output.holds)
                 self.values[output] = result
                 continue
             if result.shape is None:

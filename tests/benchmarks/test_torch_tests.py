@@ -49,6 +49,13 @@ class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
         torch.library.register_fake("parity_tests::nothing", lambda x: x.clone())
         self.run_test(Inverse(), (torch.ones(4),))
 
+    def test_of_one_size(self):
+        class Sizes(torch.nn.Module):
+            def forward(self, x):
+                return x.new_zeros(x.shape[1 : x.size(2)])
+
+        self.run_test(Sizes(), (torch.ones(1, 2, 3, 4),), input_names=["x"], dynamic_axes={"x": [2]})
+
     def test_wrong_in_torch(self):
         self.run_test(torch.nn.Linear(3, 2), (torch.ones(4),))
 
@@ -65,8 +72,10 @@ class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
 """
 
 
-def _outcome(exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "") -> Outcome:
-    return Outcome(Task(exporter, 13, test, Mode.TRACED), 0, verdict, reason)
+def _outcome(
+    exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "", opset: int = 13
+) -> Outcome:
+    return Outcome(Task(exporter, opset, test, Mode.TRACED), 0, verdict, reason)
 
 
 def test_what_is_to_be_mended() -> None:
@@ -74,13 +83,19 @@ def test_what_is_to_be_mended() -> None:
     assert to_mend([refused]) == []
     assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT)]) == [refused]
     assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, "test_b")]) == []
+    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, reason="wrong where axis 0 is larger")]) == []
+    late, elsewhere = _outcome("parity", Verdict.REFUSED, reason="If (from opset 14)"), _outcome("b", Verdict.RIGHT)
+    assert to_mend([late, elsewhere]) == [late]
+    assert to_mend([late, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == []
+    assert to_mend([refused, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == [refused]
     wrong = _outcome("parity", Verdict.WRONG, "test_b", "output 0 has shape (2,) instead of (3,)")
     assert to_mend([wrong, _outcome("torch_script", Verdict.WRONG, "test_b"), _outcome("parity", None)]) == [wrong]
     text = io.StringIO()
     shown([refused, wrong], Console(file=text, width=140))
     assert text.getvalue().splitlines()[0] == "2 tests, 2 programs"
     assert "wrong at 13: test_b (traced)\n      output 0 has shape (2,) instead of (3,)" in text.getvalue()
-    assert "refused, as by the others: \n  refused at 13: test_a (traced)\n" in text.getvalue()
+    title = "refused: as by the others, or they are right only at the sizes of the test, or ONNX has it later"
+    assert f"{title}: \n  refused at 13: test_a (traced)\n" in text.getvalue()
 
 
 def test_a_folder_without_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +134,16 @@ def test_tests_in_the_form_of_torchs(tmp_path: Path) -> None:
             if exporter == "parity" and mode is Mode.TRACED}  # fmt: skip
     assert ours == {
         "right": Verdict.RIGHT, "refused": Verdict.REFUSED, "wrong_in_torch": None, "skipped": None,
-        "by_itself": Verdict.RIGHT,
+        "by_itself": Verdict.RIGHT, "of_one_size": Verdict.REFUSED,
     }  # fmt: skip
+    assert found["parity", "test_of_one_size", Mode.SCRIPTED] is Verdict.RIGHT
+    reasons = [
+        each.reason
+        for each in command._read(kept)
+        if each.task.test == "test_of_one_size" and each.reason and each.verdict is Verdict.RIGHT
+    ]
+    why = "inputs 0: output 0 has shape (2, 4) instead of (2, 4, 4)"
+    assert reasons == [f"wrong where axis 2 of 'x' is larger by 1: {why}"]
     assert found["parity", "test_right", Mode.SCRIPTED] is Verdict.RIGHT
     assert found["torch_script", "test_by_itself", Mode.TRACED] is Verdict.RIGHT
     assert result.exit_code == 0, result.output

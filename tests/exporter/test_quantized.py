@@ -181,3 +181,14 @@ def test_the_mask_of_fake_quantize_is_refused() -> None:
     assert "the program uses the mask that fake_quantize keeps for gradients: use the first result only" in str(
         refused.value
     )
+
+
+def test_as_strided_where_the_order_in_memory_is_known() -> None:
+    def taken(x: Tensor) -> Tensor:
+        return torch.as_strided(_quantized(x), (2, 2), (1, 2)).dequantize()
+
+    exported = onnx_parity.export(taken, (torch.randn(3, 4),))
+    x = torch.randn(3, 4)
+    assert torch.equal(exported(x), taken(x))
+    with pytest.raises(onnx_parity.CaptureError, match="to as_strided whose order in memory is not known"):
+        onnx_parity.export(lambda x: taken(x.t()), (x,))

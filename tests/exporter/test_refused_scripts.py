@@ -29,17 +29,23 @@ def of_other_sizes(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
     return each
 
 
-def mixes_ranks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    each = [x, x[0]]
+def mixes_dtypes(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = [x, x.double()]
     for i in range(int(n)):
         each.append(x[:i])
     return each[0]
 
 
-def appends_another_rank(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+def appends_another_dtype(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = of_other_sizes(x, n)
+    each.append(x.double())
+    return each[0]
+
+
+def joins_other_ranks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     each = of_other_sizes(x, n)
     each.append(x[0])
-    return each[0]
+    return torch.cat(each)
 
 
 def turns_round(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -299,14 +305,19 @@ _KEY = (
         ),
         (divides_by_zero, "the script divides by zero"),
         (
-            mixes_ranks,
-            "a list whose length depends on data has tensors of several dtypes or numbers of axes: give all its "
-            "tensors the same dtype and number of axes, as ONNX requires",
+            mixes_dtypes,
+            "a list whose length depends on data has tensors of several dtypes: give all its tensors the same dtype, "
+            "as ONNX requires",
         ),
         (
-            appends_another_rank,
-            "a list of torch.float32 tensors of 2 axes gets one of torch.float32 and 1 axes: give all its tensors the "
-            "same dtype and number of axes, as ONNX requires",
+            appends_another_dtype,
+            "a list of torch.float32 tensors gets one of torch.float64: give all its tensors the same dtype, as ONNX "
+            "requires",
+        ),
+        (
+            joins_other_ranks,
+            "the script concatenates or stacks a list whose tensors differ in their number of axes: give all its "
+            "tensors the same number of axes, or take them by index",
         ),
         (
             turns_round,

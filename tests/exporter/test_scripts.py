@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -440,3 +441,49 @@ def test_a_branch_that_needs_other_sizes_than_those_of_the_example() -> None:
         torch.testing.assert_close(exported(x, state), kept_state(x, state))
     with pytest.raises(Exception, match="Reshape"):
         exported(torch.rand(1, 3), torch.rand(1, 4, 3))
+
+
+def test_empty_lists_alone_are_results() -> None:
+    @torch.jit.script
+    def lists(x: torch.Tensor) -> tuple[list[torch.Tensor], list[int], torch.Tensor | None]:
+        return [], [], None
+
+    exported = onnx_parity.export(lists, (X,), opset_version=11, allow_ignored_inputs=True)
+    assert exported(X) == lists(X) == ([], [], None)
+    assert [each.type.sequence_type.elem_type.tensor_type.elem_type for each in exported.model_proto.graph.output] == [
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.INT64,
+    ]
+    with pytest.raises(onnx_parity.CaptureError, match="which has no tensor: return at least one tensor"):
+        onnx_parity.export(lambda x: lists(x)[0], (X,), allow_ignored_inputs=True)
+
+
+def test_an_inner_loop_reads_at_the_index_of_the_outer_one() -> None:
+    @torch.jit.script
+    def collected(x):  # type: ignore[no-untyped-def]
+        y = x[0][:1]
+        for i in range(x.size(0)):
+            for j in range(x.size(1)):
+                y = torch.cat([y, x[i][j : j + 1]])
+        return y
+
+    exported = onnx_parity.export(collected, (torch.rand(3, 4),), input_names=["x"], dynamic_axes={"x": [0, 1]})
+    for shape in ((3, 4), (1, 1), (5, 2)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(exported(x), collected(x))
+
+
+def test_a_list_gets_tensors_of_another_shape_in_a_loop() -> None:
+    @torch.jit.script
+    def parts(x):  # type: ignore[no-untyped-def]
+        items = [x]
+        for i in range(x.size(0)):
+            items.append(x[i])
+        return items, len(x.shape[: x.size(1)])
+
+    exported = onnx_parity.export(parts, (torch.rand(3, 2),), input_names=["x"], dynamic_axes={"x": [0, 1]})
+    for shape in ((3, 2), (1, 1), (2, 5)):
+        x = torch.rand(shape)
+        items, count = exported(x)
+        assert [each.tolist() for each in items] == [each.tolist() for each in parts(x)[0]]
+        assert count == parts(x)[1]

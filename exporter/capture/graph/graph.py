@@ -104,8 +104,18 @@ class Holds(enum.Enum):
     #: A list of tensors with the dtype and rank of the value, and a data-dependent length. Symbolic sizes in the shape
     #: differ from item to item, and cannot be read.
     LIST = enum.auto()
+    #: A list of tensors that differ in their number of axes. The shape of the value is that of one of them.
+    LIST_OF_ANY_RANK = enum.auto()
     #: A tensor or None, depending on data.
     OPTIONAL = enum.auto()
+
+    @property
+    def is_list(self) -> bool:
+        return self in (Holds.LIST, Holds.LIST_OF_ANY_RANK)
+
+    @property
+    def has_any_rank(self) -> bool:
+        return self in (Holds.ANY_RANK, Holds.LIST_OF_ANY_RANK)
 
 
 class Value:

@@ -1,4 +1,6 @@
-"""The primitives on lists and optionals, for which torch has no operators, and a Python function for each."""
+"""The primitives on lists, which may be of sizes, and on optionals, for which torch has no operators, and a Python
+function for each.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ __all__ = [
     "CAT",
     "EMPTY_LIST",
     "ERASE",
+    "EXPANDED",
     "INSERT",
     "ITEM",
     "LENGTH",
@@ -43,6 +46,8 @@ ERASE = Primitive("prim::list_erase")
 CAT = Primitive("prim::list_cat")
 STACK = Primitive("prim::list_stack")
 STACKED = Primitive("prim::list_stacked")
+#: A tensor of one element, expanded to the sizes in a tensor, whose number may depend on data.
+EXPANDED = Primitive("prim::expanded")
 #: PRESENCE splits an optional into a flag and its tensor (zeros if it is None); OPTIONAL makes one from both.
 PRESENCE = Primitive("prim::presence")
 OPTIONAL = Primitive("prim::optional")
@@ -77,6 +82,7 @@ ON_VALUES: dict[str, Callable[..., Any]] = {
     CAT.name: torch.cat,
     STACK.name: torch.stack,
     STACKED.name: _stacked,
+    EXPANDED.name: lambda value, sizes: value.expand(sizes.tolist()),
     PRESENCE.name: lambda given, none: (torch.tensor(True), given),
     OPTIONAL.name: lambda present, value: value if present else None,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ __all__ = ["PATCHES"]
 
 
 def _quantize(torchs: Callable[..., Any], input: Any, scale: Any, zero_point: Any, dtype: torch.dtype) -> Quantized:
-    return quantized(input, scale, zero_point, dtype)
+    return replace(quantized(input, scale, zero_point, dtype), is_new=True)
 
 
 def _refuse(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

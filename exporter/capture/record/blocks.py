@@ -104,6 +104,8 @@ class _Carried:
     varies: bool
     #: The axes whose size differs between iterations.
     free: set[int] = field(default_factory=set)
+    #: Whether it is a list whose tensors differ in their number of axes.
+    of_any_rank: bool = False
     inside: Leaf = None
     #: The position among the shared tensors if the leaf is one of them.
     shared: int | None = None
@@ -199,15 +201,17 @@ class Blocks(Leaves):
         """A fake tensor for the result of two branches. Sizes that differ between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
-        if one.ndim != other.ndim or Holds.ANY_RANK in (self._holds_what(one), self._holds_what(other)):
+        holds = self._holds_what(one)
+        if one.ndim != other.ndim or holds.has_any_rank or self._holds_what(other).has_any_rank:
             if self.recorder.fakes.symbols is None:
                 raise NeedsSymbols
             own: Sequence[Size] = one.shape
             open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
-            return self.recorder.stand_in(one.dtype, open_sizes, one.device, Holds.ANY_RANK)
+            of_any_rank = Holds.LIST_OF_ANY_RANK if holds.is_list else Holds.ANY_RANK
+            return self.recorder.stand_in(one.dtype, open_sizes, one.device, of_any_rank)
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
-        return self.recorder.stand_in(one.dtype, shape, one.device, self._holds_what(one))
+        return self.recorder.stand_in(one.dtype, shape, one.device, holds)
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds
@@ -341,7 +345,8 @@ class Blocks(Leaves):
         if not isinstance(start, torch.Tensor):
             return self.recorder.stand_in(DTYPES[type(start)], ())
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
-        return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
+        holds = Holds.LIST_OF_ANY_RANK if item.of_any_rank else self._holds_what(self.take(start))
+        return self.recorder.stand_in(start.dtype, shape, start.device, holds)
 
     def _confirms(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
         """Whether the assumptions about a leaf hold after an iteration. An assumption that does not is dropped."""
@@ -362,6 +367,12 @@ class Blocks(Leaves):
             return True
         inside = item.inside
         dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (DTYPES.get(type(out)), ())
+        if isinstance(out, torch.Tensor) and dtype is inside.dtype and self._holds_what(inside).is_list:
+            if self._holds_what(inside) is Holds.LIST_OF_ANY_RANK:
+                return True
+            if self._holds_what(self.take(out)) is Holds.LIST_OF_ANY_RANK or len(shape) != inside.ndim:
+                item.of_any_rank = True
+                return False
         if dtype is not inside.dtype or len(shape) != inside.ndim:
             raise self.error(
                 f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "

@@ -11,7 +11,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
-from onnx_parity.exporter.capture.graph.graph import DTYPES, Holds, Size, Value, same_size
+from onnx_parity.exporter.capture.graph.graph import DTYPES, Size, Value, same_size
 from onnx_parity.exporter.capture.graph.list_primitives import EMPTY_LIST
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.capture.record.recorder import Recorder, unwrapped
@@ -148,8 +148,9 @@ class Leaves:
         """A placeholder of the dtype and rank of a leaf, for a variable that is assigned to before it is read."""
         if not isinstance(leaf, torch.Tensor):
             return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
-        if self.recorder.value_of(self.take(leaf)).holds is Holds.LIST:
-            made = self.recorder.stand_in(leaf.dtype, tuple(leaf.shape), holds=Holds.LIST)
+        holds = self.recorder.value_of(self.take(leaf)).holds
+        if holds.is_list:
+            made = self.recorder.stand_in(leaf.dtype, tuple(leaf.shape), holds=holds)
             self.recorder.add(EMPTY_LIST, {"dtype": leaf.dtype}, [made])
             return made
         shape: list[Size] = [0, *leaf.shape[1:]] if empty else [*leaf.shape]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.capture.graph.block_primitives import IF
 from onnx_parity.exporter.capture.graph.graph import Node, Value
+from onnx_parity.exporter.capture.graph.list_primitives import INSERT, LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["OpenRanks", "RankNeeded"]
+__all__ = ["TAKING_ANY_RANK", "OpenRanks", "RankNeeded"]
 
+#: Primitives that take a tensor of any number of axes.
+TAKING_ANY_RANK = frozenset({IF, LIST, INSERT})
 #: Operators that take a tensor of any number of axes, and whose lowerings do not ask for it.
 _OF_EACH_ELEMENT = frozenset(
     getattr(getattr(torch.ops.aten, name), overload)

@@ -9,7 +9,7 @@ DequantizeLinear before each operator, and a QuantizeLinear behind it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ _KEEPING = frozenset(
         "narrow", "clone", "contiguous", "detach", "t", "movedim", "flip", "repeat", "unflatten", "channel_shuffle",
         "pixel_shuffle", "relu", "relu_", "relu6", "max_pool1d", "max_pool2d", "max_pool3d", "dropout", "dropout1d",
         "dropout2d", "dropout3d", "amax", "amin", "chunk", "split", "unbind", "slice", "max_pool2d_with_indices",
+        "as_strided",
     }
 )  # fmt: skip
 #: What has the scale of its argument, and is rounded to it.
@@ -61,6 +62,8 @@ class Quantized(Whole):
     scale: float | torch.Tensor
     zero_point: int | torch.Tensor
     quantized_dtype: torch.dtype
+    #: Whether it is an input or a result of `quantize_per_tensor`, which is contiguous if its argument is.
+    is_new: bool = False
 
     is_quantized = True
 
@@ -73,7 +76,7 @@ class Quantized(Whole):
         """The input of the model that has these parts."""
         value = _dequantize(ints, scale.to(torch.float32), zero_point.to(ints.dtype), 0)
         dtype = next(dtype for dtype, of_ints in _INTEGERS.items() if of_ints is ints.dtype)
-        return cls(value, scale, zero_point, dtype)
+        return cls(value, scale, zero_point, dtype, is_new=True)
 
     def taken_apart(self) -> Opened:
         """The parts that are outputs of the model."""
@@ -141,7 +144,7 @@ def _number(held: Any) -> Any:
 def call_quantized(func: Callable[..., Any], namespace: str, name: str, args: Any, kwargs: Any) -> Any:
     """An operator that is given or returns quantized tensors."""
     if name == "quantize_per_tensor":
-        return quantized(*args, **kwargs)
+        return replace(quantized(*args, **kwargs), is_new=True)
     return _quantized_operator(name, args, kwargs) if namespace == "quantized" else _called(func, name, args, kwargs)
 
 
@@ -155,6 +158,11 @@ def _called(func: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         return func(*floats, **kwargs)
     if name in ("cat", "concat"):
         return quantized(func(*floats, **kwargs), first.scale, first.zero_point, first.dtype)
+    if name == "as_strided" and not (first.is_new and first.value.is_contiguous()):
+        raise refused_here(
+            "the program gives a quantized tensor to as_strided whose order in memory is not known: quantize a "
+            "contiguous tensor and give that, or use slices, unfold or expand"
+        )
     if name in _KEEPING:
         result = func(*floats, **kwargs)
         if isinstance(result, torch.Tensor):

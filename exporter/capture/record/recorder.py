@@ -22,14 +22,13 @@ from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
-from onnx_parity.exporter.capture.graph.block_primitives import IF
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, own_tensor_written
-from onnx_parity.exporter.capture.record.open_ranks import OpenRanks
+from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
@@ -42,8 +41,7 @@ __all__ = ["Recorder", "unwrapped"]
 class Checkpoint:
     """The state of the symbols before a block was recorded, so that the block can be recorded again."""
 
-    sizes: dict[str, Any]
-    scalars: dict[str, Any]
+    known: list[dict[Any, Any]]
     assumptions: dict[Any, Any]
     warnings_due: int
 
@@ -389,7 +387,7 @@ class Recorder(TorchDispatchMode):
     def add(self, op: Primitive | OpOverload, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
         """Record a primitive, or an operator, that returns the fake tensors `results`."""
         node = Node(op, arguments, self.origins.find())
-        if self.open_ranks and op is not IF:
+        if self.open_ranks and op not in TAKING_ANY_RANK:
             blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
             for value in (*node.inputs(), *(output for block in blocks for output in block.outputs)):
                 self.open_ranks.refuse(value)
@@ -428,13 +426,15 @@ class Recorder(TorchDispatchMode):
 
     def checkpoint(self) -> Checkpoint:
         """The state that `restore` returns to when a block is recorded again."""
-        symbols, reader = self.fakes.symbols, self.reader
-        assumptions = symbols.assumptions if symbols is not None else {}
-        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.warnings_due))
+        assumptions = self.fakes.symbols.assumptions if self.fakes.symbols is not None else {}
+        return Checkpoint([dict(known) for known in self._known()], dict(assumptions), len(self.reader.warnings_due))
+
+    def _known(self) -> tuple[dict[Any, Any], ...]:
+        return self.size_sources, self.reader.scalars, self._numbers
 
     def restore(self, checkpoint: Checkpoint) -> None:
         # Changed in place, because the reader refers to the same objects.
-        for known, before in ((self.size_sources, checkpoint.sizes), (self.reader.scalars, checkpoint.scalars)):
+        for known, before in zip(self._known(), checkpoint.known, strict=True):
             known.clear()
             known.update(before)
         if self.fakes.symbols is not None:

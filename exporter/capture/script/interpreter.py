@@ -11,13 +11,10 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Holds
-from onnx_parity.exporter.capture.graph.list_primitives import OPTIONAL
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
-from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
+from onnx_parity.exporter.capture.record.leaves import Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
-from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
 from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them registers their steps)
     comparisons,
     container_methods,
@@ -25,6 +22,7 @@ from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them
     padded_rows,
 )
 from onnx_parity.exporter.capture.script.block_captures import Outside
+from onnx_parity.exporter.capture.script.given_out import given_out
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
 from onnx_parity.exporter.capture.script.operator_arguments import (
@@ -47,6 +45,7 @@ from onnx_parity.exporter.capture.script.values import (
     put_back,
     sequenced,
     stacked,
+    stacks,
 )
 
 __all__ = ["run_script"]
@@ -93,9 +92,7 @@ class Interpreter:
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
         results = self._results(script, list(map(taken_in, _bound(callee, args, kwargs))))
-        outputs = [
-            self._given_out(result, value.type()) for result, value in zip(results, script.graph.outputs(), strict=True)
-        ]
+        outputs = given_out(self.blocks, results, [value.type() for value in script.graph.outputs()])
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _results(self, script: Script, arguments: Sequence[Any]) -> list[Any]:
@@ -106,43 +103,6 @@ class Interpreter:
         self._variables = env
         self._run(script.body, env)
         return [env[number] for number in script.body.outputs]
-
-    def _given_out(self, value: Any, kind: Any) -> Any:
-        """A result as the Python object that the script returns."""
-        match value:
-            case ScriptList(items=items, stack=None, sequence=None):
-                return [self._given_out(item, kind.getElementType()) for item in items]
-            case ScriptList(stack=stack, sequence=sequence):
-                if EMPTY in (stack, sequence):
-                    return []
-                of_numbers = kind.getElementType().kind() != "TensorType"
-                return TensorList(stack if sequence is None else sequence, of_numbers, stacked=sequence is None)
-            case tuple():
-                return tuple(self._given_out(item, part) for item, part in zip(value, kind.elements(), strict=True))
-            case dict():
-                return {key: self._given_out(item, kind.getValueType()) for key, item in value.items()}
-            case Maybe(present=present, value=inner):
-                return self._or_none(present, inner)
-            case torch.Tensor() if kind.kind() == "IntType":
-                return self.blocks.number(value)
-            case torch.Tensor() if kind.kind() == "FloatType" and not self.blocks.recorder.of_script:
-                # Beside a tensor of ints, Python's float makes float32, and a tensor of float64 does not.
-                return self.blocks.number(value)
-            case torch.Tensor() if kind.kind() in ("FloatType", "BoolType", "NumberType"):
-                mark_number(value)
-        return value
-
-    def _or_none(self, present: Leaf, value: Any) -> TensorOrNone:
-        """A result that may be None, depending on values."""
-        blocks = self.blocks
-        if not isinstance(value, torch.Tensor):
-            raise blocks.error(
-                "the script returns None or another value, depending on values: the other value has to be a tensor"
-            )
-        made = blocks.recorder.stand_in(value.dtype, tuple(blocks.take(value).shape), holds=Holds.OPTIONAL)
-        arguments = {"present": blocks.value(present), "value": blocks.value(value)}
-        blocks.recorder.add(OPTIONAL, arguments, [made])
-        return TensorOrNone(present, value, blocks.give(made))
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -433,6 +393,9 @@ class Interpreter:
                 )
             if wider != form:
                 raise _OtherForm(wider)
+            for place, (collecting, new) in enumerate(zip(lists, fresh, strict=True)):
+                if not stacks(collecting, new):
+                    raise UnlikeItems(place)
             items = [each.items[0] for each in fresh]
             collected = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in items]
             return Iteration(self._truth(more), list(leaves_of(result, form, blocks)), collected)

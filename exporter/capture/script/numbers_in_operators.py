@@ -11,10 +11,14 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.record import recorded_lists
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
 from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, window
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
+from onnx_parity.exporter.capture.script.parse import Step
+from onnx_parity.exporter.capture.script.tensor_ops import step_of
+from onnx_parity.exporter.capture.script.values import ScriptList, stacked
 
 __all__ = ["written_with_tensors"]
 
@@ -138,6 +142,21 @@ def _where(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     one, other = (_tensor(blocks, given[name]) for name in ("self", "other"))
     one, other = one.to(_dtype({}, one)), other.to(_dtype({}, other))
     return torch.where(given["condition"], one, other)
+
+
+@step_of("aten::zeros", "aten::ones", "aten::full", "aten::new_zeros", "aten::new_ones", "aten::new_full")
+def _of_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """A tensor of one number, of sizes in a list whose length depends on values."""
+    assert step.operator is not None
+    given = dict(zip((parameter.name for parameter in step.operator.parameters), arguments, strict=False))
+    sizes = given["size"]
+    if not isinstance(sizes, ScriptList) or sizes.is_known:
+        return NotImplemented
+    number = _tensor(blocks, given.get("fill_value", 1 if step.kind.endswith("ones") else 0))
+    like = given.get("self")
+    dtype = like.dtype if like is not None and given.get("dtype") is None else None
+    of_number = number if "fill_value" in given else None
+    return recorded_lists.expanded(blocks, number.to(dtype or _dtype(given, of_number)), stacked(sizes, blocks))
 
 
 # --- scaling factors --------------------------------------------------------------------------------------------------

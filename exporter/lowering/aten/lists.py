@@ -80,6 +80,11 @@ def list_stacked(g: Graph, items: Value, none: Sequence[Size], dtype: torch.dtyp
     return g.op("Slice", stack, g.const([0]), g.const([-1]), g.const([0]))
 
 
+@lowering("prim::expanded")
+def expanded(g: Graph, value: Value, sizes: Value) -> Value:
+    return g.op("Expand", value, sizes)
+
+
 @lowering("prim::presence")
 def presence(g: Graph, given: Value, none: Sequence[Size]) -> list[Value]:
     """Whether an optional has an element, and the element, or unused zeros if it has none"""

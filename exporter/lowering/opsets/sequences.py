@@ -18,9 +18,9 @@ from onnx_parity.exporter.lowering.values.value import Value
 __all__ = ["SequenceForms"]
 
 #: The first opsets whose If and Loop return sequences and optionals, and whose Identity accepts them.
-_RETURNED_SINCE = {Holds.LIST: 13, Holds.OPTIONAL: 16}
+_RETURNED_SINCE = {Holds.LIST: 13, Holds.LIST_OF_ANY_RANK: 13, Holds.OPTIONAL: 16}
 _IDENTITY_SINCE = {Holds.LIST: 14, Holds.OPTIONAL: 16}
-_PLURAL = {Holds.LIST: "sequences", Holds.OPTIONAL: "optionals"}
+_PLURAL = {Holds.LIST: "sequences", Holds.LIST_OF_ANY_RANK: "sequences", Holds.OPTIONAL: "optionals"}
 
 #: The type constraints of the operators lack bfloat16 at every opset.
 NO_BFLOAT16 = "ONNX has no sequences and optionals of torch.bfloat16: cast the tensors in them to torch.float32"

@@ -29,7 +29,8 @@ class Body:
 
     def input(self, stem: str, dtype: torch.dtype, shape: Sequence[Size], holds: Holds = Holds.TENSOR) -> Value:
         """Add an input."""
-        onnx_shape = ir.Shape([size if isinstance(size, int) else None for size in shape])
+        of_any_rank = holds is Holds.LIST_OF_ANY_RANK
+        onnx_shape = None if of_any_rank else ir.Shape([size if isinstance(size, int) else None for size in shape])
         value = ir.Value(name=self._g.new_name(stem), type=type_of(dtype, holds), shape=onnx_shape)
         self._inputs.append(value)
         return Value(value, dtype, tuple(shape))
