@@ -280,7 +280,9 @@ def pytest_runtest_logreport(report):
 def test_a_cell_that_was_begun_ahead_of_an_interruption_is_not_lacking(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_INTERRUPTED)
     (tmp_path / "cases.py").write_text(
-        "import torch.nn.functional as F\nfrom onnx_parity.harness.case import floats, op\nrelu = op(F.relu, floats(2))\n"
+        "import torch.nn.functional as F\n"
+        "from onnx_parity.harness.case import floats, op\n"
+        "relu = op(F.relu, floats(2))\n"
     )
     run = run_pytest(tmp_path, "--opsets", "9-13", "--devices", "cpu", "--dtypes", "float32", "cases.py")
     assert run.code == pytest.ExitCode.INTERRUPTED, run.text
