@@ -126,7 +126,12 @@ def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> E
     tier, torch = (before.tier, before.torch) if before else (Tier(info.tier), f"=={release[0]}.*" if release else "")
     cells = {cell.id: (group, cell.opset) for group, cell in _cells_beside(path, tier)}
     groups = known((record for record, _ in told if record.cell in cells), before, cells.values())
-    new = written(tier, torch, groups)
+    changed = {
+        (record.family, record.name)
+        for record, refused in told
+        if before is not None and not before.agrees(record, refused=refused)
+    }
+    new = written(tier, torch, groups, before, changed)
     return Edit(new, [f"what the {tier} tier refuses has changed. Review it: a new line may be a lowering that broke"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from onnx_parity.harness.axes import OPSETS, Tier
@@ -49,6 +49,8 @@ class Opsets:
 
 
 Known = dict[Group, Opsets]
+#: The file and the name of a declaration.
+Declared = tuple[str, str]
 
 
 def is_refused(record: Record) -> bool | None:
@@ -79,12 +81,22 @@ def known(records: Iterable[Record], before: Unsupported | None, others: Iterabl
     return dict(found)
 
 
-def written(tier: Tier, torch: str, groups: Known) -> str:
-    """The text of the file."""
+def written(
+    tier: Tier, torch: str, groups: Known, before: Unsupported | None = None, changed: Set[Declared] = frozenset()
+) -> str:
+    """The text of the file. What it told `before` stays as it was written there, but for the declarations that have
+    `changed`: a run has only some of the cells that the file was made from.
+    """
     of_dtypes = [*_of_dtypes(groups)]
-    entries = list(of_dtypes)
+    kept: list[Refused] = []
+    if before is not None and of_dtypes == [each for each in before.refused if each.family == EVERY]:
+        there = {(group.family, group.name) for group in groups} - changed
+        kept = [each for each in before.refused if (each.family, each.name.partition("[")[0]) in there]
+        groups = {group: opsets for group, opsets in groups.items() if (group.family, group.name) in changed}
+    entries = [*of_dtypes, *kept]
     for name, of_name in itertools.groupby(sorted(groups, key=_place), key=lambda group: (group.family, group.name)):
         entries += _of_declaration(name, {group: groups[group] for group in of_name}, of_dtypes)
+    entries.sort(key=lambda entry: entry.name.partition("[")[0])
     tables: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         tables[entry.family][entry.opsets].append(entry.text)

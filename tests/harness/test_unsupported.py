@@ -175,6 +175,23 @@ def test_what_a_run_does_not_contain_stays_as_it_was() -> None:
     assert now == {group: Opsets({10}, {9, 11})}
 
 
+def test_what_a_run_does_not_contain_stays_as_it_was_written() -> None:
+    """A run of fewer opsets than the file was made from would write other ranges."""
+    text = '\n["*"]\n"<13" = ["bfloat16"]\n\n[f]\n"<11" = ["a", "c[k=1] dynamic"]\n'
+    before = parse(f'tier = "default"\n{text}', Path("unsupported.toml"))
+    groups = {
+        Group("f", "a", "float32", "static"): Opsets({9}, {18}),
+        Group("f", "b", "float32", "static"): Opsets({7, 8}, {9, 18}),
+        Group("f", "c[k=1]", "float32", "dynamic"): Opsets({7}, {13}),
+        **{Group("f", case, "bfloat16", "static"): Opsets({12}, {13}) for case in ("a", "b", "d")},
+    }
+    now = written(Tier.DEFAULT, "", groups, before, {("f", "b")})
+    assert now.partition('tier = "default"\n')[2] == text.replace("[f]\n", '[f]\n"<9" = ["b"]\n')
+    renamed = {group: opsets for group, opsets in groups.items() if group.case != "a" or group.dtype != "float32"}
+    without = {group: opsets for group, opsets in renamed.items() if group.name != "c"}
+    assert "c[k=1]" not in written(Tier.DEFAULT, "", without, before, {("f", "b")})
+
+
 _CASES = """
 import torch
 from onnx_parity.harness.case import floats, op
