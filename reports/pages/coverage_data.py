@@ -17,7 +17,7 @@ from onnx_parity.reports.pages.case_data import Distinct
 
 
 class SinceData(msgspec.Struct, frozen=True):
-    """Since when the dtype with the most cells is right, and in words, other dtypes of which that differs.
+    """Since when the dtype with the most cells is right, and in words the dtypes and exporters of which that differs.
 
     A dtype is compared over the opsets at which it ran. What did not run is never counted as failed.
     """
@@ -99,6 +99,18 @@ class CoverageTable:
 
 
 def since_by_dtype(records: Sequence[Record]) -> SinceData:
+    """Of this project's exporter, or else of that with the most cells; and of others in which they differ from it."""
+    by_exporter: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_exporter[record.exporter].append(record)
+    own = min(by_exporter, key=lambda exporter: (exporter != "parity", -len(by_exporter[exporter])))
+    told = _of_an_exporter(by_exporter[own])
+    words = {exporter: _in_words_of(_of_an_exporter(found)) for exporter, found in sorted(by_exporter.items())}
+    others = [each for each in words.items() if each[1] != words[own]]
+    return msgspec.structs.replace(told, others=told.others + others)
+
+
+def _of_an_exporter(records: Sequence[Record]) -> SinceData:
     by_dtype: defaultdict[str, defaultdict[int, list[Status]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         by_dtype[record.dtype][record.opset].append(record.status)
@@ -107,7 +119,7 @@ def since_by_dtype(records: Sequence[Record]) -> SinceData:
     usual = since[principal]
     first = {dtype: _first_run(statuses) for dtype, statuses in by_dtype.items()}
     others = [
-        (dtype, _in_words(since[dtype], first[dtype]))
+        (dtype, _in_words(since[dtype], first[dtype] is not None))
         for dtype in sorted(by_dtype)
         # A dtype that is right from the first opset at which it ran on differs only in where it ran.
         if since[dtype] != usual and not (first[dtype] is not None and since[dtype].whole == first[dtype])
@@ -123,8 +135,12 @@ def _first_run(statuses: defaultdict[int, list[Status]]) -> int | None:
     return min((opset for opset, found in statuses.items() if set(found) != {Status.ABSENT}), default=None)
 
 
-def _in_words(since: Since, first: int | None) -> str:
-    if first is None:
+def _in_words_of(data: SinceData) -> str:
+    return _in_words(Since(data.whole, data.partly), data.ran)
+
+
+def _in_words(since: Since, ran: bool) -> str:
+    if not ran:
         return "did not run"
     if since.whole is not None:
         return str(since.whole)

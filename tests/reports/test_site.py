@@ -142,6 +142,19 @@ def test_since_is_told_by_dtype_and_what_did_not_run_is_not_what_failed(tmp_path
     }  # fmt: skip
 
 
+def test_since_is_that_of_this_projects_exporter_and_others_are_told_apart(tmp_path: Path) -> None:
+    ours = [replace(PASSING, cell=f"o{opset}", opset=opset) for opset in (9, 13, 18)]
+    theirs = [
+        replace(PASSING, cell=f"t{opset}", opset=opset, exporter="torch_dynamo", status=status, stage=Stage.EXPORT)
+        for opset, status in ((9, Status.UNSUPPORTED), (13, Status.FAILED), (18, Status.PASSED), (19, Status.PASSED))
+    ]
+    alike = [replace(cell, cell=f"a{cell.opset}", exporter="torch_script") for cell in ours]
+    (row,) = report_of(tmp_path, [*theirs, *ours, *alike]).data("coverage")["rows"]
+    assert row["since"] == {
+        "dtype": "float32", "whole": 9, "partly": 9, "ran": True, "others": [["torch_dynamo", "18"]],
+    }  # fmt: skip
+
+
 def test_an_empty_run(tmp_path: Path) -> None:
     report = report_of(tmp_path, [], RunInfo(id="empty", started="", seed=1, tier=""))
     assert "Nothing ran." in report.pages["index.html"].text
