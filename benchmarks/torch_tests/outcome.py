@@ -31,8 +31,8 @@ class Outcome(msgspec.Struct, frozen=True):
     program: int
     #: None where nothing could be judged, because the test is skipped or torch itself fails.
     verdict: Verdict | None
-    #: Why it is not right, in one line. Of one that is right: in what the model is wrong with another size of an axis
-    #: that the test declares dynamic. (Not looked for with this exporter, which refuses such programs.)
+    #: Why it is not right, in one line. Of another exporter's that is right: in what the model is wrong with another
+    #: size of an axis that the test declares dynamic.
     reason: str = ""
 
     @property

@@ -26,6 +26,7 @@ import onnx_test_common
 import parameterized
 import torch
 from pytorch_test_common import LEAST
+from torch.library import define, impl, register_fake
 from torch.onnx import verification
 
 
@@ -42,11 +43,11 @@ class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
     def test_refused(self):
         class Inverse(torch.nn.Module):
             def forward(self, x):
-                return torch.fft.fft(x).angle() + torch.special.erfcx(x), torch.ops.parity_tests.nothing(x)
+                return torch.fft.fft(x).angle() + torch.special.erfcx(x), torch.ops.of_tests.nothing(x)
 
-        torch.library.define("parity_tests::nothing", "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
-        torch.library.impl("parity_tests::nothing", "CompositeExplicitAutograd", lambda x: x.clone())
-        torch.library.register_fake("parity_tests::nothing", lambda x: x.clone())
+        define("of_tests::nothing", "(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+        impl("of_tests::nothing", "CompositeExplicitAutograd", lambda x: x.clone())
+        register_fake("of_tests::nothing", lambda x: x.clone())
         self.run_test(Inverse(), (torch.ones(4),))
 
     def test_of_one_size(self):
