@@ -49,6 +49,7 @@ _WHOLE = (
     torch.SymFloat, torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType,
     MethodType, BuiltinFunctionType, ModuleType, functools.partial,
 )  # fmt: skip
+#: Types of leaves that need no further look.
 _PLAIN = frozenset({int, float, bool, str, type(None)})
 #: What pytree registers itself. Other registered classes are the user's, and have names for what they hold.
 _ORDINARY = frozenset(pytree.BUILTIN_TYPES)

@@ -1,7 +1,7 @@
 """Turns views and writes in place into operators without side effects, as `torch.func.functionalize` does.
 
-That function takes structures of any kind, and walks through them eight times. For lists of tensors, this one takes a
-third of its time, which is a tenth of what the export of a single operator takes.
+That function takes structures of any kind, and walks through them eight times. This one takes two lists of tensors, and
+a third of the time. What it saves is a twentieth of the time that the export of a single operator takes.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from onnx_parity.exporter.capture.patches import (
     neural_modules,
     quantization,
     scripts,
+    stack_traces,
     tensor_reads,
     torchvision,
 )
@@ -39,6 +40,7 @@ _PATCHES = Patches(
     *neural_modules.PATCHES,
     *quantization.PATCHES,
     *scripts.PATCHES,
+    *stack_traces.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
     # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
