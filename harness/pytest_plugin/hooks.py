@@ -232,7 +232,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         return None
     category, letter, word = report.category()
     if option(config, "pace") and config.option.verbose <= 0:
-        letter = word = ""  # Then the terminal counts the report without printing anything.
+        letter = ""  # The progress line counts it. The word is for the summary of failures at the end.
     return category, letter, word
 
 

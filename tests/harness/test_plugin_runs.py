@@ -337,3 +337,15 @@ def test_layers_in_a_file_of_declarations_have_the_same_weights_wherever_it_is_i
     drawn = (tmp_path / "drawn.txt").read_text().splitlines()
     assert len(drawn) == 5
     assert len(set(drawn)) == 1
+
+
+def test_the_summary_of_a_run_with_a_progress_line_says_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "from torch.nn.functional import glu\n"
+        "from onnx_parity.harness.case import floats, op\n\n"
+        "odd = op(glu, floats(3))\n"
+    )
+    run = run_pytest(tmp_path, "odd.py", "--opsets", "18", "-q", "--parity-pace", "-o", "console_output_style=classic")
+    assert run.code == 1
+    assert "1 of 2 cells" in run.text or "2 of 2 cells" in run.text
+    assert "\nFAILED odd.py::odd::odd-float32-opset18-cpu-trace-onnxruntime" in run.text
