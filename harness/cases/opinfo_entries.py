@@ -97,6 +97,7 @@ _WITH_TIES = (
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "argsort": _WITH_TIES,
     "kthvalue": _WITH_TIES,
+    "mode": _WITH_TIES,
     "sort": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT8, Dtype.UINT8),
     "topk": _WITH_TIES,
 }
