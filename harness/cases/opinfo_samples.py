@@ -34,6 +34,10 @@ _TORCH_DTYPES = frozenset(
 )
 
 
+#: The seeds of the survey. There are two, because a random operator may return the same results for the values of one.
+_OF_SURVEY = (0, 1)
+
+
 class TensorPlace:
     """The position of a tensor among the leaves of a call."""
 
@@ -220,6 +224,16 @@ def draw_samples(entry: str, dtype: Dtype, seed: int, number: int | None = None)
         return tuple(itertools.islice(found.samples(getattr(torch, dtype)), number))
 
 
+def sample_at(entry: str, dtype: Dtype, position: int, seed: int, number: int | None = None) -> Sample | None:
+    """The sample of an entry at a position of the survey; None if there is none."""
+    for each in (seed, _OF_SURVEY[0]):
+        drawn = draw_samples(entry, dtype, each, number)
+        # Some entries draw how many samples they have, too.
+        if position < len(drawn):
+            return drawn[position]
+    return None
+
+
 def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
     """The positions of an entry's usable samples in each dtype that has any."""
     found = find_entry(entry)
@@ -228,8 +242,7 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
         if not found.takes(getattr(torch, dtype)) or dtype in UNDETERMINED.get(entry, ()):
             continue
         try:
-            # Two draws, because a random operator may return the same results for the values of one draw.
-            draws = [draw_samples(entry, dtype, seed) for seed in (0, 1)]
+            draws = [draw_samples(entry, dtype, seed) for seed in _OF_SURVEY]
         except Exception:  # noqa: BLE001  A draw is torch's own test code: one that fails gives no samples.
             continue
         with seeded(0):
