@@ -79,6 +79,59 @@ slices_from_the_end = op(
     dynamic=BATCH,
     sizes={"batch": (1, 2, 3, 4, 5, 9)},
 )
+#: Sizes with which each axis is the longer one of some two in turn.
+_OTHER_SIZES = {"a": (1, 3, 4, 3), "b": (5, 4, 2, 7), "c": (3, 2, 7, 3)}
+#: A slice ends where the axis ends, also where its bound is a larger size.
+slices_by_other_axes = op(
+    lambda x: (
+        torch.zeros(x[0, 0, : x.size(1)].size(0)),
+        torch.arange(x[:, :, x.size(1) :].size(2)),
+        x[:, :, : x.size(1)].numel() * x[:, :, : x.size(1)],
+        torch.ones(x[:, :, 0 : x.size(1) : 2].size(2)),
+        torch.ones(x[:, :, x.size(0) : x.size(1)].size(2)),
+        torch.ones(x[:, :, -x.size(1) :].size(2)),
+        torch.ones(x[:, :, : -x.size(1)].size(2)),
+        torch.ones(x[:, : x.size(2) - 1].size(1)),
+        torch.ones(x.view(-1)[x.size(1) : x.size(1) + x.size(2)].size(0)),
+        (x[:, : x.size(0)] @ x[:, : x.size(0)].transpose(1, 2)).reshape(x.size(0), -1),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+slices_of_a_table = op(
+    lambda x: (
+        torch.ones(torch.arange(4)[: x.size(1)].size(0)),
+        torch.ones(torch.arange(4)[x.size(1) :].size(0)),
+        torch.ones(torch.arange(4)[-x.size(1) :].size(0)),
+        torch.ones(torch.arange(4)[x.size(1) - 3 :].size(0)),
+        torch.eye(4)[: x.size(1), : x.size(2)].reshape(-1),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+write_by_other_axes = op(
+    lambda x: (
+        y := x.clone(),
+        y.__setitem__((..., slice(x.size(1))), 7.0),
+        y.__setitem__((..., slice(x.size(1), None)), 5.0),
+        y[:, x.size(0) : x.size(2)].mul_(2),
+    )[0],
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+#: Half of the second axis is 1 in the example, as long as an axis that broadcasts.
+half_is_one = op(
+    lambda x: (
+        x[:, :, : x.size(1) // 2].transpose(1, 2).reshape(-1, x.size(1)),
+        x.transpose(0, 1)[: x.size(1) // 2].reshape(-1, x.size(2)),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes={"a": (1, 3, 4), "b": (5, 4, 7), "c": (3, 2, 7)},
+)
 write_at_sizes = op(
     lambda x: (
         x := x.clone(),

@@ -31,6 +31,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.capture.sizes.order import in_order
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import standing_in
@@ -243,6 +244,11 @@ class HintedShapeEnv(ShapeEnv):
         known = number.node.expr.free_symbols & self._ranges.keys()
         occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
         return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
+
+    def never_exceeds(self, number: Size, limit: Size) -> bool:
+        """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
+        low, high = (each if isinstance(each, int) else each.node.expr for each in (number, limit))
+        return in_order(sympy.sympify(low), sympy.sympify(high), self._ranges)
 
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
