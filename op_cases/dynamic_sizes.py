@@ -132,6 +132,26 @@ half_is_one = op(
     dynamic=ALL_AXES,
     sizes={"a": (1, 3, 4), "b": (5, 4, 7), "c": (3, 2, 7)},
 )
+#: All rows but the first are one row in the example, which is no axis that broadcasts.
+all_but_one = op(
+    lambda x: (
+        torch.stack([x[1:], x[:-1]]),
+        torch.lerp(x[1:], x[:-1], 0.5),
+        x[1:].expand(3, x.size(0) - 1, x.size(1)),
+        x[1:].unsqueeze(0).sum(0).cumsum(0).flip(0).repeat(2, 1),
+        x.clone().index_put_((torch.arange(1, x.size(0)),), x[:-1]),
+        x[1:].masked_fill(x[:-1] > 0, 2.0),
+        x.diff(dim=0),
+        F.mse_loss(x[1:], x[:-1]),
+        torch.atan2(x[1:], x[:-1]).clamp(min=x[:-1], max=x[1:] + 1),
+        torch.einsum("ij,kj->ik", x[1:], x),
+        x[1:].std(0, unbiased=False),
+        x[1:].sort(0)[0].argmax(0),
+    ),
+    floats(2, 4),
+    dynamic={"x": {0: "rows", 1: "columns"}},
+    sizes={"rows": (3, 5, 6), "columns": (4, 2, 5)},
+)
 write_at_sizes = op(
     lambda x: (
         x := x.clone(),

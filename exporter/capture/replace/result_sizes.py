@@ -177,21 +177,39 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     # torch allows an empty vector beside tensors of any rank.
     whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
-    sizes: list[Size] = list(whole[0].shape)
-    along = dim % len(sizes)
+    along = dim % whole[0].ndim
+    sizes = _common_sizes(whole, f"cat along axis {along}", but=along)
     for x in whole[1:]:
-        for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
-            if axis == along:
-                sizes[axis] = size + other
-            elif not same_size(size, other):
-                if _in_example(size) and _in_example(other) and size != other:
-                    raise RuntimeError(
-                        f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
-                    )
-                # A data-dependent size is assumed to be the other size.
-                sizes[axis] = size if isinstance(size, int) else other
+        sizes[along] += x.shape[along]
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
     return torch.empty(sizes, dtype=dtype, device=whole[0].device)
+
+
+@result_with_dynamic_sizes(
+    _aten.stack.default,
+    why="torch's reference joins the tensors and views them, which fails where the example makes sizes equal",
+)
+def _stacked(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    sizes = _common_sizes(tensors, "stack")
+    sizes.insert(dim % (len(sizes) + 1), len(tensors))
+    dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    return torch.empty(sizes, dtype=dtype, device=tensors[0].device)
+
+
+def _common_sizes(tensors: Sequence[torch.Tensor], what: str, but: int | None = None) -> list[Size]:
+    """The sizes that tensors have in common, and of one axis those of the first tensor."""
+    sizes: list[Size] = list(tensors[0].shape)
+    for x in tensors[1:]:
+        if x.ndim != len(sizes):
+            raise RuntimeError(f"{what}: tensors of {len(sizes)} and of {x.ndim} axes")
+        for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
+            if axis == but or same_size(size, other):
+                continue
+            if _in_example(size) and _in_example(other) and size != other:
+                raise RuntimeError(f"{what}: axis {axis} is {size} in one tensor and {other} in another")
+            # A data-dependent size is assumed to be the other size.
+            sizes[axis] = size if isinstance(size, int) else other
+    return sizes
 
 
 def _in_example(size: Size) -> bool:

@@ -107,6 +107,14 @@ def _is_question(expression: sympy.Basic) -> bool:
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
+def _says_special(question: sympy.Basic, answer: sympy.Basic) -> bool:
+    """Whether an answer says that a size that is computed from others is 0 or 1."""
+    if not isinstance(question, (sympy.Eq, sympy.Ne)) or (answer == sympy.true) != isinstance(question, sympy.Eq):
+        return False
+    size, number = question.args
+    return number in (0, 1) and not size.is_Symbol
+
+
 def _remembering(number: Any) -> Any:
     """A symbolic number whose operations are computed once; any other number is returned as it is."""
     if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -155,6 +163,10 @@ class HintedShapeEnv(ShapeEnv):
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
         #: Whether the number of axes of a result may stay open where it depends on sizes.
         self.keeps_ranks = True
+        #: Whether sizes computed from others are taken to be neither 0 nor 1, although they may be in the example.
+        self.takes_general = True
+        #: Whether such a size was taken to be general.
+        self.has_taken_general = False
         #: Results of arithmetic on sizes, and nodes of plain ints.
         self.computed: dict[Any, SymNode] = {}
         self.constants: dict[int, SymNode] = {}
@@ -333,6 +345,10 @@ class HintedShapeEnv(ShapeEnv):
         answer = orig_expr.xreplace(self.hints)
         origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
+        if self.takes_general and not by_user and _says_special(orig_expr, answer):
+            # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
+            self.has_taken_general = True
+            return sympy.Not(answer)
         if by_user and orig_expr == self._denied:
             self.has_denied = True
             return sympy.Not(answer)
