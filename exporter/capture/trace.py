@@ -41,8 +41,8 @@ from onnx_parity.exporter.capture.recording import (
     Attempt,
     AxesFixed,
     SymbolicNumberFailed,
-    ToRecord,
     TooGeneral,
+    ToRecord,
     Traced,
     record,
 )

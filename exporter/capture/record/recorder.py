@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
@@ -33,6 +33,9 @@ from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -104,6 +107,8 @@ class Recorder(TorchDispatchMode):
         self.fakes = fakes
         fakes.cache_enabled = False
         self._memo = ResultMemo(fakes, self._metadata_of)
+        #: Tensors of one bool that are conditions on sizes of inputs.
+        self.size_conditions: dict[Value, sympy.Basic] = {}
         self.nodes: list[Node] = []
         self._outermost = self.nodes
         self.origins = origins
@@ -423,6 +428,21 @@ class Recorder(TorchDispatchMode):
             yield self.nodes
         finally:
             self.nodes = outer
+
+    @contextmanager
+    def where(self, condition: sympy.Basic | None) -> Iterator[None]:
+        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        symbols = self.fakes.symbols
+        if condition is None or symbols is None:
+            yield
+            return
+        # What is known of sizes here decides results of operators, which are others outside.
+        outer, self._memo = self._memo, ResultMemo(self.fakes, self._metadata_of)
+        try:
+            with symbols.where(condition):
+                yield
+        finally:
+            self._memo = outer
 
     def checkpoint(self) -> Checkpoint:
         """The state that `restore` returns to when a block is recorded again."""

@@ -31,6 +31,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.capture.sizes.conditions import narrowed, satisfying
 from onnx_parity.exporter.capture.sizes.order import in_order
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
@@ -163,6 +164,8 @@ class HintedShapeEnv(ShapeEnv):
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
         #: Whether the number of axes of a result may stay open where it depends on sizes.
         self.keeps_ranks = True
+        #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
+        self._conditions: tuple[sympy.Basic, ...] = ()
         #: Whether sizes computed from others are taken to be neither 0 nor 1, although they may be in the example.
         self.takes_general = True
         #: Whether such a size was taken to be general.
@@ -198,7 +201,8 @@ class HintedShapeEnv(ShapeEnv):
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
         hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
-        # A size that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
+        # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
+        hint = hint.xreplace(dict.fromkeys(hint.free_symbols, sympy.Integer(2)))
         size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
         del self._example[size.node.expr]
         return size
@@ -245,7 +249,11 @@ class HintedShapeEnv(ShapeEnv):
 
     def is_in_example(self, size: torch.SymInt) -> bool:
         """Whether a size depends on sizes of inputs only, and not on values that the program computes."""
-        return bool(size.node.expr.free_symbols <= self._example.keys())
+        return self.is_of_inputs(size.node.expr)
+
+    def is_of_inputs(self, expression: sympy.Basic) -> bool:
+        """Whether an expression is one over sizes of inputs."""
+        return bool(expression.free_symbols <= self._example.keys())
 
     def is_of_input(self, name: str) -> bool:
         """Whether a symbol, by its name, is the size of an input."""
@@ -256,6 +264,34 @@ class HintedShapeEnv(ShapeEnv):
         known = number.node.expr.free_symbols & self._ranges.keys()
         occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
         return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
+
+    @contextmanager
+    def where(self, condition: sympy.Basic) -> Iterator[None]:
+        """Within, the program runs only where a condition on sizes holds, which for the example it may not.
+
+        Comparisons are answered with sizes for which it holds, and what follows from it is no assumption.
+        """
+        outside = self.hints, self._ranges, self._conditions, self.assumptions, self._certain
+        self._conditions = (*self._conditions, condition)
+        self.hints = satisfying(self.hints, self._conditions)
+        self._ranges = narrowed(self._ranges, condition)
+        self.assumptions, self._certain = {}, {}
+        try:
+            yield
+        finally:
+            inside = self.hints, self._ranges, self.assumptions
+            self.hints, self._ranges, self._conditions, self.assumptions, self._certain = outside
+            # Sizes that are new have been made inside, and what was assumed there has to be right too.
+            for outer, inner in ((self.hints, inside[0]), (self._ranges, inside[1]), (self.assumptions, inside[2])):
+                for key, value in inner.items():
+                    outer.setdefault(key, value)
+
+    def known_here(self, question: sympy.Basic) -> bool | None:
+        """The answer to a question that follows from the branches on sizes within which the program runs."""
+        if not self._conditions:
+            return None
+        possible = bound_sympy(question, self._ranges)
+        return bool(possible.lower) if possible.is_singleton() else None
 
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
@@ -352,7 +388,7 @@ class HintedShapeEnv(ShapeEnv):
         if by_user and orig_expr == self._denied:
             self.has_denied = True
             return sympy.Not(answer)
-        if by_user and _is_question(orig_expr):
+        if (by_user or self._conditions) and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
             if possible.is_singleton():
                 self._certain[orig_expr] = possible.lower
