@@ -50,4 +50,5 @@ def _is_never_negative(difference: sympy.Expr, ranges: _Ranges) -> bool:
             # No other term makes up for this one, so the sum has no upper bound rather than no lower one.
             continue
         least += factor * end
-    return bool(least >= 0)
+    # The difference is a whole number, so that it is not negative if it is more than -1.
+    return bool(least > -1)

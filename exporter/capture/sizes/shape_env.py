@@ -116,6 +116,10 @@ def _says_special(question: sympy.Basic, answer: sympy.Basic) -> bool:
     return number in (0, 1) and not size.is_Symbol
 
 
+def _expression(size: Size) -> sympy.Expr:
+    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
+
+
 def _remembering(number: Any) -> Any:
     """A symbolic number whose operations are computed once; any other number is returned as it is."""
     if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -173,6 +177,8 @@ class HintedShapeEnv(ShapeEnv):
         #: Results of arithmetic on sizes, and nodes of plain ints.
         self.computed: dict[Any, SymNode] = {}
         self.constants: dict[int, SymNode] = {}
+        #: Numbers that are at most another one wherever the program runs.
+        self._known_orders: set[tuple[sympy.Basic, sympy.Basic]] = set()
         #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
         #: Returns the value that a data-dependent symbol has for the example inputs.
@@ -261,6 +267,8 @@ class HintedShapeEnv(ShapeEnv):
 
     def never_negative(self, number: torch.SymInt) -> bool:
         """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
+        if (sympy.Integer(0), number.node.expr) in self._known_orders:
+            return True
         known = number.node.expr.free_symbols & self._ranges.keys()
         occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
         return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
@@ -295,8 +303,12 @@ class HintedShapeEnv(ShapeEnv):
 
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
-        low, high = (each if isinstance(each, int) else each.node.expr for each in (number, limit))
-        return in_order(sympy.sympify(low), sympy.sympify(high), self._ranges)
+        low, high = _expression(number), _expression(limit)
+        return (low, high) in self._known_orders or in_order(low, high, self._ranges)
+
+    def know_order(self, number: Size, limit: Size) -> None:
+        """Take a number to be at most the limit, because torch raises where it is not."""
+        self._known_orders.add((_expression(number), _expression(limit)))
 
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
