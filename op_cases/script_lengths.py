@@ -114,6 +114,47 @@ def of_one_size(x: Tensor) -> Tensor:
     return x.sum(1, keepdim=True)
 
 
+@scripted
+def one_row(x: Tensor) -> Tensor:
+    """An axis that is squeezed where it is known to be 1."""
+    if x.size(0) == 1:
+        return x.squeeze(0).unsqueeze(0) * 2
+    return x - x.mean(0)
+
+
+@scripted
+def cut_square(x: Tensor) -> Tensor:
+    if x.size(1) > x.size(0):
+        x = x[:, : x.size(0)]
+    elif x.size(1) < x.size(0):
+        x = x[: x.size(1)]
+    return x @ x
+
+
+@scripted
+def first_and_others(x: Tensor) -> Tensor:
+    first, others = (x[:1], x[1:]) if x.size(0) > 1 else (x, x)
+    return first + others
+
+
+@scripted
+def by_joined_conditions(x: Tensor) -> Tensor:
+    if x.size(0) > 1 and x.size(1) > 2:
+        y = x[1:, 2:]
+    elif x.size(0) > 1 or x.size(1) > 4:
+        y = x[-1:, :1]
+    else:
+        y = x.new_ones(1, 2)
+    return y.sum(1)
+
+
+@scripted
+def made_even(x: Tensor) -> Tensor:
+    if x.size(1) % 2 != 0:
+        x = F.pad(x, [0, 1])
+    return x.view(x.size(0), 2, -1).transpose(1, 2).reshape(x.size(0), -1)
+
+
 # --- convolved as PyTorch's `padding="same"` --------------------------------------------------------------------------
 
 
@@ -152,3 +193,13 @@ script_of_one_size = op(of_one_size, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_of_one_size_fitting = op(of_one_size, floats(2, 4), dynamic=_AXES, sizes=_SIZES)
 script_same_padding = op(same, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_same_padding_odd = op(same, _SHORT, dynamic=_AXES, sizes=_SIZES)
+script_one_row = op(one_row, _LONG, dynamic=_AXES, sizes=_SIZES)
+script_one_row_otherwise = op(one_row, _SHORT, dynamic=_AXES, sizes=_SIZES)
+script_cut_square = op(cut_square, _LONG, dynamic=_AXES, sizes=_SIZES)
+script_cut_square_otherwise = op(cut_square, floats(5, 3), dynamic=_AXES, sizes=_SIZES)
+script_first_and_others = op(first_and_others, _LONG, dynamic=_AXES, sizes=_SIZES)
+script_first_and_others_otherwise = op(first_and_others, floats(5, 3), dynamic=_AXES, sizes=_SIZES)
+script_by_joined_conditions = op(by_joined_conditions, _LONG, dynamic=_AXES, sizes=_SIZES)
+script_by_joined_conditions_otherwise = op(by_joined_conditions, _SHORT, dynamic=_AXES, sizes=_SIZES)
+script_made_even = op(made_even, _LONG, dynamic=_AXES, sizes=_SIZES)
+script_made_even_otherwise = op(made_even, _SHORT, dynamic=_AXES, sizes=_SIZES)

@@ -143,6 +143,7 @@ class Blocks(Leaves):
             raise self.error(
                 f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
             )
+        taken = 0 if of_sizes is None else self._taken(of_sizes)
         results: list[Leaf] = []
         made: list[FakeTensor] = []
         ends: list[tuple[FakeTensor, FakeTensor]] = []
@@ -154,7 +155,7 @@ class Blocks(Leaves):
                 results.append(either)
                 continue
             ends.append(self._as_tensors(sides, leaves))
-            made.append(self._merged(*ends[-1]))
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
             results.append(self.give(made[-1]))
         if made:
             values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
@@ -186,6 +187,11 @@ class Blocks(Leaves):
                 sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
         return sides
 
+    def _taken(self, condition: sympy.Basic) -> int:
+        """The number of the branch that the example takes, for a condition on sizes."""
+        symbols = self.recorder.fakes.symbols
+        return 0 if symbols is None or symbols.holds_in_example(condition) else 1
+
     def _either(self, condition: sympy.Basic, one: Leaf, other: Leaf) -> Leaf:
         """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
         then, orelse = self.of_sizes(one), self.of_sizes(other)
@@ -213,7 +219,8 @@ class Blocks(Leaves):
                 tensor.copy_(new)
 
     def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
-        """A fake tensor for the result of two branches. Sizes that differ between them are unknown."""
+        """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
+        between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
         holds = self._holds_what(one)

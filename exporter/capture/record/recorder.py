@@ -297,8 +297,9 @@ class Recorder(TorchDispatchMode):
                 try:
                     result = self._memo.call(func, types, args, kwargs)
                 except RuntimeError:
-                    # A branch that the example does not take may need other sizes than the example's.
-                    alike = broadcast_together(original(func), args) if dynamic and self.in_block else None
+                    # A branch that the example does not take may need other sizes than the example's, and those of a
+                    # result that a branch has chosen are not known.
+                    alike = broadcast_together(original(func), args) if dynamic and self._may_differ(args) else None
                     if alike is None:
                         raise
                     result = self._memo.call(func, types, alike, kwargs)
@@ -416,6 +417,14 @@ class Recorder(TorchDispatchMode):
         node.outputs.append(value)
         self.nodes.append(node)
         return value
+
+    def _may_differ(self, args: Sequence[Any]) -> bool:
+        """Whether the sizes of arguments may be others than those with which they are compared."""
+        sizes = (size for each in args if isinstance(each, torch.Tensor) for size in each.shape)
+        symbols = self.fakes.symbols
+        return self.in_block or any(
+            isinstance(size, torch.SymInt) and symbols is not None and not symbols.is_in_example(size) for size in sizes
+        )
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
