@@ -72,9 +72,10 @@ def _changes(hints: Mapping[sympy.Symbol, int], questions: Sequence[sympy.Basic]
     values = sorted(value for value in near | known | {3, 4, 5, 7, 2} if value > 1)
     for count in range(1, min(len(asked), _MOST_CHANGED) + 1):
         for symbols in itertools.combinations(sorted(asked, key=str), count):
-            choices = [
-                sorted(values, key=lambda value, own=hints[symbol]: abs(value - own))[:_MOST_TRIED]
-                for symbol in symbols
-            ]
+            choices = [_nearest(values, hints[symbol]) for symbol in symbols]
             for chosen in itertools.product(*choices):
                 yield dict(zip(symbols, chosen, strict=True))
+
+
+def _nearest(values: Sequence[int], hint: int) -> list[int]:
+    return sorted(values, key=lambda value: abs(value - hint))[:_MOST_TRIED]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import sympy
@@ -12,7 +11,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = ["in_order"]
 
-_Ranges = Mapping[sympy.Symbol, ValueRanges[Any]]
+_Ranges = dict[sympy.Symbol, ValueRanges[Any]]
 
 
 def in_order(low: sympy.Expr, high: sympy.Expr, ranges: _Ranges) -> bool:
@@ -31,7 +30,7 @@ def in_order(low: sympy.Expr, high: sympy.Expr, ranges: _Ranges) -> bool:
 
 
 def _is_never_negative(difference: sympy.Expr, ranges: _Ranges) -> bool:
-    known: dict[sympy.Symbol, ValueRanges[Any]] = dict(ranges)
+    known = dict(ranges)
     # A quotient rounded down is (size - rest) / divisor, and torch's bounds of the two sizes alone do not know that.
     whole: dict[sympy.Basic, sympy.Basic] = {}
     for quotient in difference.atoms(FloorDiv, Mod, PythonMod):

@@ -290,9 +290,9 @@ class HintedShapeEnv(ShapeEnv):
             inside = self.hints, self._ranges, self.assumptions
             self.hints, self._ranges, self._conditions, self.assumptions, self._certain = outside
             # Sizes that are new have been made inside, and what was assumed there has to be right too.
-            for outer, inner in ((self.hints, inside[0]), (self._ranges, inside[1]), (self.assumptions, inside[2])):
-                for key, value in inner.items():
-                    outer.setdefault(key, value)
+            self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
+            self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
+            self.assumptions.update({each: how for each, how in inside[2].items() if each not in self.assumptions})
 
     def known_here(self, question: sympy.Basic) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""
