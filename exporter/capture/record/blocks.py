@@ -9,7 +9,8 @@ an output of the block; any other leaf is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +175,7 @@ class Blocks(Leaves):
         """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
         for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else ~of_sizes), strict=True):
-            with self.recorder.block() as nodes, self.recorder.where(holds):
+            with self.recorder.block() as nodes, self._where(holds):
                 own = [self.give(tensor) for tensor in inner]
                 ran.append((body(own), own, nodes))
         taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
@@ -186,6 +187,16 @@ class Blocks(Leaves):
                 leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
                 sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
         return sides
+
+    @contextmanager
+    def _where(self, condition: sympy.Basic | None) -> Iterator[None]:
+        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        symbols = self.recorder.fakes.symbols
+        if condition is None or symbols is None:
+            yield
+            return
+        with self.recorder.memo.separate(), symbols.where(condition):
+            yield
 
     def _taken(self, condition: sympy.Basic) -> int:
         """The number of the branch that the example takes, for a condition on sizes."""

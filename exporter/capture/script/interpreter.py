@@ -128,7 +128,9 @@ class Interpreter:
                 if step.outputs and step.outputs[0] in self._written:
                     if step.kind in _TAKING_OUT:
                         self._refuse_written(arguments[0])
-                    if step.kind in _CHOOSING and any(map(depends_on_values, arguments[1:])):
+                    # An item of a list that is one tensor is a view of it.
+                    is_view = isinstance(arguments[0], ScriptList) and not arguments[0].is_known
+                    if step.kind in _CHOOSING and not is_view and any(map(depends_on_values, arguments[1:])):
                         self._refuse_seen_elsewhere(step)
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
