@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from onnx_parity.harness.axes import ADAPTERS
+from onnx_parity.harness.axes import ADAPTERS, TRANSFORMATION_NAMES
 from onnx_parity.harness.results.environment import package_versions
 
 #: Of the clone: the ledger. A search writes its own findings into its folder.
@@ -198,5 +198,8 @@ def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
 def _packages_of(culprit: str) -> tuple[str, ...]:
     """The distributions that a culprit consists of, whose names may be others than its own."""
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
-    return RUNTIMES[culprit].packages if culprit in ADAPTERS else (culprit,)
+    if culprit in ADAPTERS:
+        return RUNTIMES[culprit].packages
+    return TRANSFORMATIONS[culprit].packages if culprit in TRANSFORMATION_NAMES else (culprit,)
