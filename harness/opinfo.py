@@ -129,16 +129,16 @@ class SampleCase(Case, OwnProgram):
 
     def sample(self, dtype: Dtype, run_seed: int, which: InputSet) -> Sample:
         """The sample of an input set."""
-        from onnx_parity.harness.cases.opinfo_samples import draw_samples, sample_seed
+        from onnx_parity.harness.cases.opinfo_samples import sample_at, sample_seed
 
-        samples = draw_samples(self.entry, dtype, sample_seed(run_seed, self.entry, which.draw), self.drawn)
-        if self.position >= len(samples):
+        seed = sample_seed(run_seed, self.entry, which.draw)
+        sample = sample_at(self.entry, dtype, self.position, seed, self.drawn)
+        if sample is None:
             raise DeclarationError(
-                f"{self.declaration.place}: {self.entry} has {len(samples)} samples of {dtype} in torch "
-                f"{torch.__version__}, and none at {self.position}. Write {survey_path(self.declaration.file).name} "
-                "anew: parity opinfo-survey."
+                f"{self.declaration.place}: {self.entry} has no sample of {dtype} at {self.position} in torch "
+                f"{torch.__version__}. Write {survey_path(self.declaration.file).name} anew: parity opinfo-survey."
             )
-        return samples[self.position]
+        return sample
 
 
 @dataclass(frozen=True, slots=True)

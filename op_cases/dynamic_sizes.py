@@ -79,6 +79,79 @@ slices_from_the_end = op(
     dynamic=BATCH,
     sizes={"batch": (1, 2, 3, 4, 5, 9)},
 )
+#: Sizes with which each axis is the longer one of some two in turn.
+_OTHER_SIZES = {"a": (1, 3, 4, 3), "b": (5, 4, 2, 7), "c": (3, 2, 7, 3)}
+#: A slice ends where the axis ends, also where its bound is a larger size.
+slices_by_other_axes = op(
+    lambda x: (
+        torch.zeros(x[0, 0, : x.size(1)].size(0)),
+        torch.arange(x[:, :, x.size(1) :].size(2)),
+        x[:, :, : x.size(1)].numel() * x[:, :, : x.size(1)],
+        torch.ones(x[:, :, 0 : x.size(1) : 2].size(2)),
+        torch.ones(x[:, :, x.size(0) : x.size(1)].size(2)),
+        torch.ones(x[:, :, -x.size(1) :].size(2)),
+        torch.ones(x[:, :, : -x.size(1)].size(2)),
+        torch.ones(x[:, : x.size(2) - 1].size(1)),
+        torch.ones(x.view(-1)[x.size(1) : x.size(1) + x.size(2)].size(0)),
+        (x[:, : x.size(0)] @ x[:, : x.size(0)].transpose(1, 2)).reshape(x.size(0), -1),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+slices_of_a_table = op(
+    lambda x: (
+        torch.ones(torch.arange(4)[: x.size(1)].size(0)),
+        torch.ones(torch.arange(4)[x.size(1) :].size(0)),
+        torch.ones(torch.arange(4)[-x.size(1) :].size(0)),
+        torch.ones(torch.arange(4)[x.size(1) - 3 :].size(0)),
+        torch.eye(4)[: x.size(1), : x.size(2)].reshape(-1),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+write_by_other_axes = op(
+    lambda x: (
+        y := x.clone(),
+        y.__setitem__((..., slice(x.size(1))), 7.0),
+        y.__setitem__((..., slice(x.size(1), None)), 5.0),
+        y[:, x.size(0) : x.size(2)].mul_(2),
+    )[0],
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes=_OTHER_SIZES,
+)
+#: Half of the second axis is 1 in the example, as long as an axis that broadcasts.
+half_is_one = op(
+    lambda x: (
+        x[:, :, : x.size(1) // 2].transpose(1, 2).reshape(-1, x.size(1)),
+        x.transpose(0, 1)[: x.size(1) // 2].reshape(-1, x.size(2)),
+    ),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+    sizes={"a": (1, 3, 4), "b": (5, 4, 7), "c": (3, 2, 7)},
+)
+#: All rows but the first are one row in the example, which is no axis that broadcasts.
+all_but_one = op(
+    lambda x: (
+        torch.stack([x[1:], x[:-1]]),
+        torch.lerp(x[1:], x[:-1], 0.5),
+        x[1:].expand(3, x.size(0) - 1, x.size(1)),
+        x[1:].unsqueeze(0).sum(0).cumsum(0).flip(0).repeat(2, 1),
+        x.clone().index_put_((torch.arange(1, x.size(0)),), x[:-1]),
+        x[1:].masked_fill(x[:-1] > 0, 2.0),
+        x.diff(dim=0),
+        F.mse_loss(x[1:], x[:-1]),
+        torch.atan2(x[1:], x[:-1]).clamp(min=x[:-1], max=x[1:] + 1),
+        torch.einsum("ij,kj->ik", x[1:], x),
+        x[1:].std(0, unbiased=False),
+        x[1:].sort(0)[0].argmax(0),
+    ),
+    floats(2, 4),
+    dynamic={"x": {0: "rows", 1: "columns"}},
+    sizes={"rows": (3, 5, 6), "columns": (4, 2, 5)},
+)
 write_at_sizes = op(
     lambda x: (
         x := x.clone(),

@@ -52,6 +52,23 @@ batch_norm_training = op(
     dynamic={"x": {0: "batch", 2: "length"}},
     sizes={"batch": [1, 5], "length": [4, 1]},
 )
+batch_statistics = op(
+    lambda x, **given: torch.ops.aten._native_batch_norm_legit.no_stats(
+        x, given.get("weight"), given.get("bias"), True, 0.1, 1e-5
+    ),
+    floats(3, 4, 5),
+    rows=[{}, {"weight": floats(4), "bias": floats(4)}],
+    dtypes=FLOATS,
+)
+batch_statistics_kept = op(
+    lambda x, mean, variance: (
+        *torch.ops.aten._native_batch_norm_legit(x, None, None, mean, variance, True, 0.1, 1e-5), mean, variance,
+    ),
+    floats(3, 4, 5),
+    mean=floats(4),
+    variance=floats(4, low=0.5, high=1.5),
+    dtypes=FLOATS,
+)  # fmt: skip
 
 instance_norm1d = op(nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, rows=_INSTANCES, dynamic=BATCH)
 instance_norm2d = op(

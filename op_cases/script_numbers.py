@@ -201,6 +201,24 @@ def slices(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @scripted
+def slices_by_other_axes(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """A slice ends where the axis ends, also where its bound is a larger size."""
+    head = x[:, : x.size(0)]
+    y = x.clone()
+    y[:, : x.size(0)] = 7.0
+    kept = 0
+    if bool(x.sum() > 0):
+        kept = x[:, x.size(0) :].size(1)
+    return (
+        torch.zeros(head.size(1)),
+        torch.arange(x[:, -x.size(0) :].size(1)),
+        y,
+        head.transpose(0, 1).reshape(-1),
+        torch.ones(x[:, kept:].size(1)),
+    )
+
+
+@scripted
 def places(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     place = int(x[:, 0].argmax())
     return x[place], x[place:], x[: place + 1], x.narrow(0, place, 1)
@@ -270,6 +288,12 @@ class Cells(nn.Module):
 
 script_lengths = op(lengths, floats(3, 4), dynamic=_ROWS)
 script_slices = op(slices, floats(3, 4), dynamic=_ROWS)
+script_slices_by_other_axes = op(
+    slices_by_other_axes,
+    floats(3, 4),
+    dynamic={"x": {0: "rows", 1: "columns"}},
+    sizes={"rows": (5, 2, 7), "columns": (3, 6, 2)},
+)
 script_places = op(places, floats(3, 4), dynamic=_ROWS)
 script_index_put = op(index_put, floats(3, 4), dynamic=_ROWS)
 script_parts = op(parts, floats(3, 4), dynamic=_ROWS)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import BATCH, floats, ints, model, numbers, op, scripted
+from onnx_parity.harness.case import BATCH, distinct, floats, ints, model, numbers, op, scripted
 
 ROWS = {"x0": {0: "rows"}}
 
@@ -257,6 +257,43 @@ def known_loops(x: Tensor) -> Tensor:
     return x
 
 
+@scripted
+def suppresses(boxes: Tensor, scores: Tensor) -> Tensor:
+    """Greedy non-maximum suppression: each iteration has fewer boxes left, also where the input has a fixed number."""
+    corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:].abs() + 0.1], 1)
+    area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    order = scores.argsort(descending=True)
+    kept: list[Tensor] = []
+    while order.numel() > 0:
+        best = order[0]
+        kept.append(best)
+        if order.numel() == 1:
+            break
+        rest = order[1:]
+        least = torch.max(corners[best, :2], corners[rest, :2])
+        most = torch.min(corners[best, 2:], corners[rest, 2:])
+        sides = (most - least).clamp(min=0)
+        common = sides[:, 0] * sides[:, 1]
+        order = rest[common / (area[best] + area[rest] - common) <= 0.1]
+    return torch.stack(kept)
+
+
+@scripted
+def masks_by_lengths(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Writes into a view that begins at a place that depends on values, as DeepSpeech masks its convolutions."""
+    mask = torch.zeros(x.size(), dtype=torch.bool)
+    for i, length in enumerate(lengths):
+        n = int(length.item())
+        if mask[i].size(1) - n > 0:
+            mask[i].narrow(1, n, mask[i].size(1) - n).fill_(True)
+    y = x.clone()
+    for i, row in enumerate(y):
+        row[:, int(lengths[i]) :].mul_(2.0)
+    y.narrow(2, -1, 1).add_(1.0)
+    y.narrow(2, 0, int(lengths[0])).sub_(1.0)
+    return x.masked_fill(mask, 0.0), y
+
+
 script_while = op(until, floats(3, 4), dynamic=BATCH)
 script_break = op(breaks, floats(3, 4), ints(high=6))
 script_return_from_loop = op(returns_from_a_loop, floats(3, 4), ints(high=6))
@@ -265,6 +302,15 @@ script_growing = op(grows, floats(2, 3), ints(high=5), dynamic=ROWS)
 script_structures = op(carries_structures, floats(2, 3), ints(high=5))
 script_rows = op(writes_rows, floats(3, 4), dynamic=BATCH)
 script_rows_before = op(writes_rows_before, floats(3, 4), dynamic=BATCH)
+script_suppression = op(suppresses, floats(5, 4), distinct(5))
+script_suppression_dynamic = op(
+    suppresses, floats(5, 4), distinct(5), dynamic={"x0": {0: "boxes"}, "x1": {0: "boxes"}}, sizes={"boxes": (1, 2, 9)}
+)
+script_masks_by_lengths = op(masks_by_lengths, floats(2, 3, 5), ints(2, high=6))
+script_masks_by_lengths_dynamic = op(
+    masks_by_lengths, floats(2, 3, 5), ints(2, high=6), dynamic={"x0": {0: "rows", 2: "steps"}, "x1": {0: "rows"}},
+    sizes={"steps": (6, 9)},
+)  # fmt: skip
 script_best = op(best, floats(2, 3), ints(high=5))
 script_known_loops = op(known_loops, floats(2, 3))
 

@@ -25,6 +25,7 @@ _TITLES = {
     "script_methods": "Methods of tensors, lists, dicts and strings",
     "script_modules": "Modules and their attributes",
     "script_numbers": "Numbers that depend on values",
+    "script_lengths": "Branches on sizes",
     "script_ranks": "Numbers of axes that depend on sizes or values",
     "script_singles": "Functions of torch",
     "scripts": "Branches, loops and lists",

@@ -319,7 +319,7 @@ def job(project: Path, wanted: dict[str, Record]) -> list[str]:
         if sent.end() != 0:
             return [f"it could not be sent: {sent.text[-300:]}"]
         first = start(project, *on, command="attach")
-        first.wait_for(len(wanted) // 3)
+        first.wait_for(1)
         first.process.send_signal(signal.SIGINT)
         code = first.end()
         left = code == 2 and "goes on. Follow it again" in first.text

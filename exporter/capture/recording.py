@@ -37,7 +37,7 @@ from onnx_parity.exporter.capture.recorded_inputs import Changed, RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.capture.weight_names import name_finder
-from onnx_parity.exporter.errors import CaptureError, ExportError
+from onnx_parity.exporter.errors import CaptureError, ExportError, ProgramFailedError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
-__all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
+__all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "TooGeneral", "Traced", "record"]
 
 #: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
 _RENORM = torch.ops.aten.embedding_renorm.default
@@ -97,6 +97,8 @@ class Attempt:
     freezes: bool = False
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     squeezes_as_in_example: bool = False
+    #: Whether sizes computed from others are 0 or 1 where the example makes them so (see `HintedShapeEnv`).
+    special_sizes_as_in_example: bool = False
     #: Whether autograd sees the operators of the program, so that it may ask for gradients.
     differentiates: bool = False
     #: Whether it asks for gradients by weights of the module, which autograd then sees too.
@@ -116,6 +118,10 @@ class Attempt:
 
 class SymbolicNumberFailed(Exception):
     """The recording failed after a number that depends on an input had become a symbol."""
+
+
+class TooGeneral(Exception):
+    """The recording failed after a size that is 0 or 1 in the example was taken to be another one."""
 
 
 class AxesFixed(Exception):
@@ -140,6 +146,10 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
         traced = recording.traced()
         recording.warn()
         return traced
+    except (ProgramFailedError, SymbolicNumberFailed, AxesFixed) as error:
+        if recording.has_taken_general:
+            raise TooGeneral from error
+        raise
     finally:
         recording.let_go(survivors)
 
@@ -160,6 +170,7 @@ class _Recording:
         )
         if symbols is not None:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
+            symbols.takes_general = not attempt.special_sizes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
@@ -190,6 +201,11 @@ class _Recording:
         #: What the program put into the objects among its arguments, and the values of the tensors.
         self._changed = Changed({}, {}, [])
         self._put_values: list[Value] = []
+
+    @property
+    def has_taken_general(self) -> bool:
+        """Whether a size that is 0 or 1 in the example was taken to be another one."""
+        return self._symbols is not None and self._symbols.has_taken_general
 
     # --- the program runs ---------------------------------------------------------------------------------------------
 

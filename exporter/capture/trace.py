@@ -41,6 +41,7 @@ from onnx_parity.exporter.capture.recording import (
     Attempt,
     AxesFixed,
     SymbolicNumberFailed,
+    TooGeneral,
     ToRecord,
     Traced,
     record,
@@ -59,6 +60,7 @@ __all__ = ["Traced", "trace"]
 
 #: After these errors a program is recorded again.
 _RETRIED = (
+    TooGeneral,
     SymbolicNumberFailed,
     LoopValueError,
     OwnTensorWritten,
@@ -120,6 +122,8 @@ def trace(
             # warning.
             failure = error.__cause__
             attempt = replace(attempt, symbolic=bool(attempt.axes.inputs), freezes=True)
+        except TooGeneral:
+            attempt = replace(attempt, special_sizes_as_in_example=True)
         except RankNeeded as error:
             if attempt.squeezes_as_in_example or not attempt.symbolic:
                 raise CaptureError(*error.args) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
+from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
 from onnx_parity.harness.declaration_error import DeclarationError
 
 #: Statements at the top of a module that may bind a name without an assignment.
@@ -51,7 +52,8 @@ def _imported(file: Path) -> ModuleType:
         folder = folder.parent
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    module = import_module(".".join(names))
+    with seeded(OF_DECLARATIONS):
+        module = import_module(".".join(names))
     if Path(module.__file__ or "").resolve() != file.resolve():
         raise DeclarationError(
             f"{file} cannot be imported: Python finds {module.__file__} by the name {'.'.join(names)}. Rename the "

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
+from onnx_parity.harness.cases.generators import seeded
+
 #: Up to this number of elements, a constructor's random fill takes no measurable time.
 _FEW = 1 << 14
 
@@ -54,9 +56,7 @@ class _WithoutRandomFills(TorchFunctionMode):
 
 def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
     """`factory(**keywords)` with seeded weights."""
-    with _WithoutRandomFills(), torch.random.fork_rng(devices=[]):
-        # torch.manual_seed is not used, because it formats the stack in case CUDA is initialised later.
-        torch.default_generator.manual_seed(seed)
+    with _WithoutRandomFills(), seeded(seed):
         module = factory(**keywords)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{factory!r} gave a {type(module).__name__}, but a model needs an nn.Module.")

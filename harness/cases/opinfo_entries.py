@@ -92,12 +92,14 @@ _WITH_TIES = (
     Dtype.INT16,
     Dtype.INT8,
     Dtype.UINT8,
+    Dtype.BOOL,
 )
 #: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "argsort": _WITH_TIES,
     "kthvalue": _WITH_TIES,
-    "sort": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT8, Dtype.UINT8),
+    "mode": _WITH_TIES,
+    "sort": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT8, Dtype.UINT8, Dtype.BOOL),
     "topk": _WITH_TIES,
 }
 

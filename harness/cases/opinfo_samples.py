@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.cases.generators import seeded
 from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, NOT_UNIQUE, UNDETERMINED, Usable
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.declaration_error import DeclarationError
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 _TORCH_DTYPES = frozenset(
     {*(getattr(torch, dtype) for dtype in DTYPES), torch.int16, torch.complex64, torch.complex128}
 )
+
+
+#: The seeds of the survey. There are two, because a random operator may return the same results for the values of one.
+_OF_SURVEY = (0, 1)
 
 
 class TensorPlace:
@@ -217,8 +220,18 @@ def draw_samples(entry: str, dtype: Dtype, seed: int, number: int | None = None)
     They are cached, because all cells of an entry, which are adjacent, need them.
     """
     found = find_entry(entry)
-    with _seeded(seed):
+    with seeded(seed):
         return tuple(itertools.islice(found.samples(getattr(torch, dtype)), number))
+
+
+def sample_at(entry: str, dtype: Dtype, position: int, seed: int, number: int | None = None) -> Sample | None:
+    """The sample of an entry at a position of the survey; None if there is none."""
+    for each in (seed, _OF_SURVEY[0]):
+        drawn = draw_samples(entry, dtype, each, number)
+        # Some entries draw how many samples they have, too.
+        if position < len(drawn):
+            return drawn[position]
+    return None
 
 
 def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
@@ -229,11 +242,10 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
         if not found.takes(getattr(torch, dtype)) or dtype in UNDETERMINED.get(entry, ()):
             continue
         try:
-            # Two draws, because a random operator may return the same results for the values of one draw.
-            draws = [draw_samples(entry, dtype, seed) for seed in (0, 1)]
+            draws = [draw_samples(entry, dtype, seed) for seed in _OF_SURVEY]
         except Exception:  # noqa: BLE001  A draw is torch's own test code: one that fails gives no samples.
             continue
-        with _seeded(0):
+        with seeded(0):
             together = enumerate(zip(*draws, strict=False))
             positions = tuple(place for place, drawn in together if all(sample.is_usable for sample in drawn))
         if positions:
@@ -269,21 +281,6 @@ def _torch_as_it_was() -> Iterator[None]:
     finally:
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
         variables[flag] = allowed
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """A context in which the three generators that samples use are seeded. Their states are restored afterwards."""
-    before = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            random.setstate(before[0])
-            np.random.set_state(before[1])
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,7 +24,14 @@ from onnx_parity.exporter.arrays import Array, epsilon, is_float, to_array
 from onnx_parity.exporter.errors import CaptureError, ProgramFailedError
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
-from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
+from onnx_parity.harness.cases.opinfo_samples import (
+    Sample,
+    SampleModule,
+    all_entries,
+    draw_samples,
+    sample_at,
+    sample_seed,
+)
 from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.running.channel import Channel, die_with
@@ -40,12 +47,14 @@ READY = b"ready"
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 #: For floats of 16 bits, in units of the last place of the largest element: sums of them cancel.
 _UNITS_OF_HALVES = 16
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
     """Export a sample at each opset of a task, run it, and compare."""
     point = task.point
-    sample = draw_samples(point.entry, point.dtype, sample_seed(seed, point.entry))[point.position]
+    sample = sample_at(point.entry, point.dtype, point.position, sample_seed(seed, point.entry))
+    assert sample is not None, f"{point} is not in the survey"
     # A module of another draw has other weights, so only the tensors are taken from it.
     calls = [_Call.of(sample, drawn.tensors) for drawn in _draws(sample, point, seed)]
     start = time.perf_counter()
@@ -82,12 +91,23 @@ class _Call:
 
     tensors: tuple[torch.Tensor, ...]
     expected: list[Array]
+    #: Of 16 bits: what torch computes from the same values in float32, if it can.
+    wider: list[Array]
 
     @classmethod
-    @torch.no_grad()
     def of(cls, sample: Sample, tensors: tuple[torch.Tensor, ...]) -> _Call:
-        leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in tensors)))
-        return cls(tensors, [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None])
+        wider: list[Array] = []
+        if any(tensor.dtype in _HALVES for tensor in tensors):
+            # torch's samples have arguments that say the dtype of a result, and dtypes that have to be alike.
+            with suppress(RuntimeError, TypeError, ValueError, NotImplementedError):
+                wider = _results(sample, [each.float() if each.dtype in _HALVES else each for each in tensors])
+        return cls(tensors, _results(sample, tensors), wider)
+
+
+@torch.no_grad()
+def _results(sample: Sample, tensors: Sequence[torch.Tensor]) -> list[Array]:
+    leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in tensors)))
+    return [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None]
 
 
 def _draws(sample: Sample, point: Point, seed: int) -> Iterator[Sample]:
@@ -109,15 +129,17 @@ def _judged(delivered: Delivered, opset: int, names: tuple[str, ...], calls: lis
             given = zip(names, call.tensors, strict=True)
             # torch's exporters leave out inputs that the result does not depend on.
             outputs = model.run({name: to_array(tensor) for name, tensor in given if name in taken})
-            if difference := first_difference(list(outputs), call.expected):
+            if difference := first_difference(list(outputs), call.expected, call.wider):
                 return Verdict.WRONG, difference
     except failures as error:
         return Verdict.BROKEN, f"{ONNXRUNTIME}: {error_line(error)}"
     return Verdict.RIGHT, ""
 
 
-def first_difference(outputs: list[object], expected: list[Array]) -> str:
-    """Describe the first difference of a runtime's outputs; empty if they are as expected."""
+def first_difference(outputs: list[object], expected: list[Array], wider: Sequence[Array] = ()) -> str:
+    """Describe the first difference of a runtime's outputs; empty if they are as expected. An element may also be what
+    torch computes in a wider dtype: a value in between may be beyond the range of 16 bits, or lose most of its digits.
+    """
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs instead of {len(expected)}"
     for number, (got, want) in enumerate(zip(outputs, expected, strict=True)):
@@ -127,6 +149,9 @@ def first_difference(outputs: list[object], expected: list[Array]) -> str:
         if (got.dtype, got.shape) != (want.dtype, want.shape):
             return f"{where} is {got.dtype} of shape {got.shape} instead of {want.dtype} of shape {want.shape}"
         wrong = _wrong_elements(got, want)
+        if wrong.any() and number < len(wider) and wider[number].shape == want.shape and want.itemsize == 2:
+            with np.errstate(over="ignore"):
+                wrong &= _wrong_elements(got, wider[number].astype(want.dtype))
         if wrong.any():
             first = int(wrong.ravel().argmax())
             place = tuple(int(each) for each in np.unravel_index(first, want.shape))

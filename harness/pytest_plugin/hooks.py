@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from onnx_parity.harness import axes
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
-from onnx_parity.harness.project import Project, Settings
+from onnx_parity.harness.project import Project, Settings, holds_declarations
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
@@ -142,13 +143,28 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    report = yield
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    with _seeded_declarations(collector):
+        report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
     if raised is not None and isinstance(raised.value, DeclarationError):
         report.longrepr = str(raised.value)
     return report
+
+
+@contextmanager
+def _seeded_declarations(collector: pytest.Collector) -> Iterator[None]:
+    """A context in which a file of declarations is imported: layers that it builds have the same weights everywhere."""
+    if not (isinstance(collector, pytest.Module) and holds_declarations(collector.path)):
+        yield
+        return
+    from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
+
+    with seeded(OF_DECLARATIONS):
+        yield
 
 
 @pytest.hookimpl(trylast=True)  # After `-k`, so that the shards divide the selected cells.
@@ -216,7 +232,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         return None
     category, letter, word = report.category()
     if option(config, "pace") and config.option.verbose <= 0:
-        letter = word = ""  # Then the terminal counts the report without printing anything.
+        letter = ""  # The progress line counts it. The word is for the summary of failures at the end.
     return category, letter, word
 
 

@@ -64,8 +64,10 @@ def test_a_search_goes_on_without_a_node(project: Path, cluster: raylets.Cluster
     assert faults.search_with_node_loss(project, cluster, random.Random(5)) == []
 
 
-def test_a_run_that_was_sent_is_followed(project: Path, wanted: dict[str, Record]) -> None:
-    assert faults.job(project, wanted) == []
+def test_a_run_that_was_sent_is_followed(tmp_path: Path) -> None:
+    # It goes on long enough for the first who follows it to leave.
+    project = faults.make_project(tmp_path, slow=25)
+    assert faults.job(project, raylets.local_records(project, workers=2)) == []
 
 
 def test_a_lost_head_is_told(project: Path, wanted: dict[str, Record]) -> None:

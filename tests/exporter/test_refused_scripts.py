@@ -232,6 +232,32 @@ _KEY = (
 )
 
 
+def writes_to_a_chosen_row(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    row = y[0] if bool(n > 2) else y[1]
+    row.fill_(0.0)
+    return y
+
+
+def writes_to_a_chosen_item(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    each = [y[:, 0], y[:, 1]]
+    each[int(n) - 2].fill_(0.0)
+    return y
+
+
+def writes_to_a_chosen_diagonal(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.diagonal(int(n) - 2).fill_(0.0)
+    return y
+
+
+_CHOSEN = (
+    "the script writes in place to a tensor that is chosen by a branch, a loop or a number that depends on values, and "
+    "reads the same memory under another name: write to a clone"
+)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -261,6 +287,9 @@ _KEY = (
             "the script slices a list at indices that depend on values, and its items differ in size: take items by "
             "index",
         ),
+        (writes_to_a_chosen_row, _CHOSEN),
+        (writes_to_a_chosen_item, _CHOSEN),
+        (writes_to_a_chosen_diagonal, _CHOSEN),
         (takes_a_letter, _KEY),
         (takes_by_key, _KEY),
         (

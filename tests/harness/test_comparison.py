@@ -207,3 +207,14 @@ def test_command_refuses_an_opset_that_onnxruntime_does_not_run() -> None:
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())  # The terminal wraps it.
     assert said == "--opsets: onnxruntime, which runs the models here, does not support opset 27, only 7 to 26."
+
+
+def test_halves_may_be_what_torch_computes_in_float32() -> None:
+    overflown, exact = np.array([np.inf, 2.0], np.float16), np.array([28.5, 2.0], np.float32)
+    assert first_difference([exact.astype(np.float16)], [overflown]) != ""
+    assert first_difference([exact.astype(np.float16)], [overflown], [exact]) == ""
+    assert "30 instead of inf" in first_difference([np.array([30, 2], np.float16)], [overflown], [exact])
+    # The dtype is that of the narrow result, and floats of 32 bits are held to their own.
+    assert "is float32" in first_difference([exact], [overflown], [exact])
+    wide = np.array([np.inf, 2.0], np.float32)
+    assert first_difference([exact], [wide], [exact]) != ""

@@ -22,7 +22,13 @@ from onnx_parity.harness.cases.opinfo_entries import (
     survey_path,
     write_survey,
 )
-from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules, draw_samples, usable_samples
+from onnx_parity.harness.cases.opinfo_samples import (
+    all_entries,
+    all_modules,
+    draw_samples,
+    sample_at,
+    usable_samples,
+)
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
@@ -232,7 +238,7 @@ def test_position_that_torch_does_not_have_is_an_outcome() -> None:
         type(cell)(case, *(getattr(cell, each) for each in cell.__dataclass_fields__ if each != "case"))
     )
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.BUILD)
-    assert "tanh has 1 samples of float32 in torch" in outcome.reason
+    assert "tanh has no sample of float32 at 9 in torch" in outcome.reason
 
 
 def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
@@ -291,3 +297,14 @@ def test_few_are_spread_evenly(positions: tuple[int, ...], few: tuple[int, ...])
 
 def test_one_of_many_is_the_first() -> None:
     assert spread((3, 5, 8), 1) == (3,)
+
+
+def test_a_sample_that_is_not_drawn_with_every_seed_is_that_of_the_survey() -> None:
+    fewest = min(len(draw_samples("masked.std", Dtype.FLOAT32, seed)) for seed in range(2, 8))
+    survey = draw_samples("masked.std", Dtype.FLOAT32, 0)
+    short = next(seed for seed in range(2, 8) if len(draw_samples("masked.std", Dtype.FLOAT32, seed)) == fewest)
+    assert fewest < len(survey)
+    found = sample_at("masked.std", Dtype.FLOAT32, len(survey) - 1, short)
+    assert found is not None
+    assert found.is_same_call(survey[-1])
+    assert sample_at("masked.std", Dtype.FLOAT32, 10_000, short) is None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.store import read_end, read_info, read_records
 from tests.harness.pytest_run import PASSING, Run, run_pytest
@@ -313,3 +314,38 @@ def test_an_end_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -
     assert f"the end of the run could not be written: [Errno 28] No space left on device: '{path}'; free" in run.text
     assert "Traceback" not in run.text
     assert len(run.records()) == 2
+
+
+_WEIGHTED = """
+from pathlib import Path
+
+from torch import nn
+from onnx_parity.harness.case import floats, op
+
+linear = op(nn.Linear(3, 2), floats(2, 3))
+with (Path(__file__).parent / "drawn.txt").open("a") as file:
+    print(linear.program.weight.tolist(), file=file)
+"""
+
+
+def test_layers_in_a_file_of_declarations_have_the_same_weights_wherever_it_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text("import torch\nfrom onnx_parity.harness.case import op\ntorch.rand(3)\n")
+    (tmp_path / "weighted.py").write_text(_WEIGHTED)
+    for options in (["weighted.py"], ["first.py", "weighted.py"], ["weighted.py", "-n", "2"]):
+        assert run_pytest(tmp_path, *options, "--opsets", "18").code == 0
+    assert [name for name, _ in declared_under(tmp_path / "weighted.py")] == ["linear"]
+    drawn = (tmp_path / "drawn.txt").read_text().splitlines()
+    assert len(drawn) == 5
+    assert len(set(drawn)) == 1
+
+
+def test_the_summary_of_a_run_with_a_progress_line_says_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "from torch.nn.functional import glu\n"
+        "from onnx_parity.harness.case import floats, op\n\n"
+        "odd = op(glu, floats(3))\n"
+    )
+    run = run_pytest(tmp_path, "odd.py", "--opsets", "18", "-q", "--parity-pace", "-o", "console_output_style=classic")
+    assert run.code == 1
+    assert "1 of 2 cells" in run.text or "2 of 2 cells" in run.text
+    assert "\nFAILED odd.py::odd::odd-float32-opset18-cpu-trace-onnxruntime" in run.text

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from onnx_parity.exporter.capture.fakes.pointwise import is_pointwise
 from onnx_parity.exporter.capture.graph.graph import Size
 
-__all__ = ["broadcast_together"]
+__all__ = ["broadcast_together", "has_unknown_sizes"]
 
 
 def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -28,6 +28,12 @@ def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...]
             return None
         shape.append(size)
     return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
+
+
+def has_unknown_sizes(args: Sequence[Any]) -> bool:
+    """Whether there are sizes among those of the arguments that the example does not tell."""
+    sizes = (size for each in args if isinstance(each, torch.Tensor) for size in each.shape)
+    return any(not isinstance(size, int) and not size.node.shape_env.is_in_example(size) for size in sizes)
 
 
 def _common(sizes: Sequence[Size]) -> Size | None:

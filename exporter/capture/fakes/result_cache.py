@@ -86,6 +86,15 @@ class ResultMemo:
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
 
+    @contextmanager
+    def separate(self) -> Iterator[None]:
+        """A context in which results are not those that are known outside, because more is known of sizes."""
+        outer, self._results = self._results, {}
+        try:
+            yield
+        finally:
+            self._results = outer
+
     def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
         name = original(func).name().removeprefix("aten::")

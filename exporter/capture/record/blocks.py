@@ -9,9 +9,10 @@ an output of the block; any other leaf is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -40,6 +41,9 @@ from onnx_parity.exporter.capture.record.leaves import (
     spelled,
 )
 from onnx_parity.exporter.errors import CaptureError
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
@@ -132,13 +136,15 @@ class Blocks(Leaves):
         `flatten` is called with both results, and returns the function that splits either into leaves.
         """
         asked = self.recorder.value_of(self.take(condition))
+        of_sizes = self.of_sizes(condition)
         inner = self.settled(shared)
-        sides = self._sides((then, orelse), inner, flatten)
+        sides = self._sides((then, orelse), inner, flatten, of_sizes)
         counts = [len(side.settled) - len(shared) for side in sides]
         if counts[0] != counts[1]:
             raise self.error(
                 f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
             )
+        taken = 0 if of_sizes is None else self._taken(of_sizes)
         results: list[Leaf] = []
         made: list[FakeTensor] = []
         ends: list[tuple[FakeTensor, FakeTensor]] = []
@@ -146,8 +152,11 @@ class Blocks(Leaves):
             if same_leaf(*leaves):
                 results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
                 continue
+            if of_sizes is not None and (either := self._either(of_sizes, *leaves)) is not None:
+                results.append(either)
+                continue
             ends.append(self._as_tensors(sides, leaves))
-            made.append(self._merged(*ends[-1]))
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
             results.append(self.give(made[-1]))
         if made:
             values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
@@ -161,11 +170,12 @@ class Blocks(Leaves):
         bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
         inner: Sequence[Leaf],
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
+        of_sizes: sympy.Basic | None,
     ) -> list[_Side]:
         """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
-        for body in bodies:
-            with self.recorder.block() as nodes:
+        for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else ~of_sizes), strict=True):
+            with self.recorder.block() as nodes, self._where(holds):
                 own = [self.give(tensor) for tensor in inner]
                 ran.append((body(own), own, nodes))
         taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
@@ -177,6 +187,28 @@ class Blocks(Leaves):
                 leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
                 sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
         return sides
+
+    @contextmanager
+    def _where(self, condition: sympy.Basic | None) -> Iterator[None]:
+        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        symbols = self.recorder.fakes.symbols
+        if condition is None or symbols is None:
+            yield
+            return
+        with self.recorder.memo.separate(), symbols.where(condition):
+            yield
+
+    def _taken(self, condition: sympy.Basic) -> int:
+        """The number of the branch that the example takes, for a condition on sizes."""
+        symbols = self.recorder.fakes.symbols
+        return 0 if symbols is None or symbols.holds_in_example(condition) else 1
+
+    def _either(self, condition: sympy.Basic, one: Leaf, other: Leaf) -> Leaf:
+        """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
+        then, orelse = self.of_sizes(one), self.of_sizes(other)
+        if then is None or orelse is None:
+            return None
+        return self.over_sizes((condition & then) | (~condition & orelse))
 
     def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
         """The leaves of the two branches as tensors. The nodes that convert them are recorded into the branches."""
@@ -198,7 +230,8 @@ class Blocks(Leaves):
                 tensor.copy_(new)
 
     def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
-        """A fake tensor for the result of two branches. Sizes that differ between them are unknown."""
+        """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
+        between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
         holds = self._holds_what(one)

@@ -105,10 +105,29 @@ class Leaves:
             return leaf if leaf.dtype is torch.bool else leaf != 0
         if not isinstance(leaf, torch.SymBool):
             return bool(leaf)
-        return self._over_sizes(leaf.node.expr)
+        return self.over_sizes(leaf.node.expr)
+
+    def of_sizes(self, leaf: Leaf) -> sympy.Basic | None:
+        """A condition on sizes of inputs as an expression; None for another leaf."""
+        if isinstance(leaf, bool):
+            import sympy
+
+            return sympy.sympify(leaf)
+        if not isinstance(leaf, torch.Tensor) or not self.recorder.size_conditions:
+            return None
+        return self.recorder.size_conditions.get(self.recorder.value_of(self.take(leaf)))
+
+    def over_sizes(self, expression: sympy.Basic) -> Leaf:
+        """A condition on dynamic sizes, as a tensor that is computed when the model runs."""
+        symbols = self.recorder.fakes.symbols
+        if symbols is not None and (known := symbols.known_here(expression)) is not None:
+            return known
+        made = self._over_sizes(expression)
+        if isinstance(made, torch.Tensor) and symbols is not None and symbols.is_of_inputs(expression):
+            self.recorder.size_conditions[self.recorder.value_of(self.take(made))] = expression
+        return made
 
     def _over_sizes(self, expression: sympy.Basic) -> Leaf:
-        """A condition on dynamic sizes, as a tensor that is computed when the model runs."""
         name = type(expression).__name__
         if name in ("BooleanTrue", "BooleanFalse"):
             return bool(expression)

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
-from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together
+from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together, has_unknown_sizes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -81,8 +81,7 @@ def _names_of(op: OpOverload) -> tuple[str, ...]:
 class Recorder(TorchDispatchMode):
     """Records a program into `nodes`.
 
-    Tensors that are not fake are the program's own: parameters, buffers, literals. They become constants when they are
-    first used; `name_of` returns their names.
+    Tensors that are not fake are the program's own, such as weights. They become constants, named by `name_of`.
     """
 
     @classmethod
@@ -103,7 +102,9 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
         fakes.cache_enabled = False
-        self._memo = ResultMemo(fakes, self._metadata_of)
+        self.memo = ResultMemo(fakes, self._metadata_of)
+        #: Conditions on sizes of inputs.
+        self.size_conditions: dict[Value, Any] = {}
         self.nodes: list[Node] = []
         self._outermost = self.nodes
         self.origins = origins
@@ -189,12 +190,12 @@ class Recorder(TorchDispatchMode):
 
     def contiguous(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> FakeTensor:
         """A contiguous fake tensor that is not the result of an operator."""
-        return self._memo.contiguous(dtype, tuple(shape), device)
+        return self.memo.contiguous(dtype, tuple(shape), device)
 
     def fake_result(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The fake result of an operator, which is not recorded."""
         with without_keeping():
-            return self._memo.call(func, (), args, kwargs)
+            return self.memo.call(func, (), args, kwargs)
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was made by this recording, rather than being the program's own."""
@@ -282,21 +283,20 @@ class Recorder(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         with without_keeping():
-            dynamic = self.fakes.symbols is not None
-            result_of = _RESULTS_WITH_DYNAMIC_SIZES.get(original(func)) if dynamic else None
             result = NotImplemented
-            if result_of is not None:
+            result_of = _RESULTS_WITH_DYNAMIC_SIZES.get(original(func))
+            if result_of is not None and self.fakes.symbols is not None:
                 with self.fakes:
                     result = result_of(*args, **kwargs)
             if result is NotImplemented:
                 try:
-                    result = self._memo.call(func, types, args, kwargs)
+                    result = self.memo.call(func, types, args, kwargs)
                 except RuntimeError:
-                    # A branch that the example does not take may need other sizes than the example's.
-                    alike = broadcast_together(original(func), args) if dynamic and self.in_block else None
-                    if alike is None:
+                    # A branch that the example does not take may need other sizes, and it does not tell all of them.
+                    alike = broadcast_together(original(func), args)
+                    if alike is None or not (self.in_block or has_unknown_sizes(args)):
                         raise
-                    result = self._memo.call(func, types, alike, kwargs)
+                    result = self.memo.call(func, types, alike, kwargs)
         if isinstance(result, OfAnyRank):
             result = result.tensor
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)

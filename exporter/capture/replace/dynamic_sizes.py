@@ -13,7 +13,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["arange", "diagonal", "linspace", "window"]
+__all__ = ["arange", "diagonal", "linspace", "narrow", "window"]
 
 _aten = torch.ops.aten
 
@@ -189,6 +189,22 @@ def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype
         made = known[0] - known[1] * torch.cos(turns)
     # Of a window of one, torch makes a 1.
     return torch.where(torch.scalar_tensor(length) == 1, 1.0, made).to(dtype or torch.get_default_dtype())
+
+
+def narrow(x: torch.Tensor, dim: int, start: torch.SymInt, length: Size) -> torch.Tensor:
+    """`torch.narrow` at a place that is not known, and that may count from the end: a view, into which can be written.
+
+    torch's own asks whether the place is negative, which would fix it.
+    """
+    size = x.shape[dim]
+    symbols = start.node.shape_env
+    counts_from_end = torch.sym_min(torch.sym_max(-start, 0), 1)
+    first = start if symbols.never_negative(start) else start + size * counts_from_end
+    # torch raises if the result is not within the axis.
+    for low, high in ((0, first), (first, size), (first, first + length), (first + length, size)):
+        symbols.know_order(low, high)
+    part: torch.Tensor = _aten.slice.Tensor(x, dim, first, first + length)
+    return part
 
 
 def diagonal(x: torch.Tensor, offset: Any, dim1: int, dim2: int) -> torch.Tensor:

@@ -19,8 +19,8 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     on_gpu,
     result_sizes,
     short_time_fourier,
+    slice_sizes,
     upsampling,
-    view_copies,
     views,
 )
 from onnx_parity.exporter.capture.replace.registry import Kind, Replacement, registered

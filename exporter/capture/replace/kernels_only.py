@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import decomposition_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
 
@@ -38,6 +38,40 @@ def _batch_norm_with_update(
     output, mean, rstd, new_mean, new_var = _aten._native_batch_norm_legit_functional.default(*arguments)
     reserve = torch.empty(0, dtype=torch.uint8, device=input.device)
     return output, mean, rstd, reserve, new_mean, new_var
+
+
+_OTHER_DTYPE = "torch's fake kernel gives the statistics of halves another dtype than the kernel"
+
+
+def _batch_norm_of_halves(op: Any, input: Any, parameters: list[Any], statistics: list[Any], *options: float) -> Any:
+    """Computed in float32. The statistics of the batch get the dtype of the parameters."""
+    given = next((each.dtype for each in (*parameters, *statistics) if each is not None), input.dtype)
+    if given is torch.float32 or input.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    wide = [None if each is None else each.float() for each in (input, *parameters, *statistics)]
+    return tuple(result.to(given) for result in op(*wide, True, *options))
+
+
+@instead_of(_aten._native_batch_norm_legit.no_stats, why=_OTHER_DTYPE)
+def _batch_norm_without_statistics(
+    input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    op = _aten._native_batch_norm_legit.no_stats
+    return _batch_norm_of_halves(op, input, [weight, bias], [], momentum, eps) if training else NotImplemented
+
+
+@instead_of(_aten._native_batch_norm_legit.default, why=_OTHER_DTYPE)
+def _batch_norm_with_statistics(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    op, statistics = _aten._native_batch_norm_legit_functional.default, [running_mean, running_var]
+    results = _batch_norm_of_halves(op, input, [weight, bias], statistics, momentum, eps) if training else None
+    if results is None or results is NotImplemented:
+        return NotImplemented
+    for before, after in zip(statistics, results[3:], strict=True):
+        before.copy_(after)
+    return results[:3]
 
 
 @decomposition_of(_aten.mode.default, why=_KERNEL_ONLY)

@@ -1,14 +1,13 @@
 """Fake results of operators for which torch's meta kernels refuse symbolic sizes, or compute them wrongly or slowly.
 
-For example, a dynamic size may turn the bounds of a slice negative. The result sizes of `cat` are computed here instead
-of by torch's reference, which saves 0.3 s for DenseNet-121 with three dynamic axes.
+The result sizes of `cat` are computed here instead of by torch's reference, which saves 0.3 s for DenseNet-121 with
+three dynamic axes. Those of slices are in slice_sizes.py, those of products of matrices in matmul_sizes.py.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -178,21 +177,39 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     # torch allows an empty vector beside tensors of any rank.
     whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
-    sizes: list[Size] = list(whole[0].shape)
-    along = dim % len(sizes)
+    along = dim % whole[0].ndim
+    sizes = _common_sizes(whole, f"cat along axis {along}", but=along)
     for x in whole[1:]:
-        for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
-            if axis == along:
-                sizes[axis] = size + other
-            elif not same_size(size, other):
-                if _in_example(size) and _in_example(other) and size != other:
-                    raise RuntimeError(
-                        f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
-                    )
-                # A data-dependent size is assumed to be the other size.
-                sizes[axis] = size if isinstance(size, int) else other
+        sizes[along] += x.shape[along]
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
     return torch.empty(sizes, dtype=dtype, device=whole[0].device)
+
+
+@result_with_dynamic_sizes(
+    _aten.stack.default,
+    why="torch's reference joins the tensors and views them, which fails where the example makes sizes equal",
+)
+def _stacked(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    sizes = _common_sizes(tensors, "stack")
+    sizes.insert(dim % (len(sizes) + 1), len(tensors))
+    dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    return torch.empty(sizes, dtype=dtype, device=tensors[0].device)
+
+
+def _common_sizes(tensors: Sequence[torch.Tensor], what: str, but: int | None = None) -> list[Size]:
+    """The sizes that tensors have in common, and of one axis those of the first tensor."""
+    sizes: list[Size] = list(tensors[0].shape)
+    for x in tensors[1:]:
+        if x.ndim != len(sizes):
+            raise RuntimeError(f"{what}: tensors of {len(sizes)} and of {x.ndim} axes")
+        for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
+            if axis == but or same_size(size, other):
+                continue
+            if _in_example(size) and _in_example(other) and size != other:
+                raise RuntimeError(f"{what}: axis {axis} is {size} in one tensor and {other} in another")
+            # A data-dependent size is assumed to be the other size.
+            sizes[axis] = size if isinstance(size, int) else other
+    return sizes
 
 
 def _in_example(size: Size) -> bool:
@@ -204,12 +221,12 @@ def _in_example(size: Size) -> bool:
     _aten._unsafe_view.default,
     why=(
         "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and later sizes become even longer "
-        "expressions"
+        "expressions; where the example makes two sizes equal, those of a transposed tensor are right for it alone"
     ),
 )
 def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
     inferred = [axis for axis, each in enumerate(size) if isinstance(each, int) and each < 0]
-    if len(inferred) > 1 or not _is_surely_contiguous(self):
+    if len(inferred) > 1:
         return NotImplemented
     sizes = [*size]
     if inferred:
@@ -220,6 +237,10 @@ def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
         symbols: HintedShapeEnv = count.node.shape_env
         whole = count // known
         sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
+    if not _is_surely_contiguous(self):
+        result: torch.Tensor = _aten.view.default(self, size)
+        if same_shape(result.shape, sizes):
+            return result
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
@@ -327,29 +348,6 @@ def _recurrent_over_packed(
 
 
 @result_with_dynamic_sizes(
-    _aten.slice.Tensor,
-    why=("torch compares the size with the bounds and uses the answer for all sizes, although others may differ"),
-)
-def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    axis = dim % x.ndim
-    size: Size = x.shape[axis]
-    if isinstance(size, int):
-        return NotImplemented
-    symbols: HintedShapeEnv = size.node.shape_env
-    varying = [each for each in (start, end) if isinstance(each, torch.SymInt)]
-    if varying and all(map(symbols.never_negative, varying)):
-        return NotImplemented
-    # An empty axis is not considered, so that x[-1:] has the size 1.
-    least = max(symbols.least(size), 1)
-    first, last = 0 if start is None else start, sys.maxsize if end is None else end
-    if not varying and _is_certain(least, first, last):
-        return NotImplemented
-    count = _count(size, least, first, last)
-    sizes: list[Size] = [*x.shape[:axis], (count + step - 1) // step, *x.shape[axis + 1 :]]
-    return torch.empty(sizes, dtype=x.dtype, device=x.device)
-
-
-@result_with_dynamic_sizes(
     _aten.index.Tensor,
     why=("torch's fake kernel computes strides with guards, which takes ten milliseconds for the count of a mask"),
 )
@@ -366,40 +364,3 @@ def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
             return NotImplemented
         taken = [_aten.nonzero.default(index).shape[0]]
     return torch.empty([*x.shape[:axis], *taken, *x.shape[axis + covered :]], dtype=x.dtype, device=x.device)
-
-
-def _is_certain(least: int, first: int, last: int) -> bool:
-    """Whether axes of at least this size include both bounds, and the first is surely not after the last."""
-    if last >= sys.maxsize:
-        return -least <= first <= least
-    in_order = (first < 0) == (last < 0) or (first >= 0 and first - last <= least)
-    return -least <= first <= least and -least <= last <= least and in_order
-
-
-def _count(size: torch.SymInt, least: int, first: Size, last: Size) -> Size:
-    """The number of indices of an axis from the first up to the last. Negative bounds count from the end."""
-    to_the_end = isinstance(last, int) and last >= sys.maxsize
-    if to_the_end and isinstance(first, int):
-        return _smaller(size, -first) if first < 0 else _larger(size - first, 0)
-    begin = _place(size, least, first)
-    stop = size if to_the_end else _place(size, least, last)
-    return stop if isinstance(begin, int) and begin == 0 else _larger(stop - begin, 0)
-
-
-def _place(size: torch.SymInt, least: int, place: Size) -> Size:
-    if isinstance(place, torch.SymInt):
-        is_negative = _smaller(_larger(-place, 0), 1)
-        return _smaller(_larger(place + size * is_negative, 0), size)
-    if place < 0:
-        return size + place if least >= -place else _larger(size + place, 0)
-    return place if least >= place else _smaller(size, place)
-
-
-def _smaller(one: Size, other: Size) -> Size:
-    least: Size = torch.sym_min(one, other)
-    return least
-
-
-def _larger(one: Size, other: Size) -> Size:
-    greatest: Size = torch.sym_max(one, other)
-    return greatest

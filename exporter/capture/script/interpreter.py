@@ -21,6 +21,7 @@ from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them
     container_ops,
     padded_rows,
 )
+from onnx_parity.exporter.capture.script.alias_uses import is_seen_elsewhere
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.given_out import given_out
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
@@ -56,6 +57,8 @@ _NO_END = 2**63 - 1
 #: What reads the shape of a tensor.
 _OF_SHAPES = frozenset({"aten::size", "aten::dim", "aten::stride", "aten::numel", "aten::len"})
 _TAKING_OUT = frozenset({"aten::__getitem__", "aten::pop"})
+#: What is recorded as a new tensor if one of its numbers depends on values, though otherwise it is a view.
+_CHOOSING = frozenset({*_TAKING_OUT, "aten::diagonal"})
 
 
 def run_script(blocks: Blocks, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -88,6 +91,7 @@ class Interpreter:
         #: The values outside of branches and loops.
         self._variables: dict[int, Any] = {}
         self._written: frozenset[int] = frozenset()
+        self._graph: torch._C.Graph | None = None
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
@@ -96,7 +100,7 @@ class Interpreter:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _results(self, script: Script, arguments: Sequence[Any]) -> list[Any]:
-        self._uses, self._written = script.uses, script.body.written
+        self._uses, self._written, self._graph = script.uses, script.body.written, script.graph
         self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, arguments, strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
@@ -121,8 +125,13 @@ class Interpreter:
             else:
                 arguments = [env[number] for number in step.inputs]
                 result = self._step(step, arguments)
-                if step.kind in _TAKING_OUT and step.outputs[0] in self._written:
-                    self._refuse_written(arguments[0])
+                if step.outputs and step.outputs[0] in self._written:
+                    if step.kind in _TAKING_OUT:
+                        self._refuse_written(arguments[0])
+                    # An item of a list that is one tensor is a view of it.
+                    is_view = isinstance(arguments[0], ScriptList) and not arguments[0].is_known
+                    if step.kind in _CHOOSING and not is_view and any(map(depends_on_values, arguments[1:])):
+                        self._refuse_seen_elsewhere(step)
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
 
@@ -160,6 +169,16 @@ class Interpreter:
                 "the script writes in place to an item of a list whose length depends on values: write to a clone, and "
                 "assign that to the list"
             )
+
+    def _refuse_seen_elsewhere(self, step: Step) -> None:
+        """Refuse writes to a result that is a new tensor in the model, if the script reads them in the original too."""
+        assert self._graph is not None
+        for number, output in zip(step.outputs, step.node.outputs(), strict=True):
+            if number in self._written and is_seen_elsewhere(self._graph, output):
+                raise self.blocks.error(
+                    "the script writes in place to a tensor that is chosen by a branch, a loop or a number that "
+                    "depends on values, and reads the same memory under another name: write to a clone"
+                )
 
     def _step(self, step: Step, arguments: list[Any]) -> Any:
         if step.kind in _OF_SHAPES:
@@ -268,6 +287,7 @@ class Interpreter:
             taken = then if condition else orelse
             self._run(taken, env)
             return [env[number] for number in taken.outputs]
+        self._refuse_seen_elsewhere(step)
         outside = Outside(env, (then, orelse))
 
         def way(body: Body) -> Callable[[Sequence[torch.Tensor]], Any]:
@@ -321,6 +341,7 @@ class Interpreter:
         rest = trips if trips is None or not done else compute(self.blocks, "sub", (trips, done), "int")
         if not done:
             self._refuse_seen_twice(step, env)
+        self._refuse_seen_elsewhere(step)
         return self._kept_loop(rest, going, state, body, env, done)
 
     def _refuse_seen_twice(self, step: Step, env: dict[int, Any]) -> None:

@@ -86,6 +86,12 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tenso
     "gcd": (math.gcd, torch.gcd),
 }
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+#: Operations that may be applied to conditions on sizes.
+_OF_CONDITIONS: dict[str, Callable[..., Any]] = {
+    "__and__": operator.and_,
+    "__or__": operator.or_,
+    "__not__": operator.invert,
+}
 #: Operations that may be applied to symbols of sizes.
 _OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})
 NUMERIC = frozenset(f"{room}::{name}" for room in ("aten", "prim", "math") for name in _FUNCTIONS)
@@ -115,6 +121,10 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
         if name in _COMPARISONS and not any(isinstance(argument, float) for argument in arguments):
             assert in_python is not None
             return blocks.truth(in_python(*arguments))
+    if name in _OF_CONDITIONS:
+        conditions = [blocks.of_sizes(argument) for argument in arguments]
+        if None not in conditions:
+            return blocks.over_sizes(_OF_CONDITIONS[name](*conditions))
     tensors = [blocks.give(blocks.tensor(a)) if not isinstance(a, torch.Tensor) else a for a in arguments]
     floating = (
         name in _OF_FLOATS

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from onnx_parity.exporter.capture.record import recorded_lists
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, window
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, narrow, window
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 from onnx_parity.exporter.capture.script.parse import Step
 from onnx_parity.exporter.capture.script.tensor_ops import step_of
@@ -263,10 +263,9 @@ def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("narrow")
 def _narrow(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """`start` may count from the end. An ONNX Slice with a negative start cannot have an end that counts from 0."""
     x, dim, start, length = (given[name] for name in ("self", "dim", "start", "length"))
     if not isinstance(start, torch.Tensor):
         return NotImplemented
     length = blocks.number(length) if isinstance(length, torch.Tensor) else length
-    first = torch.where(start < 0, start + _tensor(blocks, x.shape[dim]), start)
-    return x.index_select(dim, first + torch.arange(length))
+    place = blocks.number(start)
+    return narrow(x, dim, place, length) if isinstance(place, torch.SymInt) else torch.narrow(x, dim, place, length)

@@ -31,6 +31,8 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.capture.sizes.conditions import narrowed, satisfying
+from onnx_parity.exporter.capture.sizes.order import in_order
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import standing_in
@@ -106,6 +108,18 @@ def _is_question(expression: sympy.Basic) -> bool:
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
+def _says_special(question: sympy.Basic, answer: sympy.Basic) -> bool:
+    """Whether an answer says that a size that is computed from others is 0 or 1."""
+    if not isinstance(question, (sympy.Eq, sympy.Ne)) or (answer == sympy.true) != isinstance(question, sympy.Eq):
+        return False
+    size, number = question.args
+    return number in (0, 1) and not size.is_Symbol
+
+
+def _expression(size: Size) -> sympy.Expr:
+    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
+
+
 def _remembering(number: Any) -> Any:
     """A symbolic number whose operations are computed once; any other number is returned as it is."""
     if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -154,9 +168,17 @@ class HintedShapeEnv(ShapeEnv):
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
         #: Whether the number of axes of a result may stay open where it depends on sizes.
         self.keeps_ranks = True
+        #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
+        self._conditions: tuple[sympy.Basic, ...] = ()
+        #: Whether sizes computed from others are taken to be neither 0 nor 1, although they may be in the example.
+        self.takes_general = True
+        #: Whether such a size was taken to be general.
+        self.has_taken_general = False
         #: Results of arithmetic on sizes, and nodes of plain ints.
         self.computed: dict[Any, SymNode] = {}
         self.constants: dict[int, SymNode] = {}
+        #: Numbers that are at most another one wherever the program runs.
+        self._known_orders: set[tuple[sympy.Basic, sympy.Basic]] = set()
         #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
         #: Returns the value that a data-dependent symbol has for the example inputs.
@@ -185,7 +207,8 @@ class HintedShapeEnv(ShapeEnv):
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
         hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
-        # A size that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
+        # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
+        hint = hint.xreplace(dict.fromkeys(hint.free_symbols, sympy.Integer(2)))
         size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
         del self._example[size.node.expr]
         return size
@@ -232,7 +255,11 @@ class HintedShapeEnv(ShapeEnv):
 
     def is_in_example(self, size: torch.SymInt) -> bool:
         """Whether a size depends on sizes of inputs only, and not on values that the program computes."""
-        return bool(size.node.expr.free_symbols <= self._example.keys())
+        return self.is_of_inputs(size.node.expr)
+
+    def is_of_inputs(self, expression: sympy.Basic) -> bool:
+        """Whether an expression is one over sizes of inputs."""
+        return bool(expression.free_symbols <= self._example.keys())
 
     def is_of_input(self, name: str) -> bool:
         """Whether a symbol, by its name, is the size of an input."""
@@ -240,9 +267,48 @@ class HintedShapeEnv(ShapeEnv):
 
     def never_negative(self, number: torch.SymInt) -> bool:
         """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
+        if (sympy.Integer(0), number.node.expr) in self._known_orders:
+            return True
         known = number.node.expr.free_symbols & self._ranges.keys()
         occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
         return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
+
+    @contextmanager
+    def where(self, condition: sympy.Basic) -> Iterator[None]:
+        """Within, the program runs only where a condition on sizes holds, which for the example it may not.
+
+        Comparisons are answered with sizes for which it holds, and what follows from it is no assumption.
+        """
+        outside = self.hints, self._ranges, self._conditions, self.assumptions, self._certain
+        self._conditions = (*self._conditions, condition)
+        self.hints = satisfying(self.hints, self._conditions)
+        self._ranges = narrowed(self._ranges, condition)
+        self.assumptions, self._certain = {}, {}
+        try:
+            yield
+        finally:
+            inside = self.hints, self._ranges, self.assumptions
+            self.hints, self._ranges, self._conditions, self.assumptions, self._certain = outside
+            # Sizes that are new have been made inside, and what was assumed there has to be right too.
+            self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
+            self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
+            self.assumptions.update({each: how for each, how in inside[2].items() if each not in self.assumptions})
+
+    def known_here(self, question: sympy.Basic) -> bool | None:
+        """The answer to a question that follows from the branches on sizes within which the program runs."""
+        if not self._conditions:
+            return None
+        possible = bound_sympy(question, self._ranges)
+        return bool(possible.lower) if possible.is_singleton() else None
+
+    def never_exceeds(self, number: Size, limit: Size) -> bool:
+        """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
+        low, high = _expression(number), _expression(limit)
+        return (low, high) in self._known_orders or in_order(low, high, self._ranges)
+
+    def know_order(self, number: Size, limit: Size) -> None:
+        """Take a number to be at most the limit, because torch raises where it is not."""
+        self._known_orders.add((_expression(number), _expression(limit)))
 
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
@@ -327,10 +393,14 @@ class HintedShapeEnv(ShapeEnv):
         answer = orig_expr.xreplace(self.hints)
         origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
+        if self.takes_general and not by_user and _says_special(orig_expr, answer):
+            # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
+            self.has_taken_general = True
+            return sympy.Not(answer)
         if by_user and orig_expr == self._denied:
             self.has_denied = True
             return sympy.Not(answer)
-        if by_user and _is_question(orig_expr):
+        if (by_user or self._conditions) and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
             if possible.is_singleton():
                 self._certain[orig_expr] = possible.lower

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.capture.graph.graph import Varying, same_size
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, window
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, narrow, window
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -101,8 +101,7 @@ class SymbolicSubscripts(TorchFunctionMode):
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
             if func in _NARROW and len(args) == 4 and isinstance(args[2], torch.SymInt):
-                # torch's own implementation checks whether the start is negative, which would fix the symbol.
-                return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
+                return narrow(*args)
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
         elif func is torch.linspace and len(args) == 3:

@@ -83,7 +83,9 @@ def bilinear(g: Graph, input1: Value, input2: Value, weight: Value, bias: Value 
 @lowering("aten::linear")
 def linear(g: Graph, input: Value, weight: Value, bias: Value | None = None) -> Value:
     """input @ weight.T + bias"""
-    if input.rank == 2 and weight.rank == 2 and not same_size(input.sizes[-1], 0):
+    is_gemm = input.rank == 2 and weight.rank == 2 and not same_size(input.sizes[-1], 0)
+    # onnxruntime has no Gemm of integers.
+    if is_gemm and input.dtype.is_floating_point:
         return g.linear(input, weight, bias)
     product = g.matmul(input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)
     return product if bias is None else g.op("Add", product, bias)

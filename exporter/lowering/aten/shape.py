@@ -89,6 +89,12 @@ def squeeze(g: Graph, self: Value, dim: int | list[int] | None = None) -> Value:
     )
     ones = [d for d in dims if d < self.rank and isinstance(self.sizes[d], int) and self.sizes[d] == 1]
     if g.out.holds is not Holds.ANY_RANK:
+        dropped = self.rank - len(g.out.shape)
+        if len(ones) < dropped:
+            # Within a branch on their sizes, dynamic axes are known to be 1.
+            ones += [d for d in dims if not isinstance(self.sizes[d], int)]
+            if len(ones) != dropped:
+                g.unsupported("of its dynamic axes some are 1 within a branch, and others are not")
         return g.squeeze(self, sorted(ones))
     if dim is None:
         return g.op("Squeeze", self)
