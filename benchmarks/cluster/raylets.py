@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import secrets
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.same_records import differences
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines, record_files
 
@@ -39,8 +39,6 @@ _SETTINGS = {
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "600",
 }
 _PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
-#: What differs between two runs of the same cells.
-_OF_A_RUN = ("seconds", "began", "elapsed", "export_cpu", "memory", "worker", "options")
 CLONE = Path(__file__).parents[2]
 PARITY = "from onnx_parity.harness.cli import app; app()"
 
@@ -218,25 +216,7 @@ def compared(run: Path, wanted: dict[str, Record]) -> list[str]:
     crashed_once = sum(record.status == "crashed" for record in found.values())
     if (twice := lines_of(run) - len(found)) > crashed_once:
         wrong.append(f"{twice} records too many")
-    for cell in sorted(found.keys() & wanted.keys()):
-        differ = [name for name in Record.__struct_fields__ if _value(found[cell], name) != _value(wanted[cell], name)]
-        if differ:
-            name = differ[0]
-            here, there = _value(wanted[cell], name), _value(found[cell], name)
-            wrong.append(f"{cell} differs in {name}: {there!s:.200}, locally {here!s:.200}")
-    return wrong
-
-
-def _value(record: Record, name: str) -> object:
-    """A field without what differs between any two runs."""
-    if name in _OF_A_RUN:
-        return None
-    value = getattr(record, name)
-    if isinstance(value, str):
-        # The run's own folder, and where the files of the project are on a node.
-        value = re.sub(r"runs/[0-9-]+", "runs/", value)
-        if name == "message":
-            # Below this is the stack, whose outer frames are the harness's.
-            value = value.partition("Fatal Python error")[0]
-        value = re.sub(r"/\S*/(?=\w+\.py)", "", value)
-    return value
+    return wrong + [
+        f"{cell} differs in {field}: {there}, locally {here}"
+        for cell, (field, there, here) in differences(found, wanted).items()
+    ]

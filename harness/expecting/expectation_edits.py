@@ -2,9 +2,10 @@
 
 A selector whose cells pass is narrowed along as few axes as possible, or removed; the other selectors of its entry are
 kept. Unexpected failures get new entries. Each covers one stage and one error, and as many cells as it can without
-covering one that passes. Selectors that need the same keys share an entry. A person has to write its reason and its
-link; until then, the file is refused. A property test checks that after the proposed edit the expectations describe the
-run.
+covering one that passes. Selectors that need the same keys share an entry. A failure that the `error` of an entry
+describes is given that entry's reason, since a person has already said what such failures have in common; of others a
+person has to write the reason and the link. A property test checks that after the proposed edit the expectations
+describe the run.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
     blocks = _Blocks(text)
     changes: list[str] = []
     left = everything
+    entries: dict[int, list[list[Expectation]]] = {}
     for number, entry in enumerate(parse_entries(text, path)):
         if not entry[0].applies(versions):
             continue
@@ -118,10 +120,18 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
                 kept += narrower
                 changes.append(_told(expectation, narrower, _without(holding, taken)))
             left = _without(holding, left)
+        entries[number] = _sharing_entries(kept)
         if kept != list(entry):
-            blocks.replace(number, _sharing_entries(kept))
+            blocks.replace(number, entries[number])
     of_runtime = path.stem if path.parent.name == FOLDER else ""
-    for added in _foreseeing(left, everything, of_runtime):
+    worded = [each for kept in entries.values() for entry in kept for each in entry[:1] if _describes(each)]
+    for added in _foreseeing(left, everything, of_runtime, worded):
+        like = (each for each in worded if (each.stage, each.error) == (added[0].stage, added[0].error))
+        if known := next(like, None):
+            explained = [msgspec.structs.replace(each, reason=known.reason, link=known.link) for each in added]
+            _join(explained, entries, blocks)
+            changes.append(f"add {', '.join(map(_selector, added))}: fails at {known.stage}, {known.reason}")
+            continue
         if tracker and _says_itself(added[0]):
             blocks.add(_in_own_words(added, (each for each in left if each.stage is not None), tracker))
             changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
@@ -131,6 +141,22 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}. Write its reason and its link"
         )
     return Edit(blocks.text(), changes)
+
+
+def _describes(expectation: Expectation) -> bool:
+    """Whether it gives the reason of all failures with such an error, which wrong results and crashes do not have."""
+    return expectation.error != "*" and not expectation.lacks and _says_itself(expectation)
+
+
+def _join(added: Sequence[Expectation], entries: Mapping[int, list[list[Expectation]]], blocks: _Blocks) -> None:
+    """Write new expectations into the entry that differs from them in its selectors only, or into one of their own."""
+    for number, kept in entries.items():
+        for entry in kept:
+            if entry and msgspec.structs.replace(added[0], cells=entry[0].cells) == entry[0]:
+                entry += added
+                blocks.replace(number, kept)
+                return
+    blocks.add(added)
 
 
 def _sharing_entries(expectations: Iterable[Expectation]) -> list[list[Expectation]]:
@@ -159,15 +185,19 @@ def _selector(expectation: Expectation) -> str:
     return ", ".join([repr(expectation.cells), *keys])
 
 
-def _foreseeing(left: Sequence[Found], everything: Sequence[Found], of_runtime: str) -> list[list[Expectation]]:
+def _foreseeing(
+    left: Sequence[Found], everything: Sequence[Found], of_runtime: str, worded: Sequence[Expectation]
+) -> list[list[Expectation]]:
     """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case.
 
-    The file of a runtime does not have to name it in every entry.
+    The file of a runtime does not have to name it in every entry. `worded` are expectations that describe an error.
     """
     groups: defaultdict[tuple[str, Stage, str], list[Found]] = defaultdict(list)
     for found in left:
         if found.stage is not None:
-            groups[found.name, found.stage, _signature(found.error)].append(found)
+            known = next((each for each in worded if found.is_foreseen_by(each)), None)
+            error = known.error if known else _signature(found.error)
+            groups[found.name, found.stage, error].append(found)
     only = {axis: value for axis, value in _only_seen(everything).items() if value != of_runtime}
     specific: list[Expectation] = []
     entries: list[list[Expectation]] = []

@@ -111,7 +111,9 @@ def _rule_on_exported(evidence: Evidence, outputs: Sequence[object], verdict: Ve
     said = ", ".join(f"{name} {testimony.value}" for name, testimony in told.items())
     with_torch = [name for name, each in told.items() if each is Testimony.WITH_TORCH]
     with_runtime = [name for name, each in told.items() if each is Testimony.WITH_RUNTIME]
-    if with_runtime and len(with_runtime) >= len(with_torch):
+    # One witness that agrees with torch says more for the graph than one that agrees with the accused says against it:
+    # two evaluators may lack the same, such as the lengths of sequences, but none gets a wrong graph right.
+    if len(with_runtime) > len(with_torch):
         # Runtimes may agree because they round alike, so that the graph itself is asked.
         if _in_float64(evidence) is Testimony.WITH_TORCH:
             return Ruling(
@@ -137,15 +139,17 @@ def _rule_on_failure_of_exported(evidence: Evidence) -> Ruling:
     witnesses = _witnesses(evidence)
     if not witnesses:
         return Ruling(Blame.UNKNOWN, "too large for onnx.reference, the other witness")
-    silent = []
+    differing = ""
     for witness in witnesses:
         testimony = _ask(witness, evidence, ())
         if testimony is Testimony.WITH_TORCH:
             return Ruling(Blame.RUNTIME, f"{witness.name} runs it and agrees with torch, so {runtime} is wrong")
         if testimony is not Testimony.SILENT:
-            return Ruling(Blame.EXPORTER, f"{witness.name} runs it and differs from torch, so the graph is wrong")
-        silent.append(witness.name)
-    return Ruling(Blame.EXPORTER, f"{' and '.join(silent)} cannot run it either, so the graph is wrong")
+            differing = differing or witness.name
+    if differing:
+        return Ruling(Blame.EXPORTER, f"{differing} runs it and differs from torch, so the graph is wrong")
+    silent = " and ".join(witness.name for witness in witnesses)
+    return Ruling(Blame.EXPORTER, f"{silent} cannot run it either, so the graph is wrong")
 
 
 def _witnesses(evidence: Evidence) -> list[Runtime]:

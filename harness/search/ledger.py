@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.harness.axes import ADAPTERS, TRANSFORMATION_NAMES
 from onnx_parity.harness.results.environment import package_versions
 
 #: Of the clone: the ledger. A search writes its own findings into its folder.
@@ -186,9 +187,19 @@ def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
     """Make what a script has just printed the finding's recorded state, unless it could not be run or is gone."""
     if rerun.now in (Now.UNKNOWN, Now.GONE):
         return finding
-    names = dict.fromkeys(("torch", "onnx", "onnxruntime", "onnxscript", finding.culprit))
+    names = dict.fromkeys(("torch", "onnx", "onnxruntime", "onnxscript", *_packages_of(finding.culprit)))
     installed = package_versions(names)
     versions = {name: installed[name] for name in names if name in installed}
     kept = msgspec.structs.replace(finding, exit=rerun.exit, prints=rerun.prints, versions=versions)
     (folder / FILE).write_text(as_toml(kept), encoding="utf-8")
     return kept
+
+
+def _packages_of(culprit: str) -> tuple[str, ...]:
+    """The distributions that a culprit consists of, whose names may be others than its own."""
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+
+    if culprit in ADAPTERS:
+        return RUNTIMES[culprit].packages
+    return TRANSFORMATIONS[culprit].packages if culprit in TRANSFORMATION_NAMES else (culprit,)

@@ -56,7 +56,8 @@ def _judge_output(number: int, got: object, want: Expected, floor: float) -> Ver
     if unlike.any():
         return _numbered(exactly, number)
     ratio = signal_to_noise(got, value)
-    error = np.abs(got.astype(np.float64) - value.astype(np.float64))
+    # Of a scalar, numpy's functions return numbers, which cannot be written into.
+    error = np.asarray(np.abs(got.astype(np.float64) - value.astype(np.float64)))
     error[~np.isfinite(error)] = 0.0
     worst = int(error.argmax())
     rms = math.sqrt(

@@ -321,3 +321,51 @@ def test_what_a_runtime_does_not_say_is_left_to_a_person() -> None:
     for each in (crashed, record("put", 18, Stage.COMPARE, "output 0 at (0,): runtime 1, torch 2; differs")):
         (proposed,) = of_runtime("", [each])
         assert (proposed.reason, proposed.link) == ("", "")
+
+
+#: An entry whose pattern and reason a person has written, for all errors of one kind.
+SYMBOLS = """[[known]]
+cells  = "put-*"
+stage  = "load"
+error  = "*Undetermined symbol*"
+reason = "a size that is computed from a dynamic axis is not known while the model is loaded"
+link   = "https://example.org/issues/7"
+"""
+
+
+def test_an_error_that_an_entry_describes_is_given_its_reason_and_written_into_it() -> None:
+    def error(node: str, size: str) -> str:
+        return f'RuntimeFailedError: TheirError: Translating "{node}" Caused by: Undetermined symbol {size}'
+
+    records = [
+        record("put", 18, Stage.LOAD, error("node_ScatterND", "batch")),
+        record("split[k=1]", 18, Stage.LOAD, error("node_Split", "batch/2")),
+        record("split[k=2]", 18, Stage.LOAD, error("node_Slice", "2*batch")),
+        record("pad", 18, Stage.LOAD, error("node_Pad", "batch")),
+        record("pad", 19, None),
+        record("top", 18, Stage.LOAD, "RuntimeFailedError: TheirError: no such operator"),
+    ]
+    path = Path("op_cases/expectations/theirs.toml")
+    made = edit(SYMBOLS, path, records, {}, "https://example.org/issues")
+    reason = "a size that is computed from a dynamic axis is not known while the model is loaded"
+    assert made.changes == [
+        f"add 'split[*': fails at load, {reason}",
+        f"add 'pad-*', opset = <=18: fails at load, {reason}",
+        "add 'top-*': fails at load",
+    ]
+    assert made.text.startswith(SYMBOLS.replace('"put-*"', '[\n    "put-*",\n    "split[*",\n]'))
+    of_pad = next(each for each in parse(made.text, path) if each.cells == "pad-*")
+    assert (of_pad.opset, of_pad.error, of_pad.reason) == ("<=18", "*Undetermined symbol*", reason)
+    assert of_pad.link == "https://example.org/issues/7"
+    assert edit(made.text, path, records, {}, "https://example.org/issues").changes == []
+
+
+@pytest.mark.parametrize("stage", [Stage.COMPARE, Stage.LOAD])
+def test_wrong_results_and_crashes_that_look_like_a_known_one_are_still_to_be_explained(stage: Stage) -> None:
+    """What they say does not tell why."""
+    error = "output 0 at (0,): runtime 1, torch 2" if stage is Stage.COMPARE else "was killed by SIGABRT in stage load"
+    known = SYMBOLS.replace("*Undetermined symbol*", "*").replace('"load"', f'"{stage}"')
+    known = known.replace('error  = "*"', f"error  = {json.dumps(error)}")
+    records = [record("put", 18, stage, error), record("pad", 18, stage, error)]
+    _, added = of_runtime(known, records)
+    assert (added.cells, added.reason) == ("pad-*", "")

@@ -249,6 +249,15 @@ def test_results_in_fewer_bits_are_judged_by_signal_to_noise() -> None:
     assert not judge_by_signal([noisy, noisy], wanted, 1.0).passed
 
 
+def test_a_scalar_is_judged_by_signal_to_noise_too() -> None:
+    wanted = [expect(np.array(2.0, np.float32), np.array(2.0))]
+    assert judge_by_signal([np.array(2.02, np.float32)], wanted, 39.0).passed
+    assert judge_by_signal([np.array(2.02, np.float32)], wanted, 41.0).detail == (
+        "output 0 has 40.0 dB of signal to noise, the floor is 41 dB; the largest error is at (): runtime 2.01999998, "
+        "torch 2"
+    )
+
+
 def test_a_floor_that_is_missed_by_little_is_a_question_of_precision() -> None:
     def noisier(by: float) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
         def apply(given: onnx.ModelProto) -> onnx.ModelProto:

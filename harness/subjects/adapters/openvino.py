@@ -41,6 +41,8 @@ RUNTIME = Adapter(
     opsets=tuple(opset for opset in OPSETS if opset <= 23),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64},
     open=_open,
-    is_refusal=saying("OpenVINO does not support the following ONNX operations", "is not supported", "not implemented"),
+    is_refusal=saying(
+        "does not support", "doesn't support", "No conversion rule found", "not supported", "not implemented"
+    ),
     tracker="https://github.com/openvinotoolkit/openvino/issues",
 )

@@ -40,6 +40,8 @@ RUNTIME = Adapter(
     opsets=tuple(opset for opset in OPSETS if 9 <= opset <= 18),
     dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64, Dtype.INT16},
     open=_open,
-    is_refusal=saying("Unimplemented", "unimplemented", "not supported", "Unsupported", "No implementation"),
+    is_refusal=saying(
+        "nimplemented", "not support", "Unsupported", "No implementation", "Unknown DatumType", "can not be typed"
+    ),
     tracker="https://github.com/sonos/tract/issues",
 )
