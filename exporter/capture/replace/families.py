@@ -12,6 +12,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     histograms,
     in_place,
     indexing,
+    jagged_rows,
     kept_whole,
     kernels_only,
     least_squares,
