@@ -285,7 +285,8 @@ def _attention(
             "scaled_dot_product_attention unless all have the axes of rows, heads, positions and features, in this "
             "order, and keys and values the same offsets"
         )
-    length, of_keys = query.longest(), key.longest()
+    length = query.longest()
+    of_keys = length if key.has_rows_of(query) else key.longest()
     place = torch.arange(of_keys, device=query.device)
     mask = (place < key.lengths_of_rows().unsqueeze(1)).unflatten(0, (-1, 1, 1))
     if is_causal:

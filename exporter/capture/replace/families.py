@@ -21,7 +21,6 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     result_sizes,
     short_time_fourier,
     upsampling,
-    view_copies,
     views,
 )
 from onnx_parity.exporter.capture.replace.registry import Kind, Replacement, registered

@@ -48,6 +48,17 @@ def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tenso
 
 
 @result_with_dynamic_sizes(
+    _aten.scaled_dot_product_attention.default,
+    why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values",
+)
+def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **options: Any) -> Any:
+    known = [size for each in (query, key) for size in each.shape[:-1] if isinstance(size, torch.SymInt)]
+    if all(size.node.has_hint() for size in known) or not same_shape(query.shape[:-2], value.shape[:-2]):
+        return NotImplemented
+    return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
+
+
+@result_with_dynamic_sizes(
     _aten.constant_pad_nd.default,
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
 )
