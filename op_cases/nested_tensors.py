@@ -49,21 +49,21 @@ def of_lengths(values: Tensor) -> Tensor:
     return nested.nested_tensor_from_jagged(values, lengths=lengths, max_seqlen=6, min_seqlen=0).to_padded_tensor(0.0)
 
 
-def kernels(values: Tensor, cuts: Tensor) -> Tensor:
+def kernels(values: Tensor, cuts: Tensor) -> Any:
     offsets = _offsets(values, cuts)
     dense = torch.ops.aten._jagged_to_padded_dense_forward(values, [offsets], [values.shape[0]], -1.0)
     return torch.ops.aten._padded_dense_to_jagged_forward(dense.exp(), [offsets], values.shape[0])
 
 
 def with_holes(values: Tensor, lengths: Tensor) -> Any:
-    nt = nested.nested_tensor_from_jagged(values, torch.tensor([0, 3, 5, 7]), lengths)
+    nt: Any = nested.nested_tensor_from_jagged(values, torch.tensor([0, 3, 5, 7]), lengths)
     return nt.cos().values(), nt.contiguous().to_padded_tensor(0.0), nt.contiguous().offsets()
 
 
 def narrowed(x: Tensor, starts: Tensor, lengths: Tensor) -> Any:
     starts = starts.clamp(max=x.shape[1])
     lengths = torch.minimum(lengths, x.shape[1] - starts)
-    nt = nested.narrow(x, 1, starts, lengths, layout=_JAGGED)
+    nt: Any = nested.narrow(x, 1, starts, lengths, layout=_JAGGED)
     return nt.exp().values(), nt.contiguous().to_padded_tensor(0.0), nt.offsets()
 
 

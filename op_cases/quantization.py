@@ -191,7 +191,7 @@ quantized_activations = model(lambda: Quantized(activated), numbers(3, 4), tier=
 quantized_arithmetic = model(lambda: Quantized(arithmetic), numbers(3, 4), tier="smoke")
 
 
-# --- quantized_decomposed, as PT2E and torchao leave it ----------------------------------------------------------------
+# --- quantized_decomposed, as PT2E and torchao leave it ---------------------------------------------------------------
 
 _decomposed = torch.ops.quantized_decomposed
 _WEIGHT = torch.arange(-64, 64, dtype=torch.int8).reshape(8, 16)
@@ -200,7 +200,12 @@ _SCALES = torch.linspace(0.01, 0.08, 8)
 
 def decomposed_grids(x: Tensor) -> Any:
     made = []
-    for low, high, dtype in ((-128, 127, torch.int8), (-8, 7, torch.int8), (0, 15, torch.uint8), (-999, 999, torch.int16)):
+    for low, high, dtype in (
+        (-128, 127, torch.int8),
+        (-8, 7, torch.int8),
+        (0, 15, torch.uint8),
+        (-999, 999, torch.int16),
+    ):
         ints = _decomposed.quantize_per_tensor(x, 0.11, 3, low, high, dtype)
         made += [ints, _decomposed.dequantize_per_tensor(ints, 0.11, 3, low, high, dtype)]
     return made

@@ -1,5 +1,5 @@
-"""Nested tensors in programs: what is exported is covered by op_cases/nested_tensors.py; what is refused, and what torch
-itself has no kernel for on the CPU, is here."""
+"""Nested tensors in programs: what is exported is covered by op_cases/nested_tensors.py; what is refused, and what
+torch itself has no kernel for on the CPU, is here."""
 
 from __future__ import annotations
 

@@ -90,9 +90,7 @@ def nested_tensor(
     return _of_parts(parts, layout, dtype, device)
 
 
-def as_nested_tensor(
-    torchs: _Torchs, ts: Any, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Nested:
+def as_nested_tensor(torchs: _Torchs, ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> Nested:
     if isinstance(ts, Nested):
         if ts.layout is not (layout or torch.strided):
             raise refused_here("the program converts a nested tensor to another layout, which torch cannot do")
@@ -107,7 +105,7 @@ def as_nested_tensor(
     return Jagged(values, offsets, cache={"min": length, "max": length})
 
 
-def _of_parts(parts: list[torch.Tensor], layout: Any, dtype: Any, device: Any) -> Nested:
+def _of_parts(parts: list[Any], layout: Any, dtype: Any, device: Any) -> Nested:
     if not parts or not all(isinstance(part, torch.Tensor) and part.ndim for part in parts):
         raise refused_here(
             "the program makes a nested tensor of an empty list, or of parts that are no tensors or have no axes: "
@@ -148,9 +146,7 @@ def narrow(
     ends = offsets + lengths
     offsets = torch.cat([offsets, ends[-1:]])
     # torch leaves out what is before the first row and after the last, if all rows are whole apart from that.
-    is_whole = (
-        (lengths[1:-1] == size).all() & (offsets[1:-2].diff() == size).all() & (offsets[0] + lengths[0] == size)
-    )
+    is_whole = (lengths[1:-1] == size).all() & (offsets[1:-2].diff() == size).all() & (offsets[0] + lengths[0] == size)
     first, last = (
         torch.where(is_whole, offsets[0], 0).item(),
         torch.where(is_whole, offsets[-1], rows * size).item(),

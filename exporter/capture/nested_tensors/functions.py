@@ -97,9 +97,7 @@ def _squeeze(func: _Function, nt: Jagged, dim: int | None = None) -> Jagged:
 @_jagged("unflatten")
 def _unflatten(func: _Function, nt: Jagged, dim: int, sizes: Sequence[int]) -> Jagged:
     inner = nt.axis(dim, "unflatten")
-    return nt.alike(
-        nt.values().unflatten(inner, sizes), nt._ragged_idx + (len(sizes) - 1 if inner < nt.inner else 0)
-    )
+    return nt.alike(nt.values().unflatten(inner, sizes), nt._ragged_idx + (len(sizes) - 1 if inner < nt.inner else 0))
 
 
 @_jagged("flatten")
@@ -276,9 +274,7 @@ def _attention(
         raise refused("scaled_dot_product_attention with a mask, or with dense tensors")
     if query.ndim > 3 and query._ragged_idx == key._ragged_idx == value._ragged_idx == 1:
         dense = (query.values(), key.values(), value.values())
-        made = F.scaled_dot_product_attention(
-            *dense, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
+        made = F.scaled_dot_product_attention(*dense, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         return query.alike(made)  # type: ignore[no-any-return]
     if any(each.ndim != 4 or each._ragged_idx != 2 for each in (query, key, value)) or not key.has_rows_of(value):
         raise refused(
@@ -307,7 +303,7 @@ def _reduced(padding: Callable[[torch.dtype], Any], to_usual_size: bool = False)
     def rule(func: _Function, nt: Jagged, dim: _Axes = None, keepdim: bool = False, **options: Any) -> Any:
         name = func.__name__
         of = getattr(torch, name)
-        axes = None if dim is None or dim == () or dim == [] else dim
+        axes = None if isinstance(dim, (tuple, list)) and not dim else dim
         if axes is None:
             # These may be without an axis in other overloads only.
             made = of(nt.values(), **options)

@@ -1,4 +1,4 @@
-"""Jagged nested tensors: rows of different lengths, one after another on one axis of a tensor, and where each begins."""
+"""Jagged nested tensors: rows of different lengths, one after another on one axis of a tensor, and their offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Varying
+from onnx_parity.exporter.capture.graph.graph import Size, Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
 from onnx_parity.exporter.capture.nested_tensors.nested import Nested, RaggedSize, Rule, nested_in
 from onnx_parity.exporter.capture.replace.jagged_rows import packed, padded, row_and_place
@@ -171,9 +171,7 @@ class Jagged(Nested):
 
     def padded(self, padding: Any, size: Any) -> torch.Tensor:
         """The dense tensor with padding at the end of rows, whose ragged axis has this size."""
-        batch = padded(
-            self._values.movedim(self.inner, 0), self._offsets[:-1], self.lengths_of_rows(), size, padding
-        )
+        batch = padded(self._values.movedim(self.inner, 0), self._offsets[:-1], self.lengths_of_rows(), size, padding)
         return batch.movedim(1, self._ragged_idx)
 
     def usual_size(self) -> Any:
@@ -216,7 +214,8 @@ class Jagged(Nested):
             dense = dense.squeeze(0)
         if self.ndim >= dense.ndim + 2:
             return dense
-        rows, given = self._offsets.shape[0] - 1, argument.shape[0]
+        rows: Size = self._offsets.shape[0] - 1
+        given: Size = argument.shape[0]
         differ = isinstance(rows, int) and isinstance(given, int) and rows != given
         if argument.ndim != self.ndim or differ or self._lengths is not None:
             raise refused_here(

@@ -48,7 +48,7 @@ _MORE_POINTWISE = frozenset(
 
 
 class RaggedSize:
-    """The size of a ragged axis, which is another for each row. A shape may contain it, and nothing else can be done."""
+    """The size of a ragged axis, which is another for each row. It may be part of a shape, and of nothing else."""
 
     def __init__(self, of: torch.Tensor) -> None:
         #: The offsets or lengths that say how long the rows are.

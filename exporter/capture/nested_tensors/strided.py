@@ -67,9 +67,10 @@ class Strided(Nested):
 
     def pointwise(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if any(isinstance(each, torch.Tensor) and each.ndim for each in (*args, *kwargs.values())):
+            name = func.__name__.strip("_")
             raise refused_here(
-                f"the program gives {func.__name__.strip('_')} a nested tensor of the strided layout and a dense tensor, which "
-                "have no shape in common: make the nested one with layout=torch.jagged"
+                f"the program gives {name} a nested tensor of the strided layout and a dense tensor, which have no "
+                "shape in common: make the nested one with layout=torch.jagged"
             )
         first = next(each for each in nested_in(*args, *kwargs.values()) if isinstance(each, Strided))
         return first.each(func, *args, **kwargs)

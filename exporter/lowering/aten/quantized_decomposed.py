@@ -7,12 +7,13 @@ weights of layers whose inputs are not quantized: see `capture/graph/lone_weight
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from onnx_parity.exporter.lowering.aten.quantization import (
     RANGES,
     beside,
-    clamped,
     clamped_to_grid,
     dequantize,
     rounded_integers,
@@ -93,13 +94,11 @@ def _number(g: Graph, given: Operand) -> Operand:
 
 
 def _quantized(
-    g: Graph, x: Value, scale: Operand, zero_point: Operand, low: Operand, high: Operand, dtype: torch.dtype,
+    g: Graph, x: Value, scale: Operand, zero_point: Operand, least: Operand, most: Operand, dtype: torch.dtype,
     axis: int | None,
 ) -> Value:  # fmt: skip
-    """round(x / scale) + zero_point, from low to high"""
-    low, high = (_known(bound) for bound in (low, high))
-    if low is None or high is None:
-        g.unsupported("the bounds of its integers depend on values: give numbers")
+    """round(x / scale) + zero_point, from the least to the most"""
+    low, high = _bound(g, least), _bound(g, most)
     if x.dtype in (torch.float16, torch.bfloat16):
         x = g.cast(x, torch.float32)
     zero = _integers(g, zero_point, dtype)
@@ -109,7 +108,7 @@ def _quantized(
     if (low, high) != RANGES[dtype]:
         x = clamped_to_grid(g, x, scale, zero_point, low, high, axis)
     scales = g.cast(scale, torch.float32) if isinstance(scale, Value) else g.const(scale, torch.float32)
-    options = {} if axis is None else {"axis_i": axis % x.rank}
+    options: dict[str, Any] = {} if axis is None else {"axis_i": axis % x.rank}
     result: Value = g.op("QuantizeLinear", x, scales, zero, **options)
     return result
 
@@ -132,10 +131,12 @@ def _dequantized(
     return g.cast(g.op("Mul", g.op("Sub", g.cast(ints, wide), start), number), dtype)
 
 
-def _known(number: Operand) -> int | None:
-    if not isinstance(number, Value):
-        return int(number)  # type: ignore[arg-type]
-    return None if number.constant is None else int(number.constant.item())
+def _bound(g: Graph, number: Operand) -> int:
+    """The least or the greatest integer of a grid."""
+    known = number.constant if isinstance(number, Value) else torch.tensor(number)
+    if known is None:
+        g.unsupported("the bounds of its integers depend on values: give numbers")
+    return int(known.item())
 
 
 def _integers(g: Graph, zero_point: Operand, dtype: torch.dtype) -> Value | None:
