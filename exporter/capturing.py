@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -299,6 +300,9 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
         return None
     if operator_name(op) == "onnx::Attention":
         return torchs_attention
+    if op.namespace == "quantized_decomposed":
+        # They are written in Python, as a kernel for all devices.
+        return functools.partial(op._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
     known = _decompositions().get(op)
     # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
     return op.decompose if known is None and op._can_decompose() else known

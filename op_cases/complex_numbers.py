@@ -179,3 +179,35 @@ branch = op(
     complexes(3, 4), complexes(3, 4), dtypes=[torch.float32],
 )  # fmt: skip
 steps = op(lambda x: scan(lambda state, step: (state * step, state + step), x[0], x), complexes(3, 4))
+
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+linalg = torch.linalg
+
+
+def solved(a: torch.Tensor, b: torch.Tensor) -> Any:
+    right = linalg.solve(a, b.mT, left=False)
+    triangle = linalg.solve_triangular(a + 3 * torch.eye(3), b, upper=True)
+    unit = linalg.solve_triangular(a, b.mT, upper=False, left=False, unitriangular=True)
+    return linalg.solve(a, b), linalg.solve(a, b[..., 0]), right, triangle, unit
+
+
+def inverted(a: torch.Tensor) -> Any:
+    return linalg.inv(a), linalg.matrix_power(a, -2), linalg.matrix_power(a, 3), linalg.inv_ex(a).info
+
+
+def determinants(a: torch.Tensor) -> Any:
+    return linalg.det(a), *linalg.slogdet(a)
+
+
+def spectra(a: torch.Tensor) -> Any:
+    return linalg.svdvals(a), linalg.eigvalsh(a), linalg.eigvalsh(a, UPLO="U"), linalg.matrix_norm(a, "nuc")
+
+
+matrices_solved = op(solved, complexes(2, 3, 3), complexes(2, 3, 2), dynamic=BATCH_OF_BOTH)
+matrices_inverted = op(inverted, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
+matrices_of_any_size = op(linalg.inv, complexes(2, 3, 3), dynamic={"x": {0: "batch", 1: "size", 2: "size"}})
+determinant = op(determinants, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
+spectrum = op(spectra, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
+matrix_exponential = op(linalg.matrix_exp, complexes(2, 3, 3))

@@ -180,6 +180,17 @@ eigvals_hard = op(
 )
 eigvals_varying = op(torch.linalg.eigvals, floats(2, 4, 4), dynamic={"x": {0: "batch"}}, tier="full")
 eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
+
+
+def _paired(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Of a matrix whose eigenvalues are equal in pairs, and whose diagonal has equal numbers until the end."""
+    real, imag = x + x.mT, y - y.mT
+    twice = torch.cat([torch.cat([real, -imag], -1), torch.cat([imag, real], -1)], -2)
+    values: torch.Tensor = torch.linalg.eigvalsh(twice)
+    return values
+
+
+eigvalsh_paired = op(_paired, floats(2, 3, 3), floats(2, 3, 3), dtypes=WIDE_FLOATS)
 svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)

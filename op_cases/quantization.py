@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed  # (Registers the operators of `quantized_decomposed`.)
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -188,3 +189,79 @@ quantized_moved = model(lambda: Quantized(moved), numbers(3, 4), tier="smoke")
 quantized_pooled = model(lambda: Quantized(pooled), numbers(4, 4), tier="smoke")
 quantized_activations = model(lambda: Quantized(activated), numbers(3, 4), tier="smoke")
 quantized_arithmetic = model(lambda: Quantized(arithmetic), numbers(3, 4), tier="smoke")
+
+
+# --- quantized_decomposed, as PT2E and torchao leave it ---------------------------------------------------------------
+
+_decomposed = torch.ops.quantized_decomposed
+_WEIGHT = torch.arange(-64, 64, dtype=torch.int8).reshape(8, 16)
+_SCALES = torch.linspace(0.01, 0.08, 8)
+
+
+def decomposed_grids(x: Tensor) -> Any:
+    made = []
+    for low, high, dtype in (
+        (-128, 127, torch.int8),
+        (-8, 7, torch.int8),
+        (0, 15, torch.uint8),
+        (-999, 999, torch.int16),
+    ):
+        ints = _decomposed.quantize_per_tensor(x, 0.11, 3, low, high, dtype)
+        made += [ints, _decomposed.dequantize_per_tensor(ints, 0.11, 3, low, high, dtype)]
+    return made
+
+
+def decomposed_channels(x: Tensor) -> Tensor:
+    grid = torch.tensor([0.11, 0.07, 0.2]), torch.tensor([0, 5, -3]), 1, -100, 100, torch.int8
+    result: Tensor = _decomposed.dequantize_per_channel(_decomposed.quantize_per_channel(x, *grid), *grid)
+    return result
+
+
+def decomposed_layer(x: Tensor) -> Tensor:
+    """A linear layer of PT2E: its input, its weight and its result are quantized."""
+    of_input, of_result = (0.05, 3, -128, 127, torch.int8), (0.1, -5, -128, 127, torch.int8)
+    weight = _decomposed.dequantize_per_channel(
+        _WEIGHT, _SCALES, torch.zeros(8, dtype=torch.int64), 0, -127, 127, torch.int8
+    )
+    ints = _decomposed.quantize_per_tensor(x * 0.05, *of_input)
+    y = F.linear(_decomposed.dequantize_per_tensor(ints, *of_input), weight, torch.arange(8.0))
+    result: Tensor = _decomposed.quantize_per_tensor(y * 1.0001, *of_result)
+    return result
+
+
+def decomposed_weights(x: Tensor) -> Any:
+    """Layers of which the weights alone are quantized: of eight bits, of four bits, and by groups."""
+    by_rows = _decomposed.dequantize_per_channel(_WEIGHT, _SCALES, None, 0, -128, 127, torch.int8)
+    zero_points = torch.full((8, 4), 2, dtype=torch.int32)
+    by_groups = _decomposed.dequantize_per_channel_group(
+        _WEIGHT // 8, torch.linspace(0.01, 0.4, 32).reshape(8, 4), zero_points, -8, 7, torch.int8, 4, torch.float32
+    )
+    return F.linear(x, by_rows), F.linear(x, by_groups), torch.ops.aten._weight_int8pack_mm(x, _WEIGHT, _SCALES)
+
+
+def decomposed_dynamic(x: Tensor) -> Any:
+    """The scale is computed from the values, for all or for each row."""
+    grid = *_decomposed.choose_qparams.tensor(x, -128, 127, 1e-5, torch.int8), -128, 127, torch.int8
+    rows = *_decomposed.choose_qparams_per_token_asymmetric(x, torch.int8), -128, 127, torch.int8
+    by_rows = _decomposed.dequantize_per_token(_decomposed.quantize_per_token(x, *rows), *rows, torch.float32)
+    return _decomposed.dequantize_per_tensor.tensor(_decomposed.quantize_per_tensor.tensor(x, *grid), *grid), by_rows
+
+
+def unpacked_fours(x: Tensor) -> Tensor:
+    """Weights of four bits, two in each byte, which the program takes apart by shifts."""
+    packed = torch.arange(0, 256, 2, dtype=torch.int64).to(torch.uint8).reshape(8, 16)
+    weight = torch.stack([packed & 15, packed >> 4], -1).flatten(1).float() - 8
+    return F.linear(x.repeat(1, 2), weight * _SCALES.unsqueeze(1))
+
+
+def integer_product(x: Tensor) -> Tensor:
+    return torch._int_mm(x.clamp(-4, 4).to(torch.int8).repeat(32, 1), _WEIGHT.t())
+
+
+quantized_decomposed_grids = op(decomposed_grids, floats(2, 3, 4), dynamic=_ROWS)
+quantized_decomposed_channels = op(decomposed_channels, floats(2, 3, 4), dynamic=_ROWS)
+quantized_decomposed_layer = op(decomposed_layer, numbers(3, 16), dynamic=_ROWS)
+quantized_decomposed_weights = op(decomposed_weights, floats(3, 16), dynamic=_ROWS)
+quantized_decomposed_dynamic = op(decomposed_dynamic, floats(3, 16))
+unpacked_four_bits = op(unpacked_fours, floats(3, 16), dynamic=_ROWS)
+int_mm = op(integer_product, floats(1, 16))

@@ -63,6 +63,8 @@ class Graph(Constants):
         self.node: Node = None  # type: ignore[assignment]  # set before the first lowering is called
         #: The ATen values that other nodes or outputs use.
         self.read: frozenset[AtenValue | None] = frozenset()
+        #: The dequantized weights of layers whose inputs are not quantized.
+        self.lone_weights: frozenset[AtenValue] = frozenset()
         #: For a value that was cast to a wider dtype, or from it: the wide value, and the ATen node that it was for.
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}

@@ -40,6 +40,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     pooling,
     qr,
     quantization,
+    quantized_decomposed,
     random,
     rearrange,
     recurrent,

@@ -137,10 +137,15 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                         f"the argument {name!r} is quantized to {leaf.dtype} by {leaf.qscheme()}: only tensors of "
                         "torch.quint8 and torch.qint8 with one scale can be inputs, so dequantize it before"
                     )
-                if leaf.layout is not torch.strided or leaf.is_nested:
-                    kind = "nested" if leaf.is_nested else str(leaf.layout)
+                if leaf.is_nested:
                     raise ArgumentError(
-                        f"the argument {name!r} is a {kind} tensor: give a dense one and convert it inside the program"
+                        f"the argument {name!r} is a nested tensor: give its values and its offsets, and call "
+                        "torch.nested.nested_tensor_from_jagged inside the program"
+                    )
+                if leaf.layout is not torch.strided:
+                    raise ArgumentError(
+                        f"the argument {name!r} is a {leaf.layout} tensor: give a dense one and convert it inside the "
+                        "program"
                     )
                 if leaf.dtype not in TO_ONNX:
                     raise ArgumentError(

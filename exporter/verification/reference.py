@@ -31,7 +31,7 @@ MOVES = 4
 #: If the weights have more bytes than this, they are not converted at once but by each operator that reads them.
 _MOST_CONVERTED = 1 << 30
 #: A program that cannot be computed in another dtype raises one of these: a kernel is missing, or it checks dtypes.
-_NOT_IN_THIS_DTYPE = (RuntimeError, TypeError, ValueError, VerificationError)
+_NOT_IN_THIS_DTYPE = (AssertionError, RuntimeError, TypeError, ValueError, VerificationError)
 
 
 class Twin(Generic[_Program, _Inputs]):

@@ -45,7 +45,8 @@ LAYERS = {
         "verification",
     ),
     "exporter/capture": (
-        "graph", "replace", "sizes", "fakes", "complex_numbers", "record", "script", "sources", "patches",
+        "graph", "replace", "sizes", "fakes", "complex_numbers", "nested_tensors", "record", "script", "sources",
+        "patches",
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
+    complex_matrices,
     ctc,
     decompositions,
     derivatives,
@@ -12,10 +13,10 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     histograms,
     in_place,
     indexing,
+    jagged_rows,
     kept_whole,
     kernels_only,
     least_squares,
-    matmul_sizes,
     on_gpu,
     result_sizes,
     short_time_fourier,

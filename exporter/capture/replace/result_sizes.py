@@ -27,6 +27,29 @@ _aten = torch.ops.aten
 _SIZES_OF_THE_EXAMPLE = "torch 2.13's fake kernel takes its sizes from the example"
 
 
+def _added_to(op: OpOverload) -> Callable[..., Any]:
+    def result(self: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, **factors: float) -> torch.Tensor:
+        if not self.dtype == batch1.dtype == batch2.dtype:
+            raise RuntimeError(
+                f"{op} takes tensors of one dtype, but got {self.dtype}, {batch1.dtype} and {batch2.dtype}"
+            )
+        products: torch.Tensor = _aten.bmm.default(batch1, batch2)
+        sizes: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
+        aligned = zip(reversed(self.shape), reversed(sizes), strict=False)
+        # The comparison of a dynamic size with another records an assumption, which may fix an axis.
+        if self.ndim > len(sizes) or not all(same_size(own, 1) or own == size for own, size in aligned):
+            raise RuntimeError(f"{op} cannot add {list(self.shape)}: it does not broadcast to {sizes}")
+        return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+    return result
+
+
+for _op in (_aten.baddbmm.default, _aten.addbmm.default):
+    result_with_dynamic_sizes(
+        _op, why="torch 2.13's fake kernels expand the added tensor with a kernel that takes only plain sizes"
+    )(_added_to(_op))
+
+
 @result_with_dynamic_sizes(_aten.masked_scatter.default, why="torch's kernel expands the two to plain ints")
 def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     # An operator of two tensors knows the sizes to which they are broadcast. It is not recorded.
@@ -44,6 +67,19 @@ def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tens
 def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tensor:
     # The operator of two tensors has the same sizes, dtype and strides. It is not recorded.
     return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)
+
+
+@result_with_dynamic_sizes(
+    _aten.scaled_dot_product_attention.default,
+    why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values",
+)
+def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **options: Any) -> Any:
+    sizes: list[Size] = [size for each in (query, key) for size in each.shape[:-1]]
+    if all(isinstance(size, int) or size.node.has_hint() for size in sizes) or not same_shape(
+        query.shape[:-2], value.shape[:-2]
+    ):
+        return NotImplemented
+    return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
 
 
 @result_with_dynamic_sizes(

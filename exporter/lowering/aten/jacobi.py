@@ -54,7 +54,8 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
         # A column without a partner meets itself.
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
         off = g.where(is_pair, off, zero)
-        rotation = _Rotation.of(g, d, _partners(g, d, partner, d.rank - 1), shaped(off, d.shape), goes_first)
+        off = _of_first(g, shaped(off, d.shape), partner, goes_first)
+        rotation = _Rotation.of(g, d, _partners(g, d, partner, d.rank - 1), off, goes_first)
         turned = rotation.of_columns(g, x, met)
         turned = rotation.of_rows(g, turned, _partners(g, turned, partner, x.rank - 2))
         # The element that the rotation makes zero is set to zero, or its rounding error would remain.
@@ -93,7 +94,7 @@ def orthogonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value
         others = _partners(g, lengths, partner, lengths.rank - 1)
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
         product = g.where(is_pair, sum_over(g, g.op("Mul", x, met), -2), g.const(0, a.dtype))
-        product = shaped(product, lengths.shape)
+        product = _of_first(g, shaped(product, lengths.shape), partner, goes_first)
         rotation = _Rotation.of(g, lengths, others, product, goes_first)
         # Below this a product is due to rounding: the error of each column is that of the largest.
         total = g.op("Mul", sum_over(g, lengths, -1, keepdim=True), epsilon)
@@ -137,6 +138,16 @@ class _Tournament:
 def _partners(g: Graph, x: Value, partner: Value, axis: int) -> Value:
     """In the place of each slice of `x` along an axis, its partner."""
     return shaped(g.op("Gather", x, partner, axis_i=axis), x.shape)
+
+
+def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Value:
+    """For both columns of a pair the product that the first one has.
+
+    They may differ by rounding errors. If both lengths are equal, the angle is half a right one for any product but 0,
+    and the pair would rotate by two different angles.
+    """
+    others = _partners(g, product, partner, product.rank - 1)
+    return shaped(g.where(goes_first, product, others), product.shape)
 
 
 @dataclass(frozen=True, slots=True)

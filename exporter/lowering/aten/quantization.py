@@ -16,7 +16,7 @@ from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 #: The ranges of the integers that QuantizeLinear makes.
-_RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
+RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask")
@@ -88,7 +88,7 @@ def quantize(g: Graph, x: Value, scale: Value, zero_point: Value) -> Value:
         result: Value = g.op("QuantizeLinear", x, scale, zero_point)
         return result
     integers = g.op("Add", _round(g, shaped(g.op("Div", x, scale), x.sizes)), g.cast(zero_point, x.dtype))
-    return g.cast(_clamped(g, integers, *_RANGES[zero_point.dtype], x.sizes), zero_point.dtype)
+    return g.cast(clamped(g, integers, *RANGES[zero_point.dtype], x.sizes), zero_point.dtype)
 
 
 def _rounded(
@@ -100,12 +100,12 @@ def _rounded(
         wide = shaped(g.cast(x, torch.float32), x.sizes)
         scale = g.cast(scale, torch.float32) if isinstance(scale, Value) else scale
         return g.cast(_rounded(g, wide, scale, zero_point, low, high, axis), x.dtype)
-    whole = next((dtype for dtype, (least, most) in _RANGES.items() if least <= low and high <= most), None)
+    whole = next((dtype for dtype, (least, most) in RANGES.items() if least <= low and high <= most), None)
     if whole is None or x.dtype is not torch.float32 or not g.has_quantization(axis is not None):
         return _rounded_by_arithmetic(g, x, scale, zero_point, low, high, axis)
-    if (low, high) != _RANGES[whole]:
+    if (low, high) != RANGES[whole]:
         # Its bounds are numbers of the grid, so that x may be clamped before it is rounded.
-        x = _clamped_to_grid(g, x, scale, zero_point, low, high, axis)
+        x = clamped_to_grid(g, x, scale, zero_point, low, high, axis)
     scales = scale if isinstance(scale, Value) else g.const(scale, torch.float32)
     zero = g.cast(zero_point, whole) if isinstance(zero_point, Value) else g.const(zero_point, whole)
     options: dict[str, Any] = {} if axis is None else {"axis_i": axis % x.rank}
@@ -114,10 +114,10 @@ def _rounded(
     return result
 
 
-def _clamped_to_grid(
+def clamped_to_grid(
     g: Graph, x: Value, scale: Operand, zero_point: Operand, low: int, high: int, axis: int | None
 ) -> Value:
-    scales, zero = (_beside(g, each, x, axis) for each in (scale, zero_point))
+    scales, zero = (beside(g, each, x.dtype, x.rank, axis) for each in (scale, zero_point))
     bounds = [g.op("Mul", g.op("Sub", g.const(bound, x.dtype), zero), scales) for bound in (low, high)]
     above = shaped(g.extreme("Max", x, bounds[0]), x.sizes)
     return shaped(g.extreme("Min", above, bounds[1]), x.sizes)
@@ -126,26 +126,35 @@ def _clamped_to_grid(
 def _rounded_by_arithmetic(
     g: Graph, x: Value, scale: Operand, zero_point: Operand, low: int, high: int, axis: int | None
 ) -> Value:
-    scales, zero = (_beside(g, each, x, axis) for each in (scale, zero_point))
+    scales, zero = (beside(g, each, x.dtype, x.rank, axis) for each in (scale, zero_point))
+    integers = rounded_integers(g, x, scale, zero_point, low, high, axis)
+    return g.op("Mul", g.op("Sub", integers, zero), scales)
+
+
+def rounded_integers(
+    g: Graph, x: Value, scale: Operand, zero_point: Operand, low: int, high: int, axis: int | None
+) -> Value:
+    """clamp(round(x / scale) + zero_point, low, high), in x's dtype"""
+    scales, zero = (beside(g, each, x.dtype, x.rank, axis) for each in (scale, zero_point))
     integers = g.op("Add", _round(g, shaped(g.op("Div", x, scales), x.sizes)), zero)
-    return g.op("Mul", g.op("Sub", _clamped(g, integers, low, high, x.sizes), zero), scales)
+    return clamped(g, integers, low, high, x.sizes)
 
 
-def _beside(g: Graph, number: Operand, x: Value, axis: int | None) -> Value:
-    """A scale or a zero point as a tensor of x's dtype that broadcasts with x."""
+def beside(g: Graph, number: Operand, dtype: torch.dtype, rank: int, axis: int | None) -> Value:
+    """A scale or a zero point as a tensor of a dtype that broadcasts with one of this many axes."""
     if not isinstance(number, Value):
-        return g.const(number, x.dtype)
-    tensor = g.cast(number, x.dtype)
-    others = [] if axis is None else [other for other in range(x.rank) if other != axis % x.rank]
+        return g.const(number, dtype)
+    tensor = g.cast(number, dtype)
+    others = [] if axis is None else [other for other in range(rank) if other != axis % rank]
     return g.unsqueeze(tensor, others) if others else tensor
 
 
 def _nearest(g: Graph, zero_point: Value, low: int, high: int) -> Value:
     """A zero point that is learned, and thus a float, as an integer of the range."""
-    return _clamped(g, _round(g, zero_point), low, high, zero_point.sizes)
+    return clamped(g, _round(g, zero_point), low, high, zero_point.sizes)
 
 
-def _clamped(g: Graph, integers: Value, low: int, high: int, sizes: Any) -> Value:
+def clamped(g: Graph, integers: Value, low: int, high: int, sizes: Any) -> Value:
     above = shaped(g.extreme("Max", integers, g.const(low, integers.dtype)), sizes)
     return shaped(g.extreme("Min", above, g.const(high, integers.dtype)), sizes)
 
