@@ -109,6 +109,8 @@ fmod = op(torch.fmod, _DIVIDED, **_BY_INTS)
 floor_divide_floats = op(torch.floor_divide, floats(5, 6), **_BY_FLOATS)
 remainder_floats = op(torch.remainder, floats(5, 6), **_BY_FLOATS)
 fmod_floats = op(torch.fmod, floats(5, 6), **_BY_FLOATS)
+#: Quotients that are too large to be computed in float64, which ONNX's Mod needs not do.
+fmod_far = op(torch.fmod, given([1e30, -3e20, 7e15], dtype=torch.float64), other=0.7)
 floor_divide_edges = op(torch.floor_divide, _EDGES, **_AT_EDGES)
 remainder_edges = op(torch.remainder, _EDGES, **_AT_EDGES)
 fmod_edges = op(torch.fmod, _EDGES, **_AT_EDGES)

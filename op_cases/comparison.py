@@ -69,6 +69,7 @@ where_method = op(lambda x, c, y: x.where(c, y), floats(3, 4), c=bools(4), y=flo
 
 maximum = op(torch.maximum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
 minimum = op(torch.minimum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
+maximum_of_doubles = op(torch.maximum, floats(3, 4, dtype=torch.float64), other=floats(4, dtype=torch.float64))
 fmax = op(torch.fmax, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 fmin = op(torch.fmin, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 extremes_at_edges = op(

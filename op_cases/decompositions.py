@@ -194,7 +194,9 @@ eigvalsh_paired = op(_paired, floats(2, 3, 3), floats(2, 3, 3), dtypes=WIDE_FLOA
 svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
-svdvals_of_any_magnitude = op(torch.linalg.svdvals, _MAGNITUDES)
+#: Each matrix is a result of its own: beside the greatest values of one result, the smallest would not count.
+svdvals_of_any_magnitude = op(lambda x: torch.linalg.svdvals(x).unbind(), _MAGNITUDES)
+eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAGNITUDES)
 pinv = op(torch.linalg.pinv, rows=[{"input": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 pinv_singular = op(torch.linalg.pinv, _HARD, rtol=[None, 1e-2])
 pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4))

@@ -70,6 +70,29 @@ batch_statistics_kept = op(
     dtypes=FLOATS,
 )  # fmt: skip
 
+
+
+class Branched(nn.Module):
+    """A norm of a convolution whose result is used without the norm, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv1d(2, 3, 2), nn.BatchNorm1d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.convolution(x)
+        return y - self.norm(y)
+
+
+batch_norm_beside_convolution = op(Branched, floats(2, 2, 4))
+batch_norm_training_after_convolution = op(
+    lambda x, w, mean, variance: F.batch_norm(F.conv1d(x, w), mean, variance, training=True),
+    floats(3, 2, 4),
+    w=floats(3, 2, 2, constant=True),
+    mean=floats(3, constant=True),
+    variance=floats(3, low=0.5, high=1.5, constant=True),
+)
+
 instance_norm1d = op(nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, rows=_INSTANCES, dynamic=BATCH)
 instance_norm2d = op(
     nn.InstanceNorm2d, floats(2, 4, 5, 6), num_features=4, rows=_INSTANCES, dynamic={"x": {0: "batch", 2: "height"}}

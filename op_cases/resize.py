@@ -25,6 +25,8 @@ _TRILINEAR: Keywords = {"mode": "trilinear", **_INTERPOLATED}
 _BICUBIC: Keywords = {"mode": "bicubic", **_INTERPOLATED}
 
 nearest1d = op(F.interpolate, _LINE, scale_factor=_FACTORS, mode=_EITHER_NEAREST)
+#: 10 times 0.3 is a whole number only as torch rounds it.
+nearest_by_rounded_factor = op(F.interpolate, floats(1, 1, 10), scale_factor=0.3)
 nearest1d_size = op(F.interpolate, _LINE, size=[1, 3, 5, 7, 10, 14, 20], mode=_EITHER_NEAREST)
 nearest2d = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0), (1.0, 1.5)], **_ANY_HEIGHT)
 nearest2d_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (7, 5)], **_ANY_HEIGHT)

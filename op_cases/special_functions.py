@@ -103,6 +103,7 @@ frexp = op(
     because=_LOST_SIGN,
     tier="default",
 )
+frexp_of_doubles = op(torch.frexp, given([1e308, -1e-308, 5e-324, 1e-300], dtype=torch.float64), tier="default")
 nextafter = op(
     torch.nextafter,
     given([[0.0], [1.0], [-1.0], [2.0], [1e-40], [3e38], [math.inf], [math.nan], [1e-30]]),
@@ -117,4 +118,6 @@ divisors = op(
     dtypes=SIGNED_INTS,
     tier="default",
 )
+#: The second has more axes, and more steps to go than its first elements.
+divisors_of_more_axes = op(torch.gcd, given([1, 21, 89]), given([[1, 13, 144], [2, 34, 55]]), tier="default")
 divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")

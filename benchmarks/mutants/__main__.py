@@ -12,14 +12,13 @@ Survivors are printed, to be looked at: an equivalent mutant is named with its r
 
 from __future__ import annotations
 
-import hashlib
+import gc
 import random
 import tempfile
 import threading
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -28,33 +27,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.mutants.fate import Fate, Sound, import_what_cells_import, judge, spread
-from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
+from benchmarks.mutants.fate import Fate, Sound, judge, spread
+from benchmarks.mutants.reached import Reached
+from benchmarks.mutants.scope import AREAS, KEPT, Scope, cells, digest
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
-from benchmarks.mutants.sites import Functions, Mutant, functions_below, mutants_of
-from onnx_parity.exporter.lowering import families  # noqa: F401  (all lowerings have to exist before faults are planted)
-from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
-from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.matrix.cells import Cell, cells_of
+from benchmarks.mutants.sites import Mutant, mutants_of
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.project import find_project
-from onnx_parity.harness.results.content import contents, room_folder
+from onnx_parity.harness.results.content import contents
 
-#: Where faults are planted, and the share of them that each gets.
-AREAS = {
-    "exporter/lowering/aten/*": 0.45,
-    "exporter/lowering/opsets/*": 0.25,
-    "exporter/passes/*": 0.1,
-    "exporter/capture/*": 0.2,
-}
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-KEPT = Path("runs/mutants")
-
-
-def watched(root: Path) -> dict[str, Path]:
-    """The files that faults are planted in, by name."""
-    paths = (path for pattern in AREAS for path in sorted(root.glob(pattern.replace("*", "**/*.py"))))
-    return {path.relative_to(root).as_posix(): path for path in paths}
 
 
 def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> list[Mutant]:
@@ -74,23 +57,6 @@ def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> li
     return chosen
 
 
-def cells(tier: Tier, only: Sequence[str]) -> dict[Path, list[Cell]]:
-    """The cells of this exporter on the CPU, by the file of their declarations, whose place matches a pattern."""
-    found: dict[Path, list[Cell]] = {}
-    selection = Selection(tier=tier, devices=(Device.CPU,))
-    for place in find_project(Path.cwd()).declarations:
-        for file in sorted(place.glob("*.py")):
-            here = f"{place.name}/{file.stem}"
-            # Other files are not imported: those of models import torchvision.
-            if only and not any(fnmatchcase(here, pattern.rpartition("/")[0]) for pattern in only):
-                continue
-            for name, declaration in declared_under(file):
-                if not only or any(fnmatchcase(f"{here}/{name}", pattern) for pattern in only):
-                    each = [cell for cell in cells_of(name, declaration, selection) if cell.exporter == PARITY]
-                    found.setdefault(file, []).extend(each)
-    return found
-
-
 def main(
     mutants: Annotated[int, typer.Option(min=1, help="How many faults are planted.")] = 300,
     seed: Annotated[int, typer.Option(help="The seed by which they are drawn.")] = 0,
@@ -106,19 +72,11 @@ def main(
 
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
     """
-    terminal, root = Console(stderr=True), room_folder("exporter").parent
-    by_file = cells(Tier.DEFAULT, only or ())
-    everything = {cell.id: cell for each in by_file.values() for cell in each}
-    if not everything:
+    terminal, by_file = Console(stderr=True), cells(Tier.DEFAULT, only or ())
+    if not by_file:
         terminal.print(f"no declaration matches {', '.join(only or ())}")
         raise typer.Exit(2)
-    smoke = {cell.id for each in cells(Tier.SMOKE, only or ()).values() for cell in each}
-    with tempfile.TemporaryDirectory() as folder:
-        few = list(everything.values())[:: max(1, len(everything) // 20)]
-        import_what_cells_import(few, Path(folder) / "stderr")
-    functions, files = functions_below(root / "exporter"), watched(root)
-    hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
-    depends_on = _digest(map(" ".join, sorted(hashes.items())))
+    scope, smoke = Scope.of(by_file), {cell.id for each in cells(Tier.SMOKE, only or ()).values() for cell in each}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         Progress(*columns, console=terminal, transient=True) as progress,
@@ -126,27 +84,15 @@ def main(
         # Every thread waits for a process of its own.
         ThreadPoolExecutor(processes) as pool,
     ):
-        reached = Reached()
-        task = progress.add_task("what the cells run", total=len(by_file))
-
-        def ran_of(file: Path) -> Ran:
-            kept = KEPT / "ran" / f"{file.parent.name}.{file.stem}"
-            depends_here = _digest((depends_on, file.read_text("utf-8")))
-            aside = Path(folder) / f"stderr of {kept.name}"
-            try:
-                return ran(by_file[file], files, functions, depends_here, kept, aside)
-            except NotWatchedError as error:
-                terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)
-                return Ran(depends_here)
-
-        for each in pool.map(ran_of, by_file):
-            reached.add(each)
-            progress.advance(task)
-        chosen = drawn(root, mutants, seed, reached.statements)
-        judged = _Judge(root, functions, everything, smoke, reached, depends_on, most, Path(folder))
+        reached = scope.reached(pool, progress, terminal)
+        # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
+        gc.collect()
+        gc.freeze()
+        chosen = drawn(scope.root, mutants, seed, reached.statements)
+        judged = _Judge(scope, smoke, reached, most, Path(folder))
         if search:
             progress.add_task("the programs of a search", total=None)
-            judged.prepare_search(search, files)
+            judged.prepare_search(search)
         task = progress.add_task("faults", total=len(chosen))
         fates = []
         try:
@@ -159,27 +105,16 @@ def main(
     if as_json:
         typer.echo(msgspec.json.encode([fate for _, fate in fates]))
     reasons = tomllib.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
-    met = shown(fates, reasons, reached, everything, Console(stderr=as_json), searching=search > 0)
+    met = shown(fates, reasons, reached, scope.cells, Console(stderr=as_json), searching=search > 0)
     raise typer.Exit(0 if met else 1)
 
 
 class _Judge:
     """Finds out what becomes of faults, and keeps it."""
 
-    def __init__(
-        self,
-        root: Path,
-        functions: Functions,
-        everything: Mapping[str, Cell],
-        smoke: Collection[str],
-        reached: Reached,
-        depends_on: str,
-        most: int,
-        folder: Path,
-    ) -> None:
-        self._root, self._functions, self._reached, self._depends_on = root, functions, reached, depends_on
-        self._everything, self._smoke, self._most, self._folder = everything, smoke, most, folder
-        self._sound = Sound(list(everything.values()), folder / "stderr of a sound process")
+    def __init__(self, scope: Scope, smoke: Collection[str], reached: Reached, most: int, folder: Path) -> None:
+        self._scope, self._smoke, self._reached, self._most, self._folder = scope, smoke, reached, most, folder
+        self._sound = Sound(list(scope.cells.values()), folder / "stderr of a sound process")
         self._lock = threading.Lock()
         self._kept = KEPT / "fates.jsonl"
         self._known = self._read()
@@ -188,38 +123,42 @@ class _Judge:
     def end(self) -> None:
         self._sound.end()
 
-    def prepare_search(self, seconds: float, files: Mapping[str, Path]) -> None:
+    def prepare_search(self, seconds: float) -> None:
         self._seconds = seconds
         self._searcher = searcher_of([str(place) for place in find_project(Path.cwd()).declarations])
         searched = {name: each for name, each in contents().items() if name.startswith("harness/search")}
-        depends_on = self._search_depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
+        depends_on = self._search_depends_on = digest(
+            (self._scope.depends_on, *map(" ".join, sorted(searched.items())))
+        )
         kept = KEPT / "search"
         aside = self._folder / "stderr of a search"
-        self._programs = programs(self._searcher, seconds, files, self._functions, depends_on, kept, aside)
+        self._programs = programs(
+            self._searcher, seconds, self._scope.files, self._scope.functions, depends_on, kept, aside
+        )
 
     def of(self, mutant: Mutant) -> Fate:
         """What becomes of a fault: as it was kept, if nothing has changed, or found out now."""
-        path, ids = self._root / mutant.file, self._reached.touched(mutant.place)
+        path, ids = self._scope.root / mutant.file, self._reached.touched(mutant.place)
         aside = self._folder / f"stderr of {threading.get_ident()}"
         fate = self._known.get(mutant.key)
         if fate is None or not (fate.tier or fate.touched == len(ids)):
             tiers = [
                 (
                     tier.value,
-                    spread(self._everything[each] for each in ids if (each in self._smoke) is (tier is Tier.SMOKE)),
+                    spread(self._scope.cells[each] for each in ids if (each in self._smoke) is (tier is Tier.SMOKE)),
                 )
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
             few = [(tier, each[: self._most]) for tier, each in tiers]
-            fate = judge(mutant, path, self._functions, few, self._sound.passes, aside)
-            fate = msgspec.structs.replace(fate, depends_on=self._depends_on, touched=len(ids))
+            fate = judge(mutant, path, self._scope.functions, few, self._sound.passes, aside)
+            fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
             self._keep(fate)
         is_known = fate.search_depends_on == self._search_depends_on and (
             fate.search >= self._seconds or fate.searched is not None
         )
         if self._seconds and not fate.not_planted and not is_known:
             reaching = self._programs.reaching(mutant.place, self._seconds)
-            found = found_after(mutant, path, self._functions, self._searcher, reaching, aside)
+            found = found_after(mutant, path, self._scope.functions, self._searcher, reaching, aside)
             fate = msgspec.structs.replace(
                 fate, searched=found, search=self._seconds, search_depends_on=self._search_depends_on
             )
@@ -236,11 +175,7 @@ class _Judge:
             return {}
         lines = self._kept.read_bytes().splitlines()
         found = (msgspec.json.decode(line, type=Fate) for line in lines)
-        return {fate.mutant: fate for fate in found if fate.depends_on == self._depends_on}
-
-
-def _digest(of: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(of).encode()).hexdigest()
+        return {fate.mutant: fate for fate in found if fate.depends_on == self._scope.depends_on}
 
 
 if __name__ == "__main__":

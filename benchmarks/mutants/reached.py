@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +69,14 @@ class Reached:
     @property
     def statements(self) -> Collection[str]:
         return self._by_statement.keys()
+
+    def groups(self) -> Iterator[tuple[frozenset[str], list[str]]]:
+        """Sets of statements, each with cells that run just these."""
+        members: dict[int, list[str]] = {}
+        for cell, by_file in self._statements.items():
+            members.setdefault(id(by_file), []).append(cell)
+        for cells in members.values():
+            yield frozenset().union(*self._statements[cells[0]].values()), cells
 
     def touched(self, statement: str) -> list[str]:
         """The cells that run a statement. First comes one of each set of statements of its file that they run, because

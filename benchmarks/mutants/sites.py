@@ -216,14 +216,20 @@ def plant(mutant: Mutant, path: Path, functions: Functions) -> None:
     node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
     changed = next(new for kind, new in _changes(node) if kind is mutant.kind)
     _Replacing(node, copy.deepcopy(changed)).visit(tree)
-    if not (planted := functions.get((str(path), mutant.function), ())):
+    if not functions.get((str(path), mutant.function), ()):
         raise NotPlantedError(f"{mutant.function} is not a function of this process")
-    codes = _compiled(tree, path)
-    for function in planted:
-        try:
-            function.__code__ = codes[_place(function.__code__)]
-        except ValueError as error:
-            raise NotPlantedError(str(error)) from error
+    codes, inside = _compiled(tree, path), f"{mutant.function}.<locals>."
+    for (file, name), planted in functions.items():
+        # A call of the function may have returned functions inside of it, which go on existing.
+        if file == str(path) and (name == mutant.function or name.startswith(inside)):
+            for function in planted:
+                code = codes.get(_place(function.__code__))
+                if code is None and function.__code__.co_firstlineno == mutant.line:
+                    raise NotPlantedError(f"{name} is one of several functions of this name in its line")
+                try:
+                    function.__code__ = code or function.__code__
+                except ValueError as error:
+                    raise NotPlantedError(str(error)) from error
 
 
 def watch(path: Path, name: str, functions: Functions) -> set[str]:

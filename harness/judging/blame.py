@@ -18,6 +18,7 @@ from onnx_parity.exporter.arrays import is_float
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import BACKEND, ONNX_REFERENCE, ONNXRUNTIME, Device
 from onnx_parity.harness.judging.reference import Trial, copied, restored
+from onnx_parity.harness.judging.reference_loop import Loop
 from onnx_parity.harness.judging.widening import widened, widened_feeds
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
@@ -126,8 +127,12 @@ def _rule_on_exported(evidence: Evidence, outputs: Sequence[object], verdict: Ve
         return Ruling(Blame.PRECISION, f"{said}, and the error is of the size of rounding")
     if with_torch:
         return Ruling(Blame.RUNTIME, f"{said}, so {runtime} is wrong")
-    if _in_float64(evidence) is Testimony.WITH_TORCH:
+    in_float64 = _in_float64(evidence)
+    if in_float64 is Testimony.WITH_TORCH:
         return Ruling(Blame.RUNTIME, f"{said}, but in float64 the graph is right, so {runtime} is wrong")
+    if in_float64 is Testimony.WITH_NEITHER and Testimony.WITH_NEITHER in told.values():
+        # Runtimes may differ in what they make of a wrong graph: of a division by zero, or of an index outside.
+        return Ruling(Blame.EXPORTER, f"{said}, and in float64 the graph is wrong too")
     return Ruling(Blame.UNKNOWN, said)
 
 
@@ -157,7 +162,7 @@ def _witnesses(evidence: Evidence) -> list[Runtime]:
     accused = evidence.runtime.removeprefix(BACKEND)
     found: list[Runtime] = [] if accused.startswith(ONNXRUNTIME) else [OnnxRuntime()]
     if accused != ONNX_REFERENCE and evidence.weight_bytes <= _REFERENCE_LIMIT:
-        found.insert(0, OnnxReference())
+        found.insert(0, OnnxReference(new_ops=(Loop,)))
     return found
 
 
@@ -223,7 +228,8 @@ def _in_float64(evidence: Evidence) -> Testimony:
         return Testimony.SILENT
     trial, model = evidence.trial, evidence.delivered.model
     try:
-        given = ReferenceEvaluator(widened(proto_of(model))).run(None, widened_feeds(trial.feeds))
+        evaluator = ReferenceEvaluator(widened(proto_of(model)), new_ops=[Loop])
+        given = evaluator.run(None, widened_feeds(trial.feeds))
         outputs = [
             np.asarray(each).astype(want.value.dtype) if is_float(want.value.dtype) else each
             for each, want in zip(given, trial.expected, strict=True)

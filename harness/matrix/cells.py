@@ -33,6 +33,7 @@ from onnx_parity.harness.axes import (
 )
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.draws import DrawnCase, can_be_drawn
+from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.record import Kind
 
 _DTYPES = tuple(Dtype)
@@ -67,16 +68,23 @@ def cells_of(
     name: str, declaration: Declaration, selection: Selection, wanted: Callable[[str], bool] = lambda label: True
 ) -> Iterator[Cell]:
     """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
-    if not selection.tier.includes(declaration.tier):
+    is_included = selection.tier.includes(declaration.tier)
+    added = smoke_cells.added(declaration.file.parent) if selection.tier is Tier.SMOKE else {}
+    if not is_included and not added:
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
-    for number, (case, dtypes) in enumerate(declaration.selected(name, selection)):
-        if not wanted(case.label):
+    for number, (case, own_dtypes) in enumerate(declaration.selected(name, selection)):
+        more = added.get(case.label, smoke_cells.NOTHING)
+        dtypes = tuple(dict.fromkeys((*(own_dtypes if is_included else ()), *more.dtypes(selection))))
+        if not dtypes or not wanted(case.label):
             continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             turn = number + _DTYPES.index(dtype) + shapes.index(form)
-            opsets = declaration.opsets(selection, _breadth(number, principal), turn)
+            opsets: tuple[int, ...] = ()
+            if is_included and dtype in own_dtypes:
+                opsets = declaration.opsets(selection, _breadth(number, principal), turn)
+            opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
                 opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)

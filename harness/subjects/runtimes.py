@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.exporter.runtime.sessions import (
@@ -144,12 +145,14 @@ class OnnxReference:
     opsets: tuple[int, ...] = OPSETS
     dtypes: frozenset[Dtype] = frozenset(Dtype)
     packages: tuple[str, ...] = ("onnx",)
+    #: Implementations of operators that replace its own.
+    new_ops: tuple[type[OpRun], ...] = ()
 
     def missing(self, device: Device) -> str:
         return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
 
     def load(self, model: bytes | Path, device: Device) -> Session:
-        return _OnnxReferenceSession(ReferenceEvaluator(proto_of(model)))
+        return _OnnxReferenceSession(ReferenceEvaluator(proto_of(model), new_ops=list(self.new_ops)))
 
 
 class _OnnxReferenceSession:

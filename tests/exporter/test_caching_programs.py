@@ -383,6 +383,32 @@ def test_a_place_that_cannot_be_restored_is_named(monkeypatch: pytest.MonkeyPatc
     )
 
 
+KEEPS_ATTRIBUTE = """
+class Keeper:
+    def __init__(self):
+        self.kept = None
+keeper = Keeper()
+{seen}
+def keep(x):
+    if keeper.kept is None:
+        keeper.kept = x + 1
+    return x * keeper.kept
+"""
+
+
+@pytest.mark.parametrize("seen", ["", "keeper.__dict__", "keeper.list = [keeper.__dict__]"])
+def test_an_attribute_that_cannot_be_restored_is_named(seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python makes the dict of an object only when somebody asks for it."""
+    elsewhere(KEEPS_ATTRIBUTE.format(seen=seen), monkeypatch)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = sys.modules["elsewhere_of_tests"].keep(x)
+        return result
+
+    with pytest.raises(onnx_parity.CaptureError, match="in the attribute 'kept' of an object of the class Keeper while"):
+        onnx_parity.export(program, (X,))
+
+
 def test_an_error_of_the_program_has_a_note_on_such_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(KEEPS_GLOBAL, monkeypatch)
 

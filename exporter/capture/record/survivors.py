@@ -173,7 +173,9 @@ def _take_from(keeper: Any, kept: set[int], made: set[int]) -> bool:
     elif isinstance(keeper, CellType):
         raise _refusal("a variable that a function closes over")
     else:
-        names = _names_of(getattr(keeper, "__dict__", None) or {}, kept)
+        attributes = getattr(keeper, "__dict__", None) or {}
+        # A dict that held no objects before the recording looks new, so that the search came by it to its owner.
+        names = _names_of(attributes, made if id(attributes) in kept else kept)
         for name in names:
             _take_attribute(keeper, name, made)
         return bool(names)

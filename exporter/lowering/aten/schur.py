@@ -155,7 +155,8 @@ class _Window:
             is_within = g.op("Not", g.op("Or", g.less(rows, k), g.greater(rows, end)))
             is_head = shaped(g.equal(rows, k), rows.shape)
             found = _Reflection.of(g, source, is_head, shaped(is_within, source.shape))
-            rests = g.op("Or", self.is_done, g.op("Or", g.greater(self.top, k), g.less(self.bottom, g.op("Add", k, 1))))
+            # Below the window a reflection has no tail, and so it changes nothing.
+            rests = g.op("Or", self.is_done, g.greater(self.top, k))
             tau = shaped(g.where(rests, zero, found.tau), self.top.shape)
             return _Reflection(found.v, tau).applied(g, h, vectors)
 

@@ -1,0 +1,106 @@
+"""The cells that faults are judged by, the files that they are planted in, and which cells run which statements."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.mutants.fate import import_what_cells_import
+from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
+from benchmarks.mutants.sites import Functions, functions_below
+from onnx_parity.exporter.lowering import families  # noqa: F401  (all lowerings have to exist before faults are planted)
+from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.project import find_project
+from onnx_parity.harness.results.content import contents, room_folder
+
+#: Where faults are planted, and the share of them that each gets.
+AREAS = {
+    "exporter/lowering/aten/*": 0.45,
+    "exporter/lowering/opsets/*": 0.25,
+    "exporter/passes/*": 0.1,
+    "exporter/capture/*": 0.2,
+}
+KEPT = Path("runs/mutants")
+
+
+def watched(root: Path) -> dict[str, Path]:
+    """The files that faults are planted in, by name."""
+    paths = (path for pattern in AREAS for path in sorted(root.glob(pattern.replace("*", "**/*.py"))))
+    return {path.relative_to(root).as_posix(): path for path in paths}
+
+
+def cells(tier: Tier, only: Sequence[str]) -> dict[Path, list[Cell]]:
+    """The cells of this exporter on the CPU, by the file of their declarations, whose place matches a pattern."""
+    found: dict[Path, list[Cell]] = {}
+    selection = Selection(tier=tier, devices=(Device.CPU,))
+    for place in find_project(Path.cwd()).declarations:
+        for file in sorted(place.glob("*.py")):
+            here = f"{place.name}/{file.stem}"
+            # Other files are not imported: those of models import torchvision.
+            if only and not any(fnmatchcase(here, pattern.rpartition("/")[0]) for pattern in only):
+                continue
+            for name, declaration in declared_under(file):
+                if not only or any(fnmatchcase(f"{here}/{name}", pattern) for pattern in only):
+                    each = [cell for cell in cells_of(name, declaration, selection) if cell.exporter == PARITY]
+                    found.setdefault(file, []).extend(each)
+    return found
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The cells of the default tier, and the exporter, with all modules that cells import."""
+
+    root: Path
+    by_file: Mapping[Path, Sequence[Cell]]
+    cells: Mapping[str, Cell]
+    functions: Functions
+    #: The files that faults are planted in, by name.
+    files: Mapping[str, Path]
+    #: A hash of the exporter.
+    depends_on: str
+
+    @classmethod
+    def of(cls, by_file: Mapping[Path, Sequence[Cell]]) -> Scope:
+        root = room_folder("exporter").parent
+        found = {cell.id: cell for each in by_file.values() for cell in each}
+        with tempfile.TemporaryDirectory() as folder:
+            few = list(found.values())[:: max(1, len(found) // 20)]
+            import_what_cells_import(few, Path(folder) / "stderr")
+        hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
+        depends_on = digest(map(" ".join, sorted(hashes.items())))
+        return cls(root, by_file, found, functions_below(root / "exporter"), watched(root), depends_on)
+
+    def reached(self, pool: Executor, progress: Progress, terminal: Console) -> Reached:
+        """What the cells run: as it was kept, or found out now."""
+        found = Reached()
+        task = progress.add_task("what the cells run", total=len(self.by_file))
+        with tempfile.TemporaryDirectory() as folder:
+
+            def ran_of(file: Path) -> Ran:
+                kept = KEPT / "ran" / f"{file.parent.name}.{file.stem}"
+                depends_here = digest((self.depends_on, file.read_text("utf-8")))
+                aside = Path(folder) / f"stderr of {kept.name}"
+                try:
+                    return ran(self.by_file[file], self.files, self.functions, depends_here, kept, aside)
+                except NotWatchedError as error:
+                    terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)
+                    return Ran(depends_here)
+
+            for each in pool.map(ran_of, self.by_file):
+                found.add(each)
+                progress.advance(task)
+        return found
+
+
+def digest(of: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(of).encode()).hexdigest()

@@ -1,0 +1,99 @@
+"""Writes which cells of the default tier the smoke tier runs as well: those without which it would leave out code.
+
+    python -m benchmarks.mutants.smoke
+
+The smoke tier runs each case of an operator in one dtype, at one opset. What statements of the exporter's lowerings,
+opset forms, passes and capture it leaves out that the default tier runs is found out by exporting the programs of all
+cells, as for faults that are planted. Then cells are added, always the one that runs most of what is missing, until
+nothing is missing. They are written to `op_cases/smoke.toml`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.mutants.reached import Reached
+from benchmarks.mutants.scope import Scope, cells
+from onnx_parity.harness.axes import MIDDLE_OPSET, Selection, Tier
+from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix.cells import Cell
+
+_HEAD = """\
+# Cells that the smoke tier runs besides its own, so that it runs every statement of the exporter that the default tier
+# runs. `python -m benchmarks.mutants.smoke` writes this file.
+cells = [
+"""
+
+
+def chosen(reached: Reached, smoke: Collection[str], candidates: Mapping[str, Cell]) -> list[str]:
+    """Cells that together run all statements that no cell of the smoke tier runs."""
+    groups = list(reached.groups())
+    have = set[str]().union(*(ran for ran, members in groups if not smoke.isdisjoint(members)))
+    adding = [(ran - have, members) for ran, members in groups]
+    # The one that adds most comes first, and what it adds can only have become less since it was put there.
+    heap = [
+        (-len(new), len(ran), number) for number, ((new, _), (ran, _)) in enumerate(zip(adding, groups, strict=True))
+    ]
+    heapq.heapify(heap)
+    found = []
+    while heap:
+        before, size, number = heapq.heappop(heap)
+        new = adding[number][0] - have
+        if not new:
+            continue
+        if len(new) < -before:
+            heapq.heappush(heap, (-len(new), size, number))
+            continue
+        have |= new
+        found.append(min(adding[number][1], key=lambda each: _order(candidates[each])))
+    return found
+
+
+def _order(cell: Cell) -> tuple[bool, int, str]:
+    """Among cells that run the same statements, one at the opset of the smoke tier with a short id comes first."""
+    return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
+
+
+def text(chosen_cells: Iterable[Cell]) -> str:
+    lines = sorted(smoke_cells.line_of(each.case.label, each.dtype, each.opset, each.shapes) for each in chosen_cells)
+    return _HEAD + "".join(f"    {_quoted(line)},\n" for line in lines) + "]\n"
+
+
+def _quoted(line: str) -> str:
+    """As a string of TOML; labels contain no control characters."""
+    return '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def main(
+    folder: Annotated[str, typer.Argument(help="The folder of declarations.")] = "op_cases",
+    processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
+) -> None:
+    """Write the cells that the smoke tier runs besides its own."""
+    terminal, only = Console(stderr=True), (f"{folder}/*/*",)
+    by_file = cells(Tier.DEFAULT, only)
+    smoke = {cell.id for each in cells(Tier.SMOKE, only).values() for cell in each if not _is_added(cell)}
+    scope = Scope.of(by_file)
+    with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
+        reached = scope.reached(pool, progress, terminal)
+    found = chosen(reached, smoke, scope.cells)
+    path = Path(folder) / smoke_cells.FILE
+    path.write_text(text(scope.cells[each] for each in found), "utf-8")
+    terminal.print(f"{path}: {len(found)} cells besides {len(smoke)}")
+
+
+def _is_added(cell: Cell) -> bool:
+    """Whether the smoke tier has the cell because of the file as it is now."""
+    added = smoke_cells.added(cell.case.declaration.file.parent).get(cell.case.label, smoke_cells.NOTHING)
+    return cell.opset in added.opsets(cell.dtype, cell.shapes, Selection())
+
+
+if __name__ == "__main__":
+    typer.run(main)
