@@ -37,11 +37,11 @@ def _row_cases(function: Callable[[Any], Any], features: int = 3) -> Any:
 
 # --- to padded and back -----------------------------------------------------------------------------------------------
 
-padded = _row_cases(lambda nt: (nt * 2).to_padded_tensor(-1.0))
-padded_to_size = _row_cases(lambda nt: nested.to_padded_tensor(nt, 0.5, (nt.size(0), 9, 3)))
-padded_features_first = _row_cases(lambda nt: nt.transpose(1, 2).to_padded_tensor(0.0))
-padded_after_softmax = _row_cases(lambda nt: (nt.softmax(1).values(), nt.to_padded_tensor(0.0)))
-back = _row_cases(lambda nt: nested_from_padded(nt.to_padded_tensor(0.0).sin(), nt.offsets()).values())
+nested_padded = _row_cases(lambda nt: (nt * 2).to_padded_tensor(-1.0))
+nested_padded_to_size = _row_cases(lambda nt: nested.to_padded_tensor(nt, 0.5, (nt.size(0), 9, 3)))
+nested_padded_features_first = _row_cases(lambda nt: nt.transpose(1, 2).to_padded_tensor(0.0))
+nested_padded_after_softmax = _row_cases(lambda nt: (nt.softmax(1).values(), nt.to_padded_tensor(0.0)))
+nested_back = _row_cases(lambda nt: nested_from_padded(nt.to_padded_tensor(0.0).sin(), nt.offsets()).values())
 
 
 def of_lengths(values: Tensor) -> Tensor:
@@ -76,13 +76,15 @@ def masked(x: Tensor) -> Tensor:
     return nested.masked_select(x, x > 0).to_padded_tensor(-9.0)
 
 
-given_lengths = op(of_lengths, floats(7, 3))
-kernels_of_padding = op(kernels, floats(7, 3), ints(3, low=0, high=8), dynamic=_ANY)
-holes = op(with_holes, floats(7, 3), ints(3, low=1, high=3), dynamic={"x0": {1: "features"}})
-narrow = op(narrowed, floats(3, 4, 2), ints(3, low=0, high=2), ints(3, low=1, high=4), dynamic={"x0": {1: "size"}})
-narrow_of_whole_rows = op(narrowed, floats(2, 4, 2), given([1, 0]), given([3, 2]))
-unbind = op(rows_apart, floats(7, 3), ints(2, low=0, high=8), dynamic={"x0": {0: "total"}})
-masked_select = op(masked, floats(3, 4), dynamic={"x": {0: "rows"}})
+nested_given_lengths = op(of_lengths, floats(7, 3))
+nested_kernels_of_padding = op(kernels, floats(7, 3), ints(3, low=0, high=8), dynamic=_ANY)
+nested_holes = op(with_holes, floats(7, 3), ints(3, low=1, high=3), dynamic={"x0": {1: "features"}})
+nested_narrow = op(
+    narrowed, floats(3, 4, 2), ints(3, low=0, high=2), ints(3, low=1, high=4), dynamic={"x0": {1: "size"}}
+)
+nested_narrow_of_whole_rows = op(narrowed, floats(2, 4, 2), given([1, 0]), given([3, 2]))
+nested_unbind = op(rows_apart, floats(7, 3), ints(2, low=0, high=8), dynamic={"x0": {0: "total"}})
+nested_masked_select = op(masked, floats(3, 4), dynamic={"x": {0: "rows"}})
 
 # --- made of a list ---------------------------------------------------------------------------------------------------
 
@@ -105,9 +107,11 @@ def images(a: Tensor, b: Tensor) -> Tensor:
     return nested.nested_tensor([a, b]).to_padded_tensor(0.0)
 
 
-listed = op(of_list, floats(2, 3), floats(4, 3), dynamic={"x0": {0: "m"}, "x1": {0: "n"}})
-listed_strided = op(of_list_strided, floats(2, 3), floats(4, 3), dynamic={"x0": {0: "m"}, "x1": {0: "n"}})
-two_images = op(images, floats(3, 2, 5), floats(3, 4, 3), dynamic={"x0": {1: "h0", 2: "w0"}, "x1": {1: "h1", 2: "w1"}})
+nested_listed = op(of_list, floats(2, 3), floats(4, 3), dynamic={"x0": {0: "m"}, "x1": {0: "n"}})
+nested_listed_strided = op(of_list_strided, floats(2, 3), floats(4, 3), dynamic={"x0": {0: "m"}, "x1": {0: "n"}})
+nested_two_images = op(
+    images, floats(3, 2, 5), floats(3, 4, 3), dynamic={"x0": {1: "h0", 2: "w0"}, "x1": {1: "h1", 2: "w1"}}
+)
 
 # --- functions of nested tensors --------------------------------------------------------------------------------------
 
@@ -140,13 +144,13 @@ def attended(nt: Any) -> Any:
     return F.scaled_dot_product_attention(heads, heads * 2, heads).transpose(1, 2).flatten(-2).values()
 
 
-pointwise = _row_cases(arithmetic)
-reduced = _row_cases(reductions)
-mean_of_rows = op(_of_rows(lambda nt: nt.mean(1)), floats(7, 3), given([1, 4]))
-matmul = _row_cases(products)
-rearranged = _row_cases(shapes)
-normalised = _row_cases(lambda nt: (F.layer_norm(nt, (3,)).values(), nt.log_softmax(-1).values()))
-attention = _row_cases(attended, features=8)
+nested_pointwise = _row_cases(arithmetic)
+nested_reduced = _row_cases(reductions)
+nested_mean_of_rows = op(_of_rows(lambda nt: nt.mean(1)), floats(7, 3), given([1, 4]))
+nested_matmul = _row_cases(products)
+nested_rearranged = _row_cases(shapes)
+nested_normalised = _row_cases(lambda nt: (F.layer_norm(nt, (3,)).values(), nt.log_softmax(-1).values()))
+nested_attention = _row_cases(attended, features=8)
 
 
 class Encoder(nn.Module):
@@ -168,4 +172,4 @@ class Encoder(nn.Module):
         return padded
 
 
-encoder = model(Encoder, ints(7, high=12), ints(2, low=0, high=8), dynamic={"x0": {0: "total"}})
+nested_encoder = model(Encoder, ints(7, high=12), ints(2, low=0, high=8), dynamic={"x0": {0: "total"}})
