@@ -71,7 +71,6 @@ batch_statistics_kept = op(
 )  # fmt: skip
 
 
-
 class Branched(nn.Module):
     """A norm of a convolution whose result is used without the norm, too."""
 
@@ -81,7 +80,8 @@ class Branched(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self.convolution(x)
-        return y - self.norm(y)
+        normalized: torch.Tensor = self.norm(y)
+        return y - normalized
 
 
 batch_norm_beside_convolution = op(Branched, floats(2, 2, 4))

@@ -11,7 +11,7 @@ nothing is missing. They are written to `op_cases/smoke.toml`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ cells = [
 """
 
 
-def chosen(reached: Reached, smoke: Collection[str], candidates: Mapping[str, Cell]) -> list[str]:
+def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell]) -> list[str]:
     """Cells that together run all statements that no cell of the smoke tier runs."""
     groups = list(reached.groups())
     have = set[str]().union(*(ran for ran, members in groups if not smoke.isdisjoint(members)))

@@ -27,13 +27,14 @@ class Loop(op_loop.Loop):
         attributes: Mapping[str, Any] | None = None,
         bindings: Any = None,
     ) -> Sequence[Any]:
-        number_name, condition_name, *names = self.body.input_names
+        loop: Any = self
+        number_name, condition_name, *names = loop.body.input_names
         goes_on, number, carried = cond is None or bool(cond), 0, list(args)
         scanned: list[list[Any]] = [[] for _ in range(self.K)]
         while goes_on and (M is None or number < M):
             given = {number_name: np.array(number, np.int64), condition_name: np.array(goes_on)}
             given |= dict(zip(names, carried, strict=True))
-            outputs = self._run_body({**given, **(context or {})}, attributes=attributes, bindings=bindings)
+            outputs = loop._run_body({**given, **(context or {})}, attributes=attributes, bindings=bindings)
             goes_on, carried = bool(outputs[0]), outputs[1 : 1 + self.N]
             for before, now in zip(scanned, outputs[1 + self.N :], strict=True):
                 before.append(now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
-    complex_matrices,
     ctc,
     decompositions,
     derivatives,
@@ -16,7 +15,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     jagged_rows,
     kept_whole,
     kernels_only,
-    least_squares,
+    linear_algebra,
     on_gpu,
     result_sizes,
     short_time_fourier,
