@@ -50,7 +50,7 @@ def told(found: FurtherRuntime) -> list[str]:
         f"{name}: {seconds:.1f} s to load and run models, and to compare" for name, seconds in found.own_seconds.items()
     ]
     lines.append(
-        f"reference, export, check and transformations: {without:.1f} s without {names}, {with_it:.1f} s with it"
+        f"reference, export, check and transformations: {without:.1f} s without {names}, {with_it:.1f} s with {names}"
     )
     lines.append(f"{found.cells} cells are in both runs, {len(found.changed)} of which differ")
     lines += [f"  {cell}: {field} is {one}, and was {other}" for cell, (field, one, other) in found.changed.items()]

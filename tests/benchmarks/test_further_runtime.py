@@ -33,7 +33,7 @@ def test_it_costs_its_own_stages_and_changes_nothing(tmp_path: Path) -> None:
     without, with_it = _runs(tmp_path, worker="gw7", seconds=_SHARED)
     assert told(figures(read_records(without), read_records(with_it))) == [
         "tract: 2.0 s to load and run models, and to compare",
-        "reference, export, check and transformations: 4.0 s without tract, 4.0 s with it",
+        "reference, export, check and transformations: 4.0 s without tract, 4.0 s with tract",
         "2 cells are in both runs, 0 of which differ",
     ]
 
