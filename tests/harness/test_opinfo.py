@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from onnx_parity.harness.cases.opinfo_samples import (
 )
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.matrix.smoke_cells import line_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import Bench
@@ -71,8 +73,13 @@ def test_full_tier_holds_the_default_tier() -> None:
     assert default < set(ids(opinfo, "opinfo", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
 
 
-def test_smoke_tier_takes_none() -> None:
-    assert ids(opinfo, "opinfo", Selection(tier=Tier.SMOKE)) == []
+def test_smoke_tier_takes_only_what_its_file_adds() -> None:
+    chosen = Selection(tier=Tier.SMOKE, devices=(Device.CPU,))
+    found = {
+        line_of(cell.case.label, cell.dtype, cell.opset, cell.shapes) for cell in cells_of("opinfo", opinfo, chosen)
+    }
+    named = tomllib.loads((opinfo.file.parent / "smoke.toml").read_text())["cells"]
+    assert found == {line for line in named if line.startswith("opinfo.")}
 
 
 def test_options_choose_opsets_and_dtypes() -> None:
