@@ -34,8 +34,9 @@ class Loop(op_loop.Loop):
         while goes_on and (M is None or number < M):
             given = {number_name: np.array(number, np.int64), condition_name: np.array(goes_on)}
             given |= dict(zip(names, carried, strict=True))
-            outputs = loop._run_body({**given, **(context or {})}, attributes=attributes, bindings=bindings)
-            goes_on, carried = bool(outputs[0]), outputs[1 : 1 + self.N]
+            outputs = loop._run_body({**(context or {}), **given}, attributes=attributes, bindings=bindings)
+            # Without a condition, what the body returns as one is ignored.
+            goes_on, carried = cond is None or bool(outputs[0]), outputs[1 : 1 + self.N]
             for before, now in zip(scanned, outputs[1 + self.N :], strict=True):
                 before.append(now)
             number += 1

@@ -5,9 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
+import torch.nn.functional as F
+from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.harness.axes import OPSETS
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.judging.reference_loop import Loop
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
@@ -15,7 +21,7 @@ from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import OnnxReference
 from onnx_parity.op_cases.recurrent import packed_batch_first
 from tests.harness import blamed
-from tests.harness.fakes import cell
+from tests.harness.fakes import FakeExporter, LyingRuntime, cell, one_node
 
 
 @pytest.mark.parametrize("kind", blamed.KINDS)
@@ -41,3 +47,43 @@ def test_a_runtime_is_wrong_where_onnx_reference_is_and_onnxruntime_is_right(fai
     if not fails:
         said = "onnx.reference agrees with the runtime, onnxruntime agrees with torch, so other is wrong"
     assert said in "\n".join(outcome.details)
+
+
+def test_a_graph_that_is_wrong_in_every_runtime_is_the_exporters_fault() -> None:
+    """The runtimes differ in what they make of it: here onnxruntime's results have another sign."""
+    exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, (2, 3), alpha=3.0))
+    runtimes = {"onnxruntime": LyingRuntime(lambda output: -output)}
+    bench = Bench(0, exporters={"parity": exporter}, runtimes=runtimes)
+    outcome = bench.run(cell(op(F.elu, floats(2, 3)), runtime="onnxruntime"))
+    assert outcome.blame is Blame.EXPORTER
+    assert outcome.details[-1].endswith("and in float64 the graph is wrong too")
+
+
+_LOOPS = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    loops (int64 times, bool goes_on, float[2] x) => (float[2] last, float[times, 2] each) {
+        last, each = Loop (times, goes_on, x) <body = inner (int64 n, bool on, float[2] x)
+            => (bool goes_on_, float[2] sum, float[2] sum_) {
+            number = Cast <to = 1> (n)
+            sum = Add (x, number)
+            sum_ = Identity (sum)
+            two = Constant <value = int64 {2}> ()
+            goes_on_ = Less (n, two)
+        }>
+    }
+"""
+
+
+@pytest.mark.parametrize(("times", "rows"), [(2, 2), (9, 3)])
+def test_the_witness_stacks_what_a_loop_scans(times: int, rows: int) -> None:
+    model = onnx.parser.parse_model(_LOOPS)
+    given = {"times": np.array(times), "goes_on": np.array(True), "x": np.array([1.0, 2.0], np.float32)}
+    sums = np.cumsum(np.arange(9))
+    wanted = np.stack([1 + sums, 2 + sums], 1)
+    last, each = ReferenceEvaluator(model, new_ops=[Loop]).run(None, given)
+    np.testing.assert_array_equal(each, wanted[:rows])
+    np.testing.assert_array_equal(last, wanted[rows - 1])
+    # Without a condition, the one that the body returns is ignored.
+    model.graph.node[0].input[1] = ""
+    _, each = ReferenceEvaluator(model, new_ops=[Loop]).run(None, given)
+    np.testing.assert_array_equal(each, wanted[:times])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tomllib
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
 
 from onnx_parity.harness.axes import SPREAD_OPSETS, TURNING_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.case import Declaration, floats, image, model, numbers, op
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.results.content import room_folder
 
 _ELU = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
 
@@ -133,3 +141,39 @@ def test_cells_that_share_work_follow_each_other() -> None:
     runs = [(cell.case.label, cell.shapes) for cell in found]
     changes = sum(a != b for a, b in pairwise(runs))
     assert changes == 3
+
+
+def test_a_file_adds_cells_to_the_smoke_tier(tmp_path: Path) -> None:
+    elu = dataclasses.replace(op(F.elu, floats(2), dtypes=[torch.float32, torch.float64]), file=tmp_path / "some.py")
+    later = dataclasses.replace(elu, tier=Tier.DEFAULT)
+    smoke = Selection(tier=Tier.SMOKE, devices=(Device.CPU,))
+    before = {cell.id for cell in cells(elu, smoke)}
+    lines = ["it-float64-opset7", "it-float32-opset13"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "smoke.toml").write_text(f"cells = {lines}")
+    placed = [dataclasses.replace(each, file=other / "some.py") for each in (elu, later)]
+    added = {f"{line}-cpu-trace-onnxruntime" for line in lines}
+    assert {cell.id for cell in cells(placed[0], smoke)} == before | added
+    assert {cell.id for cell in cells(placed[1], smoke)} == added
+    assert cells(later, smoke) == []
+    only = dataclasses.replace(smoke, opsets=(7, 18), dtypes=(Dtype.FLOAT64,))
+    assert {cell.id for cell in cells(placed[1], only)} == {"it-float64-opset7-cpu-trace-onnxruntime"}
+
+
+def test_a_line_that_is_no_cell_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "smoke.toml").write_text("cells = ['elu-float32']")
+    with pytest.raises(DeclarationError, match="'elu-float32' is not a case, a dtype and an opset"):
+        smoke_cells.added(tmp_path)
+
+
+def test_what_this_project_adds_are_cells_of_its_default_tier() -> None:
+    """Other lines would add nothing. `python -m benchmarks.mutants.smoke` writes the file anew."""
+    folder = room_folder("op_cases")
+    default = {
+        smoke_cells.line_of(cell.case.label, cell.dtype, cell.opset, cell.shapes)
+        for name, declaration in declared_under(folder)
+        for cell in cells_of(name, declaration, Selection(devices=(Device.CPU,)))
+    }
+    lines = tomllib.loads((folder / smoke_cells.FILE).read_text("utf-8"))["cells"]
+    assert sorted(set(lines) - default) == []
