@@ -90,8 +90,8 @@ class Capture:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The names of the program's ATen operators, without repetition: `aten::elu`."""
-        return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
+        """The names of the program's ATen operators, in branches and loops too, without repetition: `aten::elu`."""
+        return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.all_live_nodes()))
 
     def lower(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 
@@ -19,6 +21,7 @@ from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.matrix.since import Since
 from onnx_parity.harness.record import Blame, Record, RunInfo, Status
+from onnx_parity.harness.results.content import room_folder
 from onnx_parity.harness.results.environment import describe_run
 
 #: What must hold of the faults that are not equivalent.
@@ -81,11 +84,30 @@ def shown(
 
 
 def is_located(mutant: Mutant, notice: Notice) -> bool:
-    """Whether the operator that was named is one that the fault's file lowers."""
+    """Whether the operator that was named is one whose lowering has the fault: it is in the file, or in a file of
+    lowerings that imports it, as those of several decompositions import `jacobi.py`.
+    """
     operators = operators_named(notice.operator) if notice.operator else []
     found = (find(each, opset) for each in operators for opset in OPSETS)
-    files = (function.__code__.co_filename for function in found if isinstance(function, FunctionType))
-    return any(file.endswith(mutant.file) for file in files)
+    files = {function.__code__.co_filename for function in found if isinstance(function, FunctionType)}
+    return any(file.endswith(each) for file in files for each in users_of(mutant.file))
+
+
+@cache
+def users_of(file: str) -> frozenset[str]:
+    """The file, and the files of lowerings that import it, or import one that does."""
+    folder = room_folder("exporter").parent
+    sources = {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8")
+        for path in (folder / "exporter/lowering/aten").glob("*.py")
+    }
+    found, left = {file}, [file]
+    while left:
+        imported = re.compile(rf"\b{re.escape(Path(left.pop()).stem)} import\b")
+        new = {name for name, source in sources.items() if name not in found and imported.search(source)}
+        found |= new
+        left += new
+    return frozenset(found)
 
 
 class _Reruns:

@@ -12,7 +12,7 @@ lowering is not decomposed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +26,7 @@ __all__ = [
     "find",
     "is_from_user",
     "is_lowered",
+    "lowered_in",
     "lowered_operators",
     "lowering",
     "operators_named",
@@ -115,6 +116,15 @@ def lowered_operators() -> tuple[str, ...]:
 def user_lowered_operators() -> list[OpOverload]:
     """The operators of ATen for which users have registered lowerings."""
     return [op for name in _from_users if name.startswith("aten::") for op in operators_named(name)]
+
+
+def lowered_in(modules: Collection[str]) -> frozenset[str]:
+    """The names of the operators that functions of these modules lower."""
+    return frozenset(
+        name
+        for name, functions in _lowerings.items()
+        if any(function.__module__ in modules for function in functions.values())
+    )
 
 
 def operators_named(name: str) -> list[OpOverload]:

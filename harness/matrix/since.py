@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,20 @@ class Since:
         if not reached <= families:
             return None
         folder = room_folder("exporter").parent
-        return frozenset(word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8")))
+        words = {word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8"))}
+        return frozenset(words | _lowered_in(reached))
+
+
+def _lowered_in(files: Iterable[str]) -> set[str]:
+    """The operators that functions of these files lower. Not all of their names are words of the files: some are put
+    together there.
+    """
+    # Imports torch, which those who change nothing need not wait for.
+    import_module(f"{_PACKAGE}.{_FAMILIES.removesuffix('.py').replace('/', '.')}")
+    from onnx_parity.exporter.lowering.registry import lowered_in
+
+    modules = {f"{_PACKAGE}.{file.removesuffix('.py').replace('/', '.')}" for file in files}
+    return {_base(name) for name in lowered_in(modules)}
 
 
 def since(run: Path, seed: int, subjects: Iterable[str] = ()) -> Since:

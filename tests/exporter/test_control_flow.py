@@ -50,6 +50,21 @@ def test_a_branch_is_one_node_with_two_bodies() -> None:
     assert program.model_proto.graph.node[2].input == ["Greater"]
 
 
+def test_operators_of_bodies_are_listed_unless_nothing_needs_them() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            x.erf()
+            result: torch.Tensor = torch.cond(x.sum() > 1, lambda x: x.cos(), lambda x: x.sin(), (x,))
+            return result
+
+        result: torch.Tensor = torch.cond(x.sum() > 0, inner, lambda x: x * 2, (x,))
+        return result
+
+    listed = onnx_parity.capture_program(program, (torch.ones(3),)).operators
+    assert {"aten::cos", "aten::sin", "aten::mul"} <= set(listed)
+    assert "aten::erf" not in listed
+
+
 def test_the_printed_graph_shows_bodies(capsys: pytest.CaptureFixture[str]) -> None:
     onnx_parity.export(Gate(), (X,), verbose=True)
     lines = [text.split(" #")[0].strip() for text in capsys.readouterr().out.splitlines()]

@@ -48,6 +48,11 @@ def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[st
     assert touched(*changed) == cells
 
 
+def test_a_name_that_is_put_together_is_an_operator_of_its_file() -> None:
+    earlier = Since(INFO, {}, frozenset({"exporter/lowering/aten/polynomials.py"}))
+    assert earlier.touches(replace(RECORD, aten=("aten::special_shifted_chebyshev_polynomial_v",)))
+
+
 def test_commands_and_the_gate_run_no_cell() -> None:
     files = contents()
     assert "harness/running/stages.py" in files

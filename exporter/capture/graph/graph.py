@@ -252,6 +252,16 @@ class Graph:
         """The nodes that an output depends on, in order."""
         return self.live_in(self.nodes, self.outputs)
 
+    def all_live_nodes(self) -> Iterator[Node]:
+        """The nodes that an output depends on, and after each those of its blocks."""
+        waiting = self.live_nodes()[::-1]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            for argument in reversed(node.arguments.values()):
+                if isinstance(argument, Block):
+                    waiting += reversed(self.live_in(argument.nodes, argument.outputs))
+
     def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
         """Those of a block's nodes that its outputs depend on, found in linear time."""
         computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
