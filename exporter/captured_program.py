@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
+from onnx_parity.exporter.capture.known_values import KnownValues
 from onnx_parity.exporter.capture.trace import Traced
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering.lower import Names, lower
@@ -69,6 +70,11 @@ class ModelOptions:
         asked = self.export_modules_as_functions
         return isinstance(asked, torch.Tensor) or bool(asked)
 
+    @property
+    def folds(self) -> bool:
+        """Whether what does not depend on inputs is computed at the export."""
+        return bool(self.do_constant_folding) and not self.as_functions
+
 
 class Capture:
     """A captured program. It does not depend on an opset, and can be lowered to any number of them."""
@@ -82,6 +88,7 @@ class Capture:
         table: Mapping[OpOverload, Lowering],
     ) -> None:
         self.graph: Graph = traced.graph
+        self._known = KnownValues(traced.graph)
         self._returned = traced.returned
         self._source = source
         self._names = names
@@ -136,6 +143,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         doc_strings=not options.strip_doc_string,
         weights_are_inputs=options.weights_vary,
         modules_become_functions=options.as_functions,
+        known=capture._known if options.folds else None,
     )
     with _literals_on_the_cpu():
         lowered = lower(capture.graph, opset, capture._names, lowering)
@@ -145,9 +153,9 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             separate_biases(model)
         if options.as_functions:
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
-        elif options.do_constant_folding and not options.weights_vary:
+        elif options.folds and not options.weights_vary:
             # Before folding, which would make one constant of two equal halves of angles.
-            fuse_rotary_embedding(model, opset)
+            fuse_rotary_embedding(model, opset, lowered.weights.values())
             fuse_rms_norm(model, opset)
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:

@@ -89,8 +89,8 @@ def export(
         export_raw_ir: The older spelling of `operator_export_type=OperatorExportTypes.RAW`.
         operator_export_type: Which operators the model consists of: see `OperatorExportTypes`.
         opset_version: The opset of the model, 7 to 28; 18 if not given. Another opset is never substituted.
-        do_constant_folding: Compute nodes that depend on weights alone, and fold batch norms into convolutions. Has no
-            effect if the weights are inputs.
+        do_constant_folding: Compute what depends on weights or literals alone, and fold batch norms into convolutions.
+            If the weights are inputs, only what depends on literals.
         example_outputs: The results of the program. They are not needed; if given, their number, dtypes and shapes must
             be those of the program's results.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.

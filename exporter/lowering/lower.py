@@ -72,7 +72,9 @@ class _ModelLowering:
         for name in (*self.names.inputs, *self.names.outputs):
             self.g.new_name(name)
         inputs = self._inputs()
-        live = self.graph.live_nodes()
+        known = {} if self.options.known is None else self.options.known.tensors(self.nodes.is_kept)
+        self.values.known = known
+        live = self.graph.live_nodes(known)
         sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
         self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs))
         self.g.lone_weights = lone_weights(live)

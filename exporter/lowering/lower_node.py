@@ -92,6 +92,13 @@ class NodeLowering:
                 return
         self._annotate(node, first)
 
+    def is_kept(self, op: OpOverload) -> bool:
+        """Whether an operator stays in the model even if its result is known: what a user wants to see there."""
+        if self.options.style in _WITHOUT_LOWERINGS or op in self.options.table:
+            return True
+        function = find(op, self.g.opset)
+        return function is not None and is_from_user(function)
+
     def lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
         """Lower those nodes of a block that the given outputs depend on, into the subgraph that is open in `g`."""
         for aten, value in zip(block.inputs, inputs, strict=True):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.known_values import KnownValues
 from onnx_parity.exporter.lowering.registry import Lowering
 
 __all__ = ["LoweringOptions", "OperatorExportTypes"]
@@ -42,3 +43,5 @@ class LoweringOptions:
     weights_are_inputs: bool
     #: Whether modules become functions, so that a node must not use sizes that were computed for another node.
     modules_become_functions: bool
+    #: The values that are computed at the export, as constants; None if the graph of the program is kept.
+    known: KnownValues | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
+import torch
 
 from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.capture.graph.graph import Node, Size
@@ -25,6 +26,8 @@ class ProgramValues:
         self._g = g
         self._weights_are_inputs = weights_are_inputs
         self._values: dict[AtenValue, Value] = {}
+        #: The values that are computed at the export.
+        self.known: Mapping[AtenValue, torch.Tensor] = {}
         #: Weights by their names in the program.
         self.weights: dict[str, Value] = {}
 
@@ -51,7 +54,7 @@ class ProgramValues:
         )
 
     def _constant(self, value: AtenValue) -> Value:
-        tensor = value.constant
+        tensor = self.known.get(value, value.constant)
         if tensor is None:
             raise CaptureError(
                 f"a tensor that is computed in a branch or loop is used after it{_used_at(self._g.node)}, but the "

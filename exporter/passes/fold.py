@@ -1,8 +1,8 @@
 """Constant folding: nodes whose inputs are all initializers become initializers, which are computed when written.
 
 An example is the reordering of an LSTM's gates to ONNX's order. Only operators that rearrange weights or compute
-elementwise are folded, unless the result is larger than the inputs. If the result is a concatenation of other tensors,
-their bytes are written one after the other.
+elementwise are folded, unless the result is much larger than the inputs. If the result is a concatenation of other
+tensors, their bytes are written one after the other.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = ["fold_constants", "known_tensor"]
 
 #: Tensors of at most this many bytes are small.
 _SMALL = 1024
+#: By how many bytes a result may be larger than the inputs.
+_GROWTH = 2**18
 
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
@@ -65,6 +67,17 @@ def _reshape(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     return x.reshape(sizes)
 
 
+def _gather(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Rows of a weight, as in a table of biases for relative positions."""
+    x, rows = inputs
+    axis = _attribute(node, "axis", 0) % x.ndim
+    shape = (*x.shape[:axis], *rows.shape, *x.shape[axis + 1 :])
+    if x.is_meta or rows.is_meta:
+        return torch.empty(shape, dtype=x.dtype, device="meta")
+    rows = rows.flatten().long()
+    return x.index_select(axis, torch.where(rows < 0, rows + x.shape[axis], rows)).reshape(shape)
+
+
 def _mean(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     axes = _axes(node, inputs)
     keeps = bool(_attribute(node, "keepdims", 1))
@@ -95,6 +108,7 @@ _EVALUATE: dict[str, _Evaluate] = {
     "Split": _split,
     # Those of weights that are standardized each time, as in NFNets.
     "Reshape": _reshape,
+    "Gather": _gather,
     "ReduceMean": _mean,
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
@@ -155,7 +169,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
-    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + _SMALL:
+    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + _GROWTH:
         return
 
     def compute(number: int) -> Callable[[], torch.Tensor]:

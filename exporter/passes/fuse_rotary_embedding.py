@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
 
+from onnx_parity.exporter.files.lazy_tensors import torch_of
 from onnx_parity.exporter.passes.matching import ints_of, number_of, pairs_of, producer_of
 
 __all__ = ["fuse_rotary_embedding"]
@@ -17,24 +20,25 @@ _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _BY_ELEMENT = frozenset({"Cast", "Cos", "Sin"})
 
 
-def fuse_rotary_embedding(model: ir.Model, opset: int) -> None:
+def fuse_rotary_embedding(model: ir.Model, opset: int, weights: Iterable[ir.Value] = ()) -> None:
     """Fuse every x * cos + concat(-x[half:], x[:half]) * sin, over the last axis of an x of four axes.
 
     RotaryEmbedding takes one half of cos and of sin. Both halves have to be equal, which they are if both tensors are
-    computed, element by element, from concat(angles, angles). Each fusion removes six nodes: 12 from each layer of
-    Llama.
+    computed, element by element, from concat(angles, angles), or if their values are known and are no weight's. Each
+    fusion removes six nodes: 12 from each layer of Llama.
     """
     if opset < _SINCE:
         return
-    fusion = _Fusion(model.graph)
+    fusion = _Fusion(model.graph, weights)
     for node in list(model.graph):
         if node.op_type == "Add" and not node.domain:
             fusion.fuse(node)
 
 
 class _Fusion:
-    def __init__(self, graph: ir.Graph) -> None:
+    def __init__(self, graph: ir.Graph, weights: Iterable[ir.Value]) -> None:
         self._graph = graph
+        self._weights = frozenset(weights)
         #: One half of each value that has two equal ones; None for other values.
         self._halves: dict[ir.Value, ir.Value | None] = {}
         #: The halves of angles, repeated for each sample, by the name of the size of the batch.
@@ -57,6 +61,8 @@ class _Fusion:
 
     def _half_of_angles(self, x: ir.Value, angles: ir.Value) -> ir.Value | None:
         """One half of the cosines or sines (batch, length, size) that x is multiplied by; None if they do not fit."""
+        if angles.is_initializer():
+            return self._half_of_known_angles(x, angles)
         unsqueeze = producer_of(angles, "Unsqueeze")
         if unsqueeze is None or ints_of(unsqueeze.inputs[1]) != [1]:
             return None
@@ -64,9 +70,23 @@ class _Fusion:
         assert whole is not None and x.shape is not None
         if whole.shape is None or len(whole.shape) != 3 or whole.type != x.type or whole.dtype not in _DTYPES:
             return None
-        batch, length, size = whole.shape
-        fits = batch in (1, x.shape[0]) and length == x.shape[2] and size == x.shape[3]
-        return self._half(whole) if fits else None
+        return self._half(whole) if _fits(whole.shape, x.shape) else None
+
+    def _half_of_known_angles(self, x: ir.Value, angles: ir.Value) -> ir.Value | None:
+        """The same for cosines or sines (batch, 1, length, size) whose values are known, and are not a weight."""
+        tensor = angles.const_value
+        if tensor is None or angles in self._weights or angles.type != x.type or angles.dtype not in _DTYPES:
+            return None
+        if tensor.shape.rank() != 4 or tensor.shape[1] != 1:
+            return None
+        if angles not in self._halves:
+            whole = torch_of(tensor).squeeze(1)
+            first, second = whole.chunk(2, dim=-1)
+            is_twice = first.shape == second.shape and torch.equal(first, second)
+            self._halves[angles] = self._initializer(f"{angles.name}_half", first.contiguous()) if is_twice else None
+        batch, _, *rest = tensor.shape
+        assert x.shape is not None
+        return self._halves[angles] if _fits((batch, *rest), x.shape) else None
 
     def _half(self, whole: ir.Value) -> ir.Value | None:
         if whole not in self._halves:
@@ -144,11 +164,19 @@ class _Fusion:
         return result
 
     def _constant(self, name: str, numbers: list[int]) -> ir.Value:
-        tensor = ir.tensor(numbers, dtype=ir.DataType.INT64, name=name)
-        shape = ir.Shape([len(numbers)])
-        value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=shape, const_value=tensor)
+        return self._initializer(name, torch.tensor(numbers))
+
+    def _initializer(self, name: str, tensor: torch.Tensor) -> ir.Value:
+        known = TorchTensor(tensor, name)
+        value = ir.Value(name=name, type=ir.TensorType(known.dtype), shape=known.shape, const_value=known)
         self._graph.initializers.add(value)
         return value
+
+
+def _fits(angles: Iterable[object], x: ir.Shape) -> bool:
+    """Whether angles (batch, length, size) are those of an x (batch, heads, length, size)."""
+    batch, length, size = angles
+    return batch in (1, x[0]) and length == x[2] and size == x[3]
 
 
 def _rotations(add: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:

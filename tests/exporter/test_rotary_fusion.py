@@ -77,7 +77,6 @@ def twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         (turned_the_other_way, 0),
         (of_parts_of_other_sizes, 0),
         (with_heads_behind, 0),
-        (of_four_axes, 0),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
@@ -89,6 +88,31 @@ def test_what_is_fused(program: Callable[[torch.Tensor], Any], count: int, axes:
     for x in (X, -X, *((X[:1], X[:, :, :2]) if axes else ())):
         assert_agrees(exported, program, x)
     assert not any(node.op_type == "RotaryEmbedding" for node in capture.lower(22).model.graph)
+
+
+@pytest.mark.parametrize(("axes", "count"), [(None, 1), ({"x": {2: "length"}}, 0)], ids=["static", "dynamic"])
+def test_angles_of_four_axes_are_fused_if_they_are_known(axes: Any, count: int) -> None:
+    exported = onnx_parity.export(of_four_axes, (X,), input_names=["x"], dynamic_axes=axes, opset_version=23)
+    assert [node.op_type for node in exported.model.graph].count("RotaryEmbedding") == count
+    assert_agrees(exported, of_four_axes, X)
+
+
+def test_angles_that_are_a_weight_are_not_fused() -> None:
+    class Rotated(torch.nn.Module):
+        cos: torch.Tensor
+        sin: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            both = torch.cat((a := angles(X), a), -1)[:, None]
+            self.register_buffer("cos", both.cos())
+            self.register_buffer("sin", both.sin())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.cos + turned(x) * self.sin
+
+    exported = onnx_parity.export(Rotated(), (X,), opset_version=23)
+    assert "RotaryEmbedding" not in {node.op_type for node in exported.model.graph}
 
 
 def test_halves() -> None:

@@ -248,9 +248,9 @@ class Graph:
             name = self._size_names[expression] = str(expression.xreplace(names))
         return name
 
-    def live_nodes(self) -> list[Node]:
-        """The nodes that an output depends on, in order."""
-        return self.live_in(self.nodes, self.outputs)
+    def live_nodes(self, known: Container[Value] = ()) -> list[Node]:
+        """The nodes that an output depends on, in order. Those whose results are known are not needed."""
+        return self.live_in(self.nodes, self.outputs, known)
 
     def all_live_nodes(self) -> Iterator[Node]:
         """The nodes that an output depends on, and after each those of its blocks."""
@@ -262,7 +262,7 @@ class Graph:
                 if isinstance(argument, Block):
                     waiting += reversed(self.live_in(argument.nodes, argument.outputs))
 
-    def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
+    def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value], known: Container[Value] = ()) -> list[Node]:
         """Those of a block's nodes that its outputs depend on, found in linear time."""
         computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
         needed = {id(value) for value in outputs}
@@ -270,7 +270,7 @@ class Graph:
             needed.update(id(computed[name]) for value in outputs for name in _symbols(value.shape, computed))
         live = []
         for node in reversed(nodes):
-            if any(id(output) in needed for output in node.outputs):
+            if any(id(output) in needed and output not in known for output in node.outputs):
                 live.append(node)
                 needed.update(id(value) for value in node.inputs())
                 if computed:
