@@ -172,3 +172,37 @@ def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
     exported = onnx_parity.export(program, (torch.ones(2, 60),))
     written = [value.const_value for value in exported.model.graph.initializers.values()]
     assert sum(tensor.nbytes for tensor in written if tensor is not None) < 2 * weight.nbytes
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda x: x.permute(0, 2, 1, 3).transpose(-1, -2) * 2, {"Transpose": 1, "Mul": 1}),
+        (lambda x: x.permute(2, 0, 1, 3).permute(3, 1, 0, 2).transpose(0, 3) * 2, {"Transpose": 1, "Mul": 1}),
+        (lambda x: x.permute(0, 2, 1, 3).relu().transpose(1, 2), {"Transpose": 2, "Relu": 1}),
+        (lambda x: x.permute(0, 2, 1, 3).transpose(1, 2) * 2, {"Mul": 1}),
+        (lambda x: ((y := x.permute(0, 2, 1, 3)) * 2, y.transpose(-1, -2) * 2), {"Transpose": 2, "Mul": 2}),
+        (lambda x: ((y := x.permute(0, 2, 1, 3)), y.transpose(-1, -2)), {"Transpose": 2}),
+        (lambda x: x.permute(0, 2, 1, 3).transpose(1, 2), {"Transpose": 2}),
+        (lambda x: x.reshape(2, -1).unsqueeze(0).reshape(3, 8) * 2, {"Reshape": 1, "Mul": 1}),
+        (lambda x: ((y := x.reshape(2, -1)) * 2, y.reshape(3, 8) * 2), {"Reshape": 2, "Mul": 2}),
+    ],
+    ids=[
+        "keys",
+        "three",
+        "not at once",
+        "undone",
+        "read twice",
+        "outputs",
+        "undone output",
+        "shapes",
+        "shape read twice",
+    ],
+)
+@pytest.mark.parametrize("opset", [7, 18])
+def test_what_moves_elements_is_merged(program: Any, expected: dict[str, int], opset: int) -> None:
+    x = torch.arange(24.0).reshape(2, 3, 2, 2)
+    exported = onnx_parity.export(program, (x,), opset_version=opset)
+    assert_agrees(exported, program, x)
+    found = operators(exported)
+    assert {name: number for name, number in found.items() if name != "Identity"} == expected

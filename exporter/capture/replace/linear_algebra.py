@@ -1,12 +1,13 @@
-"""Linear algebra: complex matrices, by real ones of twice the size, and least squares."""
+"""Linear algebra: complex matrices, by real ones of twice the size; least squares; and products in other notation."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
@@ -165,3 +166,40 @@ def _lstsq(
     rank = none.to(torch.int64) if driver == "gels" else kept.sum(-1)
     singular = values if driver in ("gelsd", "gelss") else none
     return solution.squeeze(-1) if is_vector else solution, residuals, rank, singular
+
+
+@instead_of(_aten.einsum.default, why="torch reshapes the operands, where a product of matrices often suffices")
+def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | None = None) -> Any:
+    operands, arrow, out = equation.replace(" ", "").partition("->")
+    terms = operands.split(",")
+    if not arrow:
+        out = "".join(label for label in sorted(operands) if operands.count(label) == 1 and label != ",")
+    if "." in equation or len(tensors) != 2 or [len(term) for term in terms] != [x.ndim for x in tensors]:
+        return NotImplemented
+    if any(len(set(term)) < len(term) for term in (*terms, out)) or not set(out) <= set(operands):
+        return NotImplemented
+    (a, b), (x, y) = terms, tensors
+    if len(set(b) - set(a)) > 1:
+        (a, b), (x, y) = (b, a), (y, x)
+    batch = [label for label in a if label in b and label in out]
+    summed = [label for label in a if label in b and label not in out]
+    rows, columns = [label for label in a if label not in b], [label for label in b if label not in a]
+    if len(columns) > 1 or len(summed) != 1 or not set(rows + columns) <= set(out):
+        return NotImplemented
+    if not same_size(x.shape[a.index(summed[0])], y.shape[b.index(summed[0])]):
+        return NotImplemented  # A size of 1 stands for any other.
+    # Rows of several axes: y is the same for all of them but the last, over which its axes need not be repeated.
+    result = _permuted(x, a, rows[:-1] + batch + rows[-1:] + summed)
+    result = result if rows or not batch else result.unsqueeze(-2)
+    matrices = _permuted(y, b, batch + summed + columns)
+    result = result @ (matrices if columns or not batch else matrices.unsqueeze(-1))
+    if batch and not columns:
+        result = result.squeeze(-1)
+    if batch and not rows:
+        result = result.squeeze(len(batch))
+    return _permuted(result, rows[:-1] + batch + rows[-1:] + columns, list(out))
+
+
+def _permuted(x: torch.Tensor, labels: Sequence[str], order: Sequence[str]) -> torch.Tensor:
+    axes = [labels.index(label) for label in order]
+    return x if axes == sorted(axes) else x.permute(axes)
