@@ -41,14 +41,14 @@ def _merge_transposes(node: ir.Node) -> None:
 
 
 def _merge_reshapes(node: ir.Node) -> None:
-    value = node.inputs[0]
-    before = value.producer() if value is not None else None
-    if before is None or before.domain or before.op_type not in _RESHAPES or not _is_read_by_one(before):
-        return
     sizes = ints_of(node.inputs[1])
-    # A size of 0 is that of the input's axis.
-    if sizes is not None and 0 not in sizes:
+    if sizes is None or 0 in sizes:
+        return  # A size of 0 is that of the input's axis.
+    while (before := node.inputs[0].producer() if node.inputs[0] is not None else None) is not None:
+        if before.domain or before.op_type not in _RESHAPES or not _is_read_by_one(before) or before.graph is None:
+            return
         node.replace_input_with(0, before.inputs[0])
+        before.graph.remove(before, safe=True)
 
 
 def _is_read_by_one(node: ir.Node) -> bool:
