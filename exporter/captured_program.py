@@ -22,6 +22,7 @@ from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.fuse_rms_norm import fuse_rms_norm
 from onnx_parity.exporter.passes.fuse_rotary_embedding import fuse_rotary_embedding
+from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
 from onnx_parity.exporter.passes.remove_unused import remove_unused
@@ -161,6 +162,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:
                 fuse_batch_norm(model)
+            merge_equal_nodes(model)
             merge_moves(model)
         remove_unused(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)

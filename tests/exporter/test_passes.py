@@ -206,3 +206,26 @@ def test_what_moves_elements_is_merged(program: Any, expected: dict[str, int], o
     assert_agrees(exported, program, x)
     found = operators(exported)
     assert {name: number for name, number in found.items() if name != "Identity"} == expected
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda x: (x.exp() + 1) * (x.exp() + 2), {"Exp": 1, "Add": 2, "Mul": 1}),
+        (lambda x: (x.sum(0) + 1) * (x.sum(1).sum() + x.sum(0)), {"ReduceSum": 3, "Add": 2, "Mul": 1}),
+        (lambda x: (x.exp(), x.exp() * 2), {"Exp": 1, "Mul": 1}),
+        (lambda x: (x.exp() * 2, x.exp()), {"Exp": 2, "Mul": 1}),
+        (lambda x: x.split(2)[0] * x.split(2)[1][0] + x.split(2)[0], {"Split": 1, "Gather": 1, "Mul": 1, "Add": 1}),
+    ],
+    ids=["chain", "other axes", "first is an output", "second is an output", "several results"],
+)
+def test_equal_nodes_are_merged(program: Any, expected: dict[str, int]) -> None:
+    x = torch.linspace(-1, 1, 12).reshape(3, 4)
+    exported = onnx_parity.export(program, (x,), opset_version=18)
+    assert_agrees(exported, program, x)
+    assert operators(exported) == expected
+
+
+def test_random_nodes_are_not_merged() -> None:
+    exported = onnx_parity.export(lambda x: torch.rand_like(x) - torch.rand_like(x), (torch.ones(50),))
+    assert exported(torch.ones(50)).abs().max() > 0
