@@ -68,8 +68,9 @@ def _normalized(value: ir.Value | None) -> Iterator[tuple[ir.Value, float]]:
         candidates.append((quotient.inputs[0], quotient.inputs[1]))
     if product is not None:
         for factor, other in pairs_of(product):
-            inverse = producer_of(other, "Reciprocal")
-            candidates.append((factor, inverse.inputs[0] if inverse is not None else None))
+            inverse = producer_of(other, "Div")
+            if inverse is not None and number_of(inverse.inputs[0]) == 1.0:
+                candidates.append((factor, inverse.inputs[1]))
     for x, root in candidates:
         sqrt = producer_of(root, "Sqrt")
         total = producer_of(sqrt.inputs[0], "Add") if sqrt is not None else None
@@ -84,9 +85,7 @@ def _is_mean_square(mean: ir.Value | None, x: ir.Value) -> bool:
     if x.shape is None:
         return False
     rank = len(x.shape)
-    pooled, reduced = producer_of(mean, "GlobalAveragePool"), producer_of(mean, "ReduceMean")
-    if pooled is not None:
-        return rank == 3 and _is_square(pooled.inputs[0], x)
+    reduced = producer_of(mean, "ReduceMean")
     if reduced is None or len(reduced.inputs) != 2:
         return False
     keeps = reduced.attributes["keepdims"].as_int() if "keepdims" in reduced.attributes else 1

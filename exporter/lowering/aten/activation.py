@@ -102,7 +102,9 @@ def gelu(g: Graph, self: Value, approximate: str = "none") -> Value:
         return g.elementary("Gelu", self)
     if g.has_kernel("Gelu", self.dtype):
         return g.op("Gelu", self, approximate_s=approximate)
-    cube = g.op("Mul", g.op("Mul", self, self), self)
+    # As many models write it, and onnxruntime finds it. Without a kernel of its own, Pow is computed in another dtype.
+    square = g.op("Mul", self, self)
+    cube = g.op("Pow", self, g.const(3, self.dtype)) if g.has_kernel("Pow", self.dtype) else g.op("Mul", square, self)
     inner = g.op("Mul", g.op("Add", self, g.op("Mul", cube, 0.044715)), math.sqrt(2 / math.pi))
     return g.op("Mul", g.op("Mul", self, 0.5), g.op("Add", g.op("Tanh", inner), 1.0))
 

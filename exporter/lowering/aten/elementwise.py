@@ -55,7 +55,9 @@ def frac(g: Graph, self: Value) -> Value:
 
 @lowering("aten::rsqrt")
 def rsqrt(g: Graph, self: Value) -> Value:
-    return g.op("Reciprocal", g.op("Sqrt", g.cast(self, g.out.dtype)))
+    # As a quotient onnxruntime finds it in a norm by the root mean square, and not as Reciprocal.
+    dtype = g.out.dtype
+    return g.op("Div", g.const(1, dtype), g.op("Sqrt", g.cast(self, dtype)))
 
 
 @lowering("aten::expm1")
@@ -130,13 +132,19 @@ def pow_(g: Graph, self: Operand, exponent: Operand) -> Value:
 
 
 def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
-    """Powers as a few multiplications, which are exact and, for integers, wrap around as in torch; else None."""
+    """Powers as a few multiplications, which are exact and, for integers, wrap around as in torch; else None.
+
+    Squares and cubes are Pow where the runtime computes it in this dtype, because onnxruntime finds norms by the root
+    mean square and approximations of GELU by it.
+    """
     if exponent == 1:
         return x
     if exponent == 0.5:
         return g.op("Sqrt", x)
     integral = not x.dtype.is_floating_point and exponent > 0
     if exponent not in (2, 3) and not integral:
+        return None
+    if not integral and g.has_kernel("Pow", x.dtype):
         return None
     result = None
     remaining = int(exponent)

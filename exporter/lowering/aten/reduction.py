@@ -61,7 +61,8 @@ def prod(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: 
 @lowering("aten::mean")
 def mean(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
     x = g.cast(self, g.out.dtype)
-    is_pooling = keepdim and axes_of(x, dim) == list(range(2, x.rank)) and not same_size(_count(x, dim), 0)
+    # Over one axis onnxruntime would not find a norm of a sequence of features.
+    is_pooling = keepdim and axes_of(x, dim) == list(range(2, max(x.rank, 4))) and not same_size(_count(x, dim), 0)
     if is_pooling and g.has_kernel("GlobalAveragePool", x.dtype):
         return g.op("GlobalAveragePool", x)
     return _mean(g, x, dim, keepdim)
