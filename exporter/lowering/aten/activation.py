@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from onnx_parity.exporter.lowering.aten.elementwise import pow_
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.value import Value
@@ -102,9 +103,7 @@ def gelu(g: Graph, self: Value, approximate: str = "none") -> Value:
         return g.elementary("Gelu", self)
     if g.has_kernel("Gelu", self.dtype):
         return g.op("Gelu", self, approximate_s=approximate)
-    # As many models write it, and onnxruntime finds it. Without a kernel of its own, Pow is computed in another dtype.
-    square = g.op("Mul", self, self)
-    cube = g.op("Pow", self, g.const(3, self.dtype)) if g.has_kernel("Pow", self.dtype) else g.op("Mul", square, self)
+    cube = pow_(g, self, 3)  # As many models write it, and onnxruntime finds it.
     inner = g.op("Mul", g.op("Add", self, g.op("Mul", cube, 0.044715)), math.sqrt(2 / math.pi))
     return g.op("Mul", g.op("Mul", self, 0.5), g.op("Add", g.op("Tanh", inner), 1.0))
 

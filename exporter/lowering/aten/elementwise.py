@@ -134,8 +134,8 @@ def pow_(g: Graph, self: Operand, exponent: Operand) -> Value:
 def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
     """Powers as a few multiplications, which are exact and, for integers, wrap around as in torch; else None.
 
-    Squares and cubes are Pow where the runtime computes it in this dtype, because onnxruntime finds norms by the root
-    mean square and approximations of GELU by it.
+    Squares and cubes of float32 are Pow, because onnxruntime finds norms by the root mean square and approximations of
+    GELU by it. It also fuses norms of float64, and then computes them with an error of 1e-5.
     """
     if exponent == 1:
         return x
@@ -144,7 +144,7 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
     integral = not x.dtype.is_floating_point and exponent > 0
     if exponent not in (2, 3) and not integral:
         return None
-    if not integral and g.has_kernel("Pow", x.dtype):
+    if x.dtype is torch.float32:
         return None
     result = None
     remaining = int(exponent)
