@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from onnx_parity.exporter.dtypes import fits_attribute
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
