@@ -20,6 +20,15 @@ _TWO_HEADS: Keywords = {"embed_dim": 8, "num_heads": 2}
 _LAYER: Keywords = {"d_model": 8, "nhead": 2, "dim_feedforward": 16}
 
 
+def _with_repeated_mask(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, masked: list[list[bool]]
+) -> torch.Tensor:
+    """Attention with a known mask, which the program repeats for each sample of a batch of any size."""
+    mask = torch.tensor(masked)[None, None].expand(query.shape[0], -1, -1, -1)
+    attended: torch.Tensor = _ATTEND(query, key, value, attn_mask=mask)
+    return attended
+
+
 class _Masked(nn.Module):
     """Multi-head attention whose masks the program makes, of dynamic sizes."""
 
@@ -61,6 +70,7 @@ class _AttendsTo(nn.Module):
 _PADDING = given([[False] * 5, [False] * 3 + [True] * 2])
 #: The second of five queries may attend to nothing.
 _EMPTY_ROW = [[True] * 6, [False] * 6, [True] * 3 + [False] * 3, [True, False] * 3, [False] * 5 + [True]]
+_FULL_ROWS = [[True] * 6, *_EMPTY_ROW[2:], [True] * 6]
 _EMPTY_ROW_FLOATS = [[0.0 if attends else _NO for attends in row] for row in _EMPTY_ROW]
 
 attention = op(
@@ -88,6 +98,12 @@ attention_mask = op(
 )
 attention_empty_row = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
 attention_empty_row_floats = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW_FLOATS))
+attention_repeated_mask = op(
+    _with_repeated_mask,
+    *_EXAMPLE,
+    masked=[_EMPTY_ROW, _FULL_ROWS],
+    dynamic={f"x{number}": {0: "batch"} for number in range(3)},
+)
 attention_constant_mask = op(_ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)])
 attention_grouped = op(
     _ATTEND,

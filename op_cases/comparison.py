@@ -28,6 +28,12 @@ _OTHERS = given([[math.nan], [math.inf], [-math.inf], [0.0], [1.5]])
 _LARGE = given([2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1])
 _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
 
+
+def _chosen(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Choices where the other value is NaN or infinite."""
+    return torch.where(x > 0, x.log(), x), torch.where(x < 0, 1 / x, x.rsqrt()), x.sqrt().where(x >= 0, -0.0)
+
+
 comparison = op(of_two, numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=ALL_DTYPES)
 comparison_dynamic = op(of_two, floats(3, 4), y=floats(4), f=_COMPARISONS, dynamic=BATCH)
 comparison_with_number = op(of_two, numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=NUMBERS)
@@ -61,6 +67,8 @@ where_unchosen = op(lambda x: torch.where(x > 0, x, torch.zeros(())), _EDGES, dt
 where_infinite = op(
     lambda x: (torch.where(x > 0, x, -math.inf), torch.where(x > 0, math.inf, x)), floats(3, 4), dynamic=BATCH
 )
+where_chosen = op(_chosen, _EDGES, dtypes=WIDE_FLOATS)
+where_chosen_dynamic = op(_chosen, floats(3, 4), dynamic=BATCH)
 where_byte = op(lambda c, y: torch.where(c.bool(), y, 0), ints(3, 4, high=2, dtype=torch.uint8), y=floats(3, 4))
 where_empty = op(torch.where, bools(0, 4), floats(4), floats(0, 4))
 where_method = op(lambda x, c, y: x.where(c, y), floats(3, 4), c=bools(4), y=floats(3, 4))

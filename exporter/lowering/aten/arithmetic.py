@@ -35,6 +35,8 @@ def rsub(g: Graph, self: Value, other: Operand, alpha: float = 1) -> Value:
 
 @lowering("aten::mul")
 def mul(g: Graph, self: Operand, other: Operand) -> Value:
+    if isinstance(self, Value) and self.dtype is g.out.dtype and isinstance(other, (int, float)) and other == 1:
+        return self
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op("And" if a.dtype is torch.bool else "Mul", a, b)
 

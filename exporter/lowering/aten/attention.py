@@ -118,7 +118,8 @@ def _weights(g: Graph, scores: Value, mask: Value | None, *, may_be_empty: bool)
 
 def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
     """0 in the rows whose mask excludes everything, where ONNX's Softmax and Attention give NaN."""
-    if mask.constant is not None and not bool(_empty_rows(mask.constant).any()):
+    known = (mask.repeats or mask).constant
+    if known is not None and not bool(_empty_rows(known).any()):
         return x
     lowest = g.const(-math.inf, mask.dtype) if mask.dtype is not torch.bool else None
     if lowest is None:

@@ -74,7 +74,11 @@ def permute(g: Graph, self: Value, dims: list[int]) -> Value:
 
 @lowering("aten::expand")
 def expand(g: Graph, self: Value, size: object = None, implicit: bool = False) -> Value:
-    return self if same_shape(self.sizes, g.out.shape) else g.expand(self, g.out.shape)
+    if same_shape(self.sizes, g.out.shape):
+        return self
+    expanded = g.expand(self, g.out.shape)
+    expanded.repeats = self
+    return expanded
 
 
 @lowering("aten::unsqueeze")

@@ -79,26 +79,9 @@ class ComparisonForms(Base):
         if not a.dtype.is_floating_point:
             other = self.cast(self.op("Not", condition), a.dtype)
             return self.op("Add", self.op("Mul", a, self.cast(condition, a.dtype)), self.op("Mul", b, other))
-        sizes = _known(broadcast(condition, a, b))
-        if sizes is not None:
-            return self._gathered_choice(condition, a, b, sizes)
-        if _is_nan(a) or _is_nan(b):
-            # 1 / 1 where the number that is not NaN is chosen, and 0 / 0 elsewhere.
-            number, is_chosen = (b, self.op("Not", condition)) if _is_nan(a) else (a, condition)
-            chosen = self.cast(is_chosen, a.dtype)
-            return self.op("Mul", number, self.op("Div", chosen, chosen))
-        # The element that is not chosen becomes an infinity, so that the other is the result. NaN remains NaN.
-        sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
-        bound = self.op("Mul", sign, math.inf)
-        chosen, other = self.extreme("Min", a, bound), self.extreme("Min", b, self.op("Neg", bound))
-        return self.extreme("Max", chosen, other)
-
-    def _gathered_choice(self, condition: Value, a: Value, b: Value, sizes: list[int]) -> Value:
-        """Where before opset 9, for known sizes: `b` and `a` are joined, and element n or n + count is gathered."""
-        count = math.prod(sizes)
-        flat = [self.reshape(self.expand(x, sizes), [count]) for x in (b, a, condition)]
-        indices = self.op("Add", self.op("Mul", self.cast(flat[2], torch.int64), count), self.iota(count))
-        return self.reshape(self.op("Gather", self.op("Concat", *flat[:2], axis_i=0), indices, axis_i=0), sizes)
+        # x ** 1 is x, and x ** 0 is 1, of NaN and infinities too: the element that is not chosen becomes 1.
+        chosen = self.op("Pow", a, self.cast(condition, a.dtype))
+        return self.op("Mul", chosen, self.op("Pow", b, self.cast(self.op("Not", condition), a.dtype)))
 
     def triangle(self, x: Value, diagonal: Size, upper: bool) -> Value:
         """The upper or lower triangle of matrices, zeros elsewhere. Trilu came with opset 14."""
@@ -161,8 +144,3 @@ def _known(sizes: Sequence[Size] | None) -> list[int] | None:
     """The sizes if all of them are known at export, else None."""
     known = [size for size in sizes or () if isinstance(size, int)]
     return known if sizes is not None and len(known) == len(sizes) else None
-
-
-def _is_nan(x: Value) -> bool:
-    """Whether a value is known at export to be NaN."""
-    return x.is_small and x.constant is not None and bool(x.constant.isnan().all())

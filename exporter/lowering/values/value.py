@@ -18,7 +18,7 @@ Number: TypeAlias = bool | int | float | complex | Varying
 class Value:
     """A value whose dtype is always known, and whose shape is known if it is the result of an ATen operator."""
 
-    __slots__ = ("_constant", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "shape")
+    __slots__ = ("_constant", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "repeats", "shape")
 
     def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
         self.ir = value
@@ -29,6 +29,8 @@ class Value:
         self.is_constant_read = False
         #: The number that all elements are equal to, if known.
         self.filled: Number | None = None
+        #: The value whose elements it repeats along some axes, if it is the result of an expansion.
+        self.repeats: Value | None = None
         #: Whether it is the result of an operator that ONNX does not know, whose dtype is therefore assumed.
         self.has_assumed_dtype = False
 
