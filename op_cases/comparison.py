@@ -31,7 +31,7 @@ _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
 
 def _chosen(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Choices where the other value is NaN or infinite."""
-    return torch.where(x > 0, x.log(), x), torch.where(x < 0, 1 / x, x.rsqrt()), x.sqrt().where(x >= 0, -0.0)
+    return torch.where(x > 0, x.log(), x), torch.where(x < 0, 1 / x + 1, x.rsqrt()), x.sqrt().where(x > 0, -1.5)
 
 
 comparison = op(of_two, numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=ALL_DTYPES)
