@@ -135,7 +135,7 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
     """Powers as a few multiplications, which are exact and, for integers, wrap around as in torch; else None.
 
     Squares and cubes of float32 are Pow, because onnxruntime finds norms by the root mean square and approximations of
-    GELU by it. It also fuses norms of float64, and then computes them with an error of 1e-5.
+    GELU by it. It also finds norms of float64, and then replaces their epsilon by 1e-5.
     """
     if exponent == 1:
         return x

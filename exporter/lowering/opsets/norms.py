@@ -41,7 +41,7 @@ class NormForms(Base):
         if self.has_kernel("RMSNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
             scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
             return self.op("RMSNormalization", x, scale, axis_i=-axes, epsilon_f=epsilon)
-        # With Pow onnxruntime finds it, and computes it in one step; in float64 with an error of 1e-5.
+        # With Pow onnxruntime finds it, and computes it in one step; in float64 with an epsilon of 1e-5.
         squared = x.dtype is torch.float32
         square = self.op("Pow", x, self.const(2, x.dtype)) if squared else self.op("Mul", x, x)
         power = self.reduce("Mean", square, list(range(x.rank - axes, x.rank)), True)
