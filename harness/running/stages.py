@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import Fed, in_pairs
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search

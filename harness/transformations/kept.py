@@ -8,7 +8,7 @@ is if the mask is a constant, and may declare this number. `check_sizes` then ho
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import zip_longest
 
 import onnx
@@ -52,7 +52,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def _axes(value: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
-    return value.type.tensor_type.shape.dim
+    return tuple(value.type.tensor_type.shape.dim)
 
 
 def _check_values(
@@ -61,7 +61,7 @@ def _check_values(
     after: Sequence[onnx.ValueInfoProto],
     *,
     sizes_stay: bool,
-    dynamic: Collection[str] = (),
+    dynamic: Set[str] = frozenset(),
 ) -> None:
     """`dynamic` are the names of the axes on which sizes of outputs depend."""
     if [value.name for value in before] != [value.name for value in after]:
@@ -81,7 +81,7 @@ def _check_shape(
     after: onnx.TypeProto.Tensor,
     *,
     sizes_stay: bool,
-    dynamic: Collection[str],
+    dynamic: Set[str],
 ) -> None:
     if not before.HasField("shape") or not (sizes_stay or after.HasField("shape")):
         return

@@ -146,7 +146,8 @@ def _with_output_axis(size: str | int) -> bytes:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("batch", 3))
     found = helper.make_tensor_value_info("found", TensorProto.INT64, (2, size))
     graph = helper.make_graph([nonzero], "g", [x], [found])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString()
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return bytes(made.SerializeToString())
 
 
 def _declare(size: int) -> Transformation:
