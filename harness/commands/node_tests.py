@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: What names every runtime that is installed.
 _ALL = "all"
+#: At most this many tests with a grave ending are listed without `--verbose`.
+_SHOWN = 40
 
 
 def node_tests(
@@ -39,7 +41,8 @@ def node_tests(
 
     *wrong*: its outputs are not those that the test expects. *crashed* and *hung*: its process ended, or did not end in
     time. *refused*: it fails to load or run the model with an error. *unsupported*: it says that it does not implement
-    the opset, the operator or its types. With several runtimes, tests that some of them get wrong are listed first.
+    the opset, the operator or its types. What is wrong, crashed or hung comes first, with how many of the other
+    runtimes are right.
 
     `--runtimes all` runs every runtime that is installed, and names those that are missing.
 
@@ -81,26 +84,36 @@ def node_tests(
     if as_json:
         print_json(found)
         return
-    if len(found) > 1:
-        _show_disagreements(found)
+    lines = _grave(found)
+    for line in lines if verbose else lines[:_SHOWN]:
+        print_text(line)
+    if len(lines) > _SHOWN and not verbose:
+        print_text(f"{len(lines) - _SHOWN} more: --verbose lists them.")
     for name, tests in found.items():
         counts = Counter(test.ending for test in tests)
         outcomes = ", ".join(f"{counts[ending]} {ending}" for ending in reversed(Ending))
         print_text(f"{name}: {len(tests)} node tests: {outcomes}")
         if verbose:
-            for test in sorted(tests, key=lambda test: list(Ending).index(test.ending)):
-                if test.ending is not Ending.RIGHT:
+            for test in sorted(tests, key=lambda test: _ORDER[test.ending]):
+                if test.ending in (Ending.REFUSED, Ending.UNSUPPORTED):
                     print_text(f"  {test.ending}  {test.name}: {test.reason}")
 
 
-def _show_disagreements(found: Mapping[str, Sequence[NodeTest]]) -> None:
-    """The tests that a runtime gets silently wrong, or does not survive, where another one is right."""
-    by_test: dict[str, dict[str, Ending]] = {}
-    for name, tests in found.items():
+#: The endings, the gravest first.
+_ORDER = {ending: number for number, ending in enumerate(Ending)}
+
+
+def _grave(found: Mapping[str, Sequence[NodeTest]]) -> list[str]:
+    """A line for each test that a runtime gets silently wrong, or does not survive, with what the others make of it."""
+    by_test: defaultdict[str, list[Ending]] = defaultdict(list)
+    for tests in found.values():
         for test in tests:
-            by_test.setdefault(test.name, {})[name] = test.ending
-    for test_name, endings in by_test.items():
-        right = [name for name, ending in endings.items() if ending is Ending.RIGHT]
-        grave = [f"{name} {ending}" for name, ending in endings.items() if ending in GRAVE]
-        if right and grave:
-            print_text(f"{test_name}: {', '.join(grave)}; right: {', '.join(right)}")
+            by_test[test.name].append(test.ending)
+    grave = [(name, test) for name, tests in found.items() for test in tests if test.ending in GRAVE]
+    lines = []
+    for name, test in sorted(grave, key=lambda each: (_ORDER[each[1].ending], each[0], each[1].name)):
+        right = by_test[test.name].count(Ending.RIGHT)
+        ran = len(by_test[test.name]) - by_test[test.name].count(Ending.UNSUPPORTED) - 1
+        others = f"; {right} of {ran} other runtimes are right" if ran else ""
+        lines.append(f"{test.ending}: {name}: {test.name}{others}: {test.reason}")
+    return lines

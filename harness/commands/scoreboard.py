@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,24 +18,27 @@ from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Ending
-from onnx_parity.harness.results.scoreboard import GRAVE, Score, Scoreboard, score
+from onnx_parity.harness.results.scoreboard import GRAVE, Finding, Score, Scoreboard, score
 
 #: At most this many findings are listed without `--all`.
 _FINDINGS = 40
+_ENDLESS = 10_000
 
 
 def scoreboard(
     runs: Annotated[list[Path] | None, typer.Argument(help="The folders of the runs. Default: the last run.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List every finding, and operators on which all runtimes do alike.")
+        bool,
+        typer.Option("--all", help="List every finding by itself, and operators on which all runtimes do alike."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scoreboard as JSON.")] = False,
 ) -> None:
     """Show what each runtime makes of the models of a run: right, wrong, crashed, hung, refused or unsupported.
 
     What a runtime claims to support and gets wrong comes first, with the likely cause and with how many of the other
-    runtimes are right on the same model. A table of operators and models follows: the gravest ending of each runtime,
-    and the opsets at which it occurs. A transformed model is a column of its own: `onnxslim → onnxruntime`.
+    runtimes are right on the same model. Those that one expectation explains share a line, after what no expectation
+    explains. A table of operators and models follows: the gravest ending of each runtime, and the opsets at which it
+    occurs. A transformed model is a column of its own: `onnxslim → onnxruntime`.
 
     *seconds*: to load and run the models, and to compare the results. *shared*: the reference, the export, the check
     and the transformations. They are done once for a model, in the cells of the runtime that gets it first, so that a
@@ -52,23 +58,17 @@ def scoreboard(
     if as_json:
         print_json(board)
     else:
-        show(board, Console(width=None), every=every)
+        # In a file or a pipe no line has to fit, so that no name is cut off.
+        show(board, Console(width=None if sys.stdout.isatty() else _ENDLESS), every=every)
     raise typer.Exit(1 if board.findings else 0)
 
 
 def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:
-    for each in board.findings if every else board.findings[:_FINDINGS]:
-        blame = f" ({each.blame})" if each.blame else ""
-        others = f"; {each.others_right} of {each.others} other runtimes are right" if each.others else ""
-        text = f"{each.ending}: {each.subject}: {each.case} {each.dtype} opset {opset_ranges(each.opsets)}"
-        terminal.print(
-            visible_line(f"{text} {each.stage}{blame}{others}: {each.reason}"),
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
-    if len(board.findings) > _FINDINGS and not every:
-        terminal.print(f"{len(board.findings) - _FINDINGS} more: --all lists them.")
+    groups = [[each] for each in board.findings] if every else _alike(board.findings)
+    for alike in groups if every else groups[:_FINDINGS]:
+        terminal.print(visible_line(_line(alike)), markup=False, highlight=False, soft_wrap=True)
+    if len(groups) > _FINDINGS and not every:
+        terminal.print(f"{len(groups) - _FINDINGS} more: --all lists them.")
     columns = ("runtime", *(str(ending) for ending in Ending), "seconds", "shared")
     table = Table(*columns, box=None, header_style="bold")
     for subject in board.subjects:
@@ -79,23 +79,48 @@ def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:
     terminal.print(table)
     shown = [row for row in board.rows if every or not row.all_alike]
     if shown:
+        several = len({opset for row in board.rows for each in row.scores.values() for opset in _opsets(each)}) > 1
         table = Table("family", "name", *map(escape, board.subjects), box=None, header_style="bold")
         for row in shown:
-            cells = (_cell(row.scores.get(subject)) for subject in board.subjects)
+            cells = (_cell(row.scores.get(subject), with_opsets=several) for subject in board.subjects)
             table.add_row(escape(visible_line(row.family)), escape(visible_line(row.name)), *cells)
         terminal.print(table)
-    alike = len(board.rows) - len(shown)
-    if alike:
-        terminal.print(f"{alike} operators and models on which all runtimes do alike: --all lists them.")
+    alike_rows = len(board.rows) - len(shown)
+    if alike_rows:
+        terminal.print(f"{alike_rows} operators and models on which all runtimes do alike: --all lists them.")
 
 
-def _cell(of: Score | None) -> str:
-    """`right 12`, or the gravest ending with its opsets: `wrong 3/12 at 9-13`."""
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings of a runtime that one expectation explains; each of the others by itself."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for number, each in enumerate(findings):
+        groups.setdefault((each.ending, each.subject, each.known or number), []).append(each)
+    return list(groups.values())
+
+
+def _line(alike: Sequence[Finding]) -> str:
+    """The first of findings that are alike, with how many there are."""
+    first, more = alike[0], len(alike) - 1
+    blame = f" ({first.blame})" if first.blame else ""
+    number = f", and {more} more alike" if more else ""
+    others = f"; {first.others_right} of {first.others} other runtimes are right" if first.others else ""
+    known = f"known: {first.known}" if first.known else first.reason
+    text = f"{first.ending}: {first.subject}: {first.case} {first.dtype} opset {opset_ranges(first.opsets)}"
+    return f"{text} {first.stage}{blame}{number}{others}: {known}"
+
+
+def _opsets(of: Score) -> Iterator[int]:
+    return itertools.chain.from_iterable(of.opsets.values())
+
+
+def _cell(of: Score | None, *, with_opsets: bool) -> str:
+    """`right 12`, or the gravest ending with its opsets, if the run has several: `wrong 3/12 at 9-13`."""
     if of is None:
         return ""
     number, gravest = sum(of.cells.values()), of.gravest
     if of.cells.get(gravest) == number:
         text = f"{gravest} {number}"
     else:
-        text = f"{gravest} {of.cells[gravest]}/{number} at {opset_ranges(of.opsets[gravest])}"
+        at = f" at {opset_ranges(of.opsets[gravest])}" if with_opsets else ""
+        text = f"{gravest} {of.cells[gravest]}/{number}{at}"
     return f"[red]{text}[/red]" if gravest in GRAVE else text if gravest is Ending.RIGHT else f"[yellow]{text}[/yellow]"

@@ -19,6 +19,10 @@ from onnx_parity.harness.results.causes import COMPARING
 _BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *COMPARING})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
+#: How an error is told, with its class first. One at a later set of inputs is in a stage that compares results.
+_RAISED = re.compile(r"\w+: ")
+#: The error of a runtime that spoils its caller's data, which it says nothing of itself.
+_WROTE = "ChangedInputError: "
 #: Endings that a runtime does not tell of.
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
@@ -67,14 +71,16 @@ class Finding(msgspec.Struct, frozen=True):
     opsets: list[int]
     stage: Stage
     blame: Blame | None
+    #: What differs, or how the process ended; and the reason for it, where an expectation gives one.
     reason: str
+    known: str
     #: Of the other runtimes that ran the same models, how many are right, and how many there are.
     others_right: int
     others: int
 
 
 class Scoreboard(msgspec.Struct, frozen=True):
-    #: What a runtime claims to support and gets wrong, the gravest first.
+    #: What a runtime claims to support and gets wrong, the gravest first, and what is not explained before the rest.
     findings: list[Finding]
     subjects: list[str]
     totals: dict[str, dict[Ending, int]]
@@ -100,7 +106,8 @@ def ending_of(record: Record) -> Ending | None:
                 return Ending.HUNG
             if record.status is Status.CRASHED or _DIED.search(what):
                 return Ending.CRASHED
-            return Ending.WRONG if record.stage in COMPARING else Ending.REFUSED
+            raised = record.stage not in COMPARING or _RAISED.match(what) is not None
+            return Ending.REFUSED if raised and not what.startswith(_WROTE) else Ending.WRONG
         case _:
             return None
 
@@ -177,8 +184,23 @@ def _findings(
         others = [at for each, at in points[_point(first)].items() if str(each) != subject]
         ran = [at for at in others if at is not Ending.UNSUPPORTED]
         opsets = sorted({record.opset for record in records})
-        reason = first.error or first.reason
-        right = ran.count(Ending.RIGHT)
-        found.append(Finding(subject, ending, case, dtype, opsets, stage, first.blame, reason, right, len(ran)))
+        known = first.reason if first.status is Status.KNOWN else ""
+        found.append(
+            Finding(
+                subject,
+                ending,
+                case,
+                dtype,
+                opsets,
+                stage,
+                first.blame,
+                first.error or first.reason,
+                known,
+                ran.count(Ending.RIGHT),
+                len(ran),
+            )
+        )
     order = list(Ending)
-    return sorted(found, key=lambda each: (order.index(each.ending), each.subject, each.case, each.dtype))
+    return sorted(
+        found, key=lambda each: (order.index(each.ending), bool(each.known), each.subject, each.case, each.dtype)
+    )

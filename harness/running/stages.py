@@ -11,11 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import Fed, in_pairs
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
@@ -32,7 +33,7 @@ from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
-from onnx_parity.harness.transformations.transformation import DeclinedError, Transformation
+from onnx_parity.harness.transformations.transformation import DeclinedError, Transformation, check_results
 
 #: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
@@ -124,7 +125,9 @@ class Bench:
             outcome.nodes = len(delivered.nodes)
         if outcome.chain:
             with self._stage(Stage.TRANSFORM, outcome):
-                models = made.transformed(outcome.chain, _samples(cell, reference))
+                trials = _trials(cell, reference)
+                models = made.transformed(outcome.chain, [trial.feeds for trial in trials])
+                _check_results(models, trials, outcome)
 
                 def direct(opset: int) -> Delivered:
                     return Delivered(captured.deliver(opset, made.new_folder() if large else None))
@@ -224,11 +227,21 @@ def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, 
     return shapes
 
 
-def _samples(cell: Cell, reference: Reference) -> list[Mapping[str, Fed]]:
+def _trials(cell: Cell, reference: Reference) -> list[Trial]:
     """All inputs with which the cell's model will be run."""
     other_values = (reference.other_values,) if reference.other_values is not None else ()
     other_sizes = reference.other_sizes if cell.shapes is Shapes.DYNAMIC else ()
-    return [trial.feeds for trial in (reference.example, *other_values, *other_sizes)]
+    return [reference.example, *other_values, *other_sizes]
+
+
+def _check_results(models: Sequence[Delivered], trials: Sequence[Trial], outcome: Outcome) -> None:
+    """Check that no transformation declares another size of an output than one of the trials has."""
+    for trial in trials:
+        outcome.trial = trial
+        shapes = [each.value.shape for each in trial.expected]
+        for transformation, (before, after) in zip(outcome.chain, pairwise(models), strict=True):
+            check_results(transformation, before, after, shapes)
+    outcome.trial = None
 
 
 def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) -> Session:

@@ -17,7 +17,7 @@ import onnx
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
-from onnx_parity.harness.transformations.kept import NotKeptError, check_kept
+from onnx_parity.harness.transformations.kept import NotKeptError, check_kept, check_sizes
 
 #: Inputs with which the model will be run, by which a quantiser measures ranges.
 Samples = Sequence[Mapping[str, Fed]]
@@ -83,6 +83,16 @@ def applied(transformation: Transformation, delivered: Delivered, samples: Sampl
     except onnx.shape_inference.InferenceError as error:
         raise TransformationError(f"{name} made a model with wrong types or shapes: {one_line(str(error))}") from error
     return result
+
+
+def check_results(
+    transformation: Transformation, before: Delivered, after: Delivered, shapes: Sequence[tuple[int, ...]]
+) -> None:
+    """Check that results of these shapes are what the transformed model declares."""
+    try:
+        check_sizes(before, after, shapes)
+    except NotKeptError as error:
+        raise TransformationError(f"{transformation.name} {error}") from error
 
 
 def _stored(model: onnx.ModelProto, folder: Path | None) -> bytes | Path:

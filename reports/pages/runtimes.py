@@ -86,7 +86,7 @@ def _finding(of: tuple[str, str, str], finding: Finding, subjects: Sequence[str]
         "opsets": finding.opsets,
         "stage": finding.stage,
         "blame": finding.blame or "",
-        "reason": shortened(finding.reason),
+        "reason": shortened(finding.known or finding.reason),
         "right": finding.others_right,
         "others": finding.others,
     }

@@ -48,6 +48,16 @@ def test_the_command_counts() -> None:
     assert Counter(test["ending"] for test in found[ONNXRUNTIME])["right"] == len(found[ONNXRUNTIME])
 
 
+def test_what_a_runtime_gets_wrong_comes_first_with_what_the_others_make_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lying = LyingRuntime(lambda output: output[..., :1], ONNX_REFERENCE)
+    monkeypatch.setitem(RUNTIMES, ONNX_REFERENCE, lying)
+    lines = CliRunner().invoke(app, ["node-tests", "test_softplus_example"]).stdout.splitlines()
+    assert lines[0].startswith("wrong: onnx.reference: test_softplus_example; 1 of 1 other runtimes are right: ")
+    assert next(line for line in lines if " node tests: " in line).startswith("onnxruntime: ")
+
+
 @pytest.mark.parametrize(
     ("pattern", "hint"), [("softmx", " Similar operators: softmax, logsoftmax, stft."), ("zzz", "")]
 )

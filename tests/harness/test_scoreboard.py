@@ -31,6 +31,8 @@ WRONG = {"status": Status.FAILED, "stage": Stage.COMPARE, "reason": "off by 1", 
         ({}, Ending.RIGHT),
         (WRONG, Ending.WRONG),
         ({"status": Status.FAILED, "stage": Stage.LOAD, "reason": "RuntimeError: no"}, Ending.REFUSED),
+        ({"status": Status.FAILED, "stage": Stage.RERUN_VALUES, "reason": "RuntimeError: no"}, Ending.REFUSED),
+        ({"status": Status.FAILED, "stage": Stage.RUN, "reason": "ChangedInputError: it wrote"}, Ending.WRONG),
         ({"status": Status.KNOWN, "stage": Stage.RUN, "error": "RuntimeError: no"}, Ending.REFUSED),
         (
             {"status": Status.CRASHED, "stage": Stage.RUN, "reason": "was killed by SIGSEGV in stage run"},
@@ -108,6 +110,32 @@ def test_what_runtimes_share_is_told_apart_from_what_each_takes() -> None:
     assert found.seconds == {"openvino": 0.75, "tract": 1.0}
     assert found.shared_by == {"openvino": 5.0, "tract": 0.125}
     assert found.shared_seconds == 5.125
+
+
+def test_what_one_expectation_explains_is_one_line_after_what_none_explains(tmp_path: Path) -> None:
+    known = replace(
+        record("tract"), status=Status.KNOWN, stage=Stage.COMPARE, error="off by 1", reason="it rounds down"
+    )
+    records = [
+        known,
+        replace(known, case="elu[alpha=0.5]", cell="elu[alpha=0.5]-float32-opset9-cpu-trace-tract"),
+        replace(
+            known, case="selu", cell="selu-float32-opset9-cpu-trace-tract", status=Status.FAILED, reason="off", error=""
+        ),
+    ]
+    run = write_run(tmp_path, records)
+    lines = CliRunner().invoke(app, ["scoreboard", str(run)]).output.splitlines()
+    assert lines[:2] == [
+        "wrong: tract: selu float32 opset 9 compare: off",
+        "wrong: tract: elu[alpha=0.5] float32 opset 9 compare, and 1 more alike: known: it rounds down",
+    ]
+    every = CliRunner().invoke(app, ["scoreboard", str(run), "--all"]).output.splitlines()
+    assert every[2] == "wrong: tract: elu[alpha=1.0] float32 opset 9 compare: known: it rounds down"
+    found = json.loads(CliRunner().invoke(app, ["scoreboard", str(run), "--json"]).output)["findings"]
+    assert [(each["case"], each["reason"], each["known"]) for each in found[1:]] == [
+        ("elu[alpha=0.5]", "off by 1", "it rounds down"),
+        ("elu[alpha=1.0]", "off by 1", "it rounds down"),
+    ]
 
 
 def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: Path) -> None:

@@ -22,7 +22,12 @@ from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Request
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 from onnx_parity.harness.transformations.signal import judge_by_signal
-from onnx_parity.harness.transformations.transformation import Transformation, TransformationError, applied
+from onnx_parity.harness.transformations.transformation import (
+    Transformation,
+    TransformationError,
+    applied,
+    check_results,
+)
 from tests.harness.fakes import FakeExporter, LyingRuntime, cell, model, one_node
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
@@ -135,7 +140,49 @@ def test_what_it_may_change_is_left_to_it() -> None:
     assert len(after.nodes) == 2
 
 
+def _with_output_axis(size: str | int) -> bytes:
+    """`x[x > 0]`-like: the first axis of the output is as long as there are elements that are not zero."""
+    nonzero = helper.make_node("NonZero", ["x"], ["found"])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("batch", 3))
+    found = helper.make_tensor_value_info("found", TensorProto.INT64, (2, size))
+    graph = helper.make_graph([nonzero], "g", [x], [found])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+def _declare(size: int) -> Transformation:
+    def apply(given: onnx.ModelProto) -> onnx.ModelProto:
+        given.graph.output[0].type.tensor_type.shape.dim[1].dim_value = size
+        return given
+
+    return named("it", apply)
+
+
+def test_an_axis_of_an_output_that_follows_from_values_may_be_fixed_if_results_agree() -> None:
+    before = Delivered(_with_output_axis("u0"))
+    after = applied(_declare(6), before, (), None)
+    check_results(_declare(6), before, after, [(2, 6)])
+    with pytest.raises(TransformationError) as raised:
+        check_results(_declare(6), before, after, [(2, 5)])
+    assert str(raised.value) == "it fixed axis 1 of output found to 6, but it can be 5"
+    with pytest.raises(TransformationError) as raised:
+        applied(_declare(6), Delivered(_with_output_axis("3*batch")), (), None)
+    assert str(raised.value) == "it fixed axis 1 (3*batch) of output found, which was dynamic, to 6"
+
+
 # --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_size_that_follows_from_values_is_held_to_the_results_of_all_inputs() -> None:
+    positive = op(lambda x: (x > 0).nonzero().T, floats(2, 3))
+    found = Bench(0).run(cell(positive, opset=18))
+    assert found.prepared is not None
+    (expected,) = found.prepared.reference.example.expected
+    size = expected.value.shape[1]
+    outcome = Bench(0, transformations={"it": _declare(size)}).run(cell(positive, opset=18, transforms=("it",)))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.TRANSFORM, Blame.TRANSFORMATION)
+    assert outcome.reason.startswith(f"TransformationError: it fixed axis 1 of output output to {size}, but it can be ")
+    assert outcome.reason.endswith(" (other values)")
 
 
 def run(*chain: Transformation, runtime: str = "onnxruntime") -> Outcome:

@@ -37,6 +37,6 @@ RUNTIME = Adapter(
     opsets=tuple(opset for opset in OPSETS if opset <= 22),
     dtypes=frozenset({Dtype.FLOAT32, Dtype.INT32, Dtype.INT64, Dtype.BOOL}),
     open=_open,
-    is_refusal=saying("not supported", "nsupported", "not implemented", "Can't create layer"),
+    is_refusal=saying("not supported", "nsupported", "not implemented", "Can't create layer", "is supported for now"),
     tracker="https://github.com/opencv/opencv/issues",
 )
