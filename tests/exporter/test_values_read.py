@@ -142,11 +142,13 @@ def test_a_list_of_numbers_stays_symbols() -> None:
 
 
 def by_int(x: torch.Tensor, n: torch.Tensor) -> Sequence[torch.Tensor]:
-    return x.split([int(each) for each in n])
+    parts: Sequence[torch.Tensor] = x.split([int(each) for each in n])
+    return parts
 
 
 def by_numpy(x: torch.Tensor, n: torch.Tensor) -> Sequence[torch.Tensor]:
-    return x.split(n.numpy().tolist())
+    parts: Sequence[torch.Tensor] = x.split(n.numpy().tolist())
+    return parts
 
 
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
