@@ -42,8 +42,21 @@ _SIZES: dict[int, Sequence[str]] = {
     64: ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx", "max_seq_len", "context_length"),
     _TOKENS: ("vocab_size", "vocab_size_per_layer_input"),
 }  # fmt: skip
-#: Architectures that loop over the tokens, or over chunks of them, in Python, which fixes their number.
-_LOOPING = frozenset({"bailing_hybrid", "canine", "cpmant", "falcon_mamba", "mamba"})
+#: Axes that an architecture fixes, because it loops in Python over the tokens, over chunks of them, or over the images.
+_FIXED: dict[tuple[str, ...], Sequence[str]] = {
+    ("sequence",): (
+        "bailing_hybrid", "canine", "cpmant", "falcon_mamba", "jamba", "mamba", "minicpm_ocr", "minicpmv4_6",
+        "minicpmv4_7", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text",
+        "qwen3_next", "qwen4_exp_text", "recurrent_gemma", "rwkv", "xlstm",
+    ),
+    ("batch",): ("layoutlmv3", "pixtral"),
+}  # fmt: skip
+_FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
+#: Sizes that some architectures need to be others. These compute as many keys as queries, whatever is configured.
+_OWN_SIZES: dict[str, dict[str, int]] = {
+    "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
+    "nemotron3_diarization_audio": {"num_key_value_heads": 4},
+}
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -73,7 +86,9 @@ class Called(nn.Module):
             mask = given["attention_mask"]
             given["attention_mask"] = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         result = self.model(**given, **self.fixed)
-        return [each for each in result.to_tuple() if isinstance(each, Tensor)]
+        # A backbone's features are a tuple in its result.
+        parts = [part for each in result.to_tuple() for part in (each if isinstance(each, tuple) else (each,))]
+        return [part for part in parts if isinstance(part, Tensor)]
 
 
 def _transformers() -> Any:
@@ -97,7 +112,7 @@ def _build(name: str) -> Built:
         first = str(error).partition("\n")[0]
         raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
     module, inputs = first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
-    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, ("sequence",) if name in _LOOPING else ())
+    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, _FIXED_OF.get(name, ()))
 
 
 def _small(cls: Any) -> Any:
@@ -112,7 +127,7 @@ def _small(cls: Any) -> Any:
             settings[key] = min(value, _SIZE_OF[key])
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
-    return cls(**settings)
+    return cls(**settings | _OWN_SIZES.get(cls.model_type, {}))
 
 
 def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:

@@ -6,8 +6,9 @@ import re
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -82,6 +83,13 @@ def failed_while_recorded(
     # Imported here, because programs with static sizes do not need it. If such an error was raised, it is imported.
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+    if isinstance(error, GuardOnDataDependentSymNode) and _iterates(error):
+        return CaptureError(
+            f"the program loops in Python over a tensor whose length depends on values{placed}\n"
+            "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
+            "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
+            "of a model of transformers, call model.set_experts_implementation('grouped_mm')."
+        )
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program branches on a number that it computed from values{placed}: {error.cond}\n"
@@ -124,6 +132,12 @@ def failed_while_recorded(
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )
+
+
+def _iterates(error: Exception) -> bool:
+    """Whether an error was raised where a program took a tensor apart to loop over it."""
+    loops: Any = torch.Tensor.__iter__
+    return any(frame.f_code is loops.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _operator_of(error: Exception) -> OpOverload | None:

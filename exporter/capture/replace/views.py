@@ -65,8 +65,9 @@ def _places_of_dynamic_sizes(
     # when the model runs, as it does in torch.
     if not is_surely_contiguous(x) or not same_size(offset, x.storage_offset()):
         raise refused_here(
-            "as_strided cannot be exported with dynamic sizes for a tensor that is not contiguous, or from another place "
-            "than its first element: call contiguous() before it, or use slices, unfold or expand, which select elements"
+            "as_strided cannot be exported with dynamic sizes for a tensor that is not contiguous, or from another "
+            "place than its first element: call contiguous() before it, or use slices, unfold or expand, which select "
+            "elements"
         )
     places = torch.zeros([], dtype=torch.int64, device=x.device)
     for extent, step in zip(size, stride, strict=True):
