@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
@@ -71,7 +71,8 @@ def _places_of_dynamic_sizes(
         )
     places = torch.zeros([], dtype=torch.int64, device=x.device)
     for extent, step in zip(size, stride, strict=True):
-        places = places.unsqueeze(-1) + torch.arange(extent, device=x.device) * step
+        steps: torch.Tensor = torch.arange(cast("int", extent), device=x.device) * cast("int", step)
+        places = places.unsqueeze(-1) + steps
     return places
 
 
