@@ -53,11 +53,20 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
 #: Sizes that some architectures need to be others. These compute as many keys as queries, whatever is configured.
-_OWN_SIZES: dict[str, dict[str, int]] = {
+_OWN_SIZES: dict[str, dict[str, int | None]] = {
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
     "nemotron3_diarization_audio": {"num_key_value_heads": 4},
 }
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
+#: Other sizes, tried in this order where the small ones do not fit together. None leaves the default.
+_VARIANTS: Sequence[Mapping[str, int | None]] = (
+    {},
+    {"num_key_value_heads": 4, "rotary_dim": 8},
+    {"head_dim": None, "num_key_value_heads": 4, "hidden_size": 512},
+    dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), None),
+)
+#: Sizes that some architectures have no default for, and do not work without.
+_MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
     "decoder_input_ids": {0: "batch"},
@@ -104,30 +113,59 @@ def _names() -> Sequence[str]:
 
 
 def _build(name: str) -> Built:
+    reasons = []
+    for other_sizes in _VARIANTS:
+        try:
+            module, inputs = _built(name, other_sizes | _OWN_SIZES.get(name, {}))
+        except CannotBuildError as error:
+            reasons.append(error)
+            continue
+        return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, _FIXED_OF.get(name, ()))
+    raise reasons[0]
+
+
+def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module, Mapping[str, Maker]]:
     transformers = _transformers()
     try:
-        config = _small(type(transformers.AutoConfig.for_model(name)))
-        model = transformers.AutoModel.from_config(config).eval()
+        config = _small(transformers.CONFIG_MAPPING[name], other_sizes)
+        try:
+            model = transformers.AutoModel.from_config(config).eval()
+        except ValueError as error:
+            if "backbone is not set" not in str(error):
+                raise
+            model = transformers.AutoModel.from_config(_with_backbone(config)).eval()
     except Exception as error:
         first = str(error).partition("\n")[0]
         raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
-    module, inputs = first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
-    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, _FIXED_OF.get(name, ()))
+    return first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
 
 
-def _small(cls: Any) -> Any:
+def _small(cls: Any, other_sizes: Mapping[str, int | None]) -> Any:
     """A configuration of a class with small sizes; the configurations inside of it are small too."""
     default = cls()
+    sizes = _SIZE_OF | other_sizes
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
         inner = getattr(default, key, None)
         if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
-            settings[key] = _small(type(inner))
-        elif type(value) is int and key in _SIZE_OF:
-            settings[key] = min(value, _SIZE_OF[key])
+            settings[key] = _small(type(inner), other_sizes)
+        elif type(value) is int and (size := sizes.get(key)) is not None:
+            settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
-    return cls(**settings | _OWN_SIZES.get(cls.model_type, {}))
+        elif value is None and key in _MISSING:
+            settings[key] = _MISSING[key]
+    return cls(**settings)
+
+
+def _with_backbone(config: Any) -> Any:
+    """The configuration of a detector, which has no default backbone, with a small ResNet."""
+    stages = ["stage2", "stage3", "stage4"] if hasattr(config, "num_feature_levels") else ["stage4"]
+    config.backbone_config = _transformers().ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 32, 32, 32], depths=[1, 1, 1, 1], layer_type="basic", out_features=stages
+    )
+    config.use_timm_backbone = False
+    return config
 
 
 def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
