@@ -52,8 +52,11 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
     ("batch",): ("layoutlmv3", "pixtral"),
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
-#: Sizes that some architectures need to be others. These compute as many keys as queries, whatever is configured.
+#: Sizes that some architectures need to be others.
 _OWN_SIZES: dict[str, dict[str, int | None]] = {
+    # Its batch norms would have the statistics of a single pixel.
+    "mobilevit": {"image_size": 64},
+    # They compute as many keys as queries, whatever is configured.
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
     "nemotron3_diarization_audio": {"num_key_value_heads": 4},
 }
@@ -116,7 +119,7 @@ def _build(name: str) -> Built:
     reasons = []
     for other_sizes in _VARIANTS:
         try:
-            module, inputs = _built(name, other_sizes | _OWN_SIZES.get(name, {}))
+            module, inputs = _built(name, {**other_sizes, **_OWN_SIZES.get(name, {})})
         except CannotBuildError as error:
             reasons.append(error)
             continue
@@ -143,7 +146,7 @@ def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module,
 def _small(cls: Any, other_sizes: Mapping[str, int | None]) -> Any:
     """A configuration of a class with small sizes; the configurations inside of it are small too."""
     default = cls()
-    sizes = _SIZE_OF | other_sizes
+    sizes = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
         inner = getattr(default, key, None)

@@ -73,7 +73,7 @@ def fill(module: torch.nn.Module, seed: int) -> None:
     tile: torch.Tensor | None = None
     offset = 0
     for name, parameter in floating:
-        if parameter.dim() < 2 or _is_frequency(name, parameter):
+        if parameter.dim() < 2:
             _fill_vector(name, parameter, generator)
             continue
         if tile is None:
@@ -92,13 +92,8 @@ def fill(module: torch.nn.Module, seed: int) -> None:
 
 def _fill_vector(name: str, parameter: torch.Tensor, generator: torch.Generator) -> None:
     parameter.normal_(0.0, 0.1, generator=generator)
-    if name.endswith("weight") or _is_frequency(name, parameter):
+    if name.endswith("weight"):
         parameter.add_(1.0)  # A norm's scale: a weight of one dimension multiplies, all others add.
-
-
-def _is_frequency(name: str, parameter: torch.Tensor) -> bool:
-    """Whether it is the alpha of a Snake activation, x + sin(alpha x)^2 / alpha, which near 0 amplifies rounding."""
-    return name.endswith(".alpha") and parameter.numel() == max(parameter.shape)
 
 
 def _fill_from_tile(parameter: torch.Tensor, tile: torch.Tensor, offset: int) -> None:
