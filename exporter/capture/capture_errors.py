@@ -201,9 +201,9 @@ def changed_numbers(places: Sequence[str]) -> CaptureError:
         f"the program changes {len(places)} number{'s' if len(places) > 1 else ''} in an object that it is given and "
         "gives back. The exported model would have the example's as constants, and so be wrong for every further call "
         f"with what it gave back:\n{lines}\n"
-        "Keep them in tensors. If the object is a cache of transformers with sliding windows, give DynamicCache() "
-        "without a configuration: there, the attention mask does what the window does. If nothing depends on these "
-        "numbers, export with allow_ignored_inputs=True."
+        "Keep them in tensors. If the object is a cache that keeps the last tokens and counts all of them, name the "
+        "axis of what it keeps by the sizes of the mask and of the new tokens, as in 'min(all - sequence, 7)' for a "
+        "sliding window of 8. If nothing depends on these numbers, export with allow_ignored_inputs=True."
     )
 
 
