@@ -70,6 +70,7 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
 )
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
+_MOST_WEIGHTS = 2**27
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
     "decoder_input_ids": {0: "batch"},
@@ -131,6 +132,8 @@ def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module,
     transformers = _transformers()
     try:
         config = _small(transformers.CONFIG_MAPPING[name], other_sizes)
+        if other_sizes:
+            _refuse_if_large(transformers.AutoModel, config)
         try:
             model = transformers.AutoModel.from_config(config).eval()
         except ValueError as error:
@@ -159,6 +162,14 @@ def _small(cls: Any, other_sizes: Mapping[str, int | None]) -> Any:
         elif value is None and key in _MISSING:
             settings[key] = _MISSING[key]
     return cls(**settings)
+
+
+def _refuse_if_large(models: Any, config: Any) -> None:
+    """Refuse a model of gigabytes, which other sizes than the small ones may make."""
+    with torch.device("meta"):
+        count = sum(each.numel() for each in models.from_config(config).parameters())
+    if count > _MOST_WEIGHTS:
+        raise ValueError(f"it has {count:,} weights")
 
 
 def _with_backbone(config: Any) -> Any:
