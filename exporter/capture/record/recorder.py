@@ -55,6 +55,8 @@ _MAKE_ALIKE = frozenset(
     getattr(torch.ops.aten, name).default
     for name in ("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like", "randint_like")
 )
+#: Longer lists are no sizes, and 1,600 symbols take five seconds.
+_MOST_LISTED = 1024
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
@@ -474,7 +476,8 @@ class Recorder(TorchDispatchMode):
         """Whether the numbers of a tensor become symbols when the program makes a list of them."""
         tensor = unwrapped(tensor)
         known_count = all(isinstance(size, int) for size in tensor.shape)
-        return known_count and self.knows(tensor) and self._stays_symbolic(tensor)
+        is_short = known_count and tensor.numel() <= _MOST_LISTED
+        return is_short and self.knows(tensor) and self._stays_symbolic(tensor)
 
     def _stays_symbolic(self, tensor: torch.Tensor) -> bool:
         return not tensor.dtype.is_complex and self.reader.stays_symbolic(self.value_of(tensor))
