@@ -29,7 +29,7 @@ from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNC
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
 from onnx_parity.exporter.capture.record.given_up import own_tensor_written
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
-from onnx_parity.exporter.capture.record.values_read import Reader
+from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
@@ -55,8 +55,6 @@ _MAKE_ALIKE = frozenset(
     getattr(torch.ops.aten, name).default
     for name in ("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like", "randint_like")
 )
-#: Longer lists are no sizes, and 1,600 symbols take five seconds.
-_MOST_LISTED = 1024
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
@@ -475,8 +473,7 @@ class Recorder(TorchDispatchMode):
     def numbers_stay_symbolic(self, tensor: torch.Tensor) -> bool:
         """Whether the numbers of a tensor become symbols when the program makes a list of them."""
         tensor = unwrapped(tensor)
-        known_count = all(isinstance(size, int) for size in tensor.shape)
-        is_short = known_count and tensor.numel() <= _MOST_LISTED
+        is_short = all(isinstance(size, int) for size in tensor.shape) and tensor.numel() <= MOST_LISTED
         return is_short and self.knows(tensor) and self._stays_symbolic(tensor)
 
     def _stays_symbolic(self, tensor: torch.Tensor) -> bool:

@@ -23,7 +23,10 @@ from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExpo
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["LoopValueError", "Reader", "TracerWarning"]
+__all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
+
+#: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
+MOST_LISTED = 1024
 
 
 class TracerWarning(OnnxExporterWarning):
