@@ -216,7 +216,8 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
 
 def _images(config: Any) -> Iterator[Maker]:
     inner = getattr(config, "vision_config", None) or getattr(config, "backbone_config", None) or config
-    size = getattr(inner, "image_size", None) or 32
+    # Detectors that look at several scales normalize over the pixels of the smallest, of which there have to be some.
+    size = getattr(inner, "image_size", None) or (128 if hasattr(config, "num_feature_levels") else 32)
     height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = getattr(inner, "num_channels", 3)
     yield floats(2, channels, height, width)
