@@ -70,7 +70,7 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
 )
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
-_MOST_WEIGHTS = 2**27
+_MOST_WEIGHTS = 2**25
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
     "decoder_input_ids": {0: "batch"},

@@ -88,7 +88,7 @@ def failed_while_recorded(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"
             "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
             "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
-            "of a model of transformers, call model.set_experts_implementation('grouped_mm')."
+            "of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
         )
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(

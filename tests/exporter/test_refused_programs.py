@@ -157,5 +157,5 @@ def test_a_loop_over_a_tensor_whose_length_depends_on_values() -> None:
         f"{inspect.getsourcelines(program)[1] + 2}\n"
         "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is known "
         "and mask the rows that do not count, or script the function with the loop. If these are the experts of a "
-        "model of transformers, call model.set_experts_implementation('grouped_mm')."
+        "model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
     )
