@@ -66,7 +66,7 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
     {},
     {"num_key_value_heads": 4, "rotary_dim": 8},
     {"head_dim": None, "num_key_value_heads": 4, "hidden_size": 512},
-    dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), None),
+    dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), 24),
 )
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
