@@ -29,7 +29,7 @@ def _length(torchs: Callable[..., Any], self: Any) -> Any:
 
 def _mask_sizes(torchs: Callable[..., Any], self: Any, query_length: Any) -> Any:
     """The number of keys, which are those that are kept and the new ones; and how many tokens were before them."""
-    if not _is_filled(self):
+    if not _is_filled(self) or getattr(self, "record_past", False):  # Then it keeps more than the window.
         return torchs(self, query_length)
     kept = self.keys.shape[-2]
     return kept + query_length, self.cumulative_length - kept
