@@ -49,7 +49,7 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
         "minicpm_ocr", "minicpmv4_6", "minicpmv4_7", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe",
         "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp_text", "recurrent_gemma", "rwkv", "xlstm",
     ),
-    ("batch",): ("layoutlmv3", "pixtral"),
+    ("batch",): ("layoutlmv3", "pixtral", "reformer"),
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
 #: Sizes that some architectures need to be others.
