@@ -13,7 +13,7 @@ from onnx_parity.exporter.capture.graph.graph import Graph
 from onnx_parity.exporter.containers import has_names, named_leaves
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import Given, Layout
-from onnx_parity.exporter.request.size_expressions import AxisSize
+from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
 
 __all__ = ["Source"]
 
@@ -66,7 +66,7 @@ class Source:
             [
                 next(remaining)
                 if isinstance(leaf, torch.Tensor)
-                else AxisSize.of(sizes[leaf.axis], leaf.axis)
+                else AxisSize.of(size_named(leaf.axis, sizes), leaf.axis)
                 if sizes is not None and isinstance(leaf, AxisSize)
                 else leaf
                 for leaf in leaves

@@ -42,9 +42,35 @@ _SIZES: dict[int, Sequence[str]] = {
     64: ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx", "max_seq_len", "context_length"),
     _TOKENS: ("vocab_size", "vocab_size_per_layer_input"),
 }  # fmt: skip
-#: Architectures that loop over the tokens, or over chunks of them, in Python, which fixes their number.
-_LOOPING = frozenset({"bailing_hybrid", "canine", "cpmant", "falcon_mamba", "mamba"})
+#: Axes that an architecture fixes, because it loops in Python over the tokens, over chunks of them, or over the images.
+_FIXED: dict[tuple[str, ...], Sequence[str]] = {
+    ("sequence",): (
+        "bailing_hybrid", "canine", "cpmant", "falcon_mamba", "glm5_next", "glm5_next_text", "jamba", "mamba",
+        "minicpm_ocr", "minicpmv4_6", "minicpmv4_7", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe",
+        "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp_text", "recurrent_gemma", "rwkv", "xlstm",
+    ),
+    ("batch",): ("layoutlmv3", "pixtral", "reformer"),
+}  # fmt: skip
+_FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
+#: Sizes that some architectures need to be others.
+_OWN_SIZES: dict[str, dict[str, int | None]] = {
+    # Its batch norms would have the statistics of a single pixel.
+    "mobilevit": {"image_size": 64},
+    # They compute as many keys as queries, whatever is configured.
+    "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
+    "nemotron3_diarization_audio": {"num_key_value_heads": 4},
+}
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
+#: Other sizes, tried in this order where the small ones do not fit together. None leaves the default.
+_VARIANTS: Sequence[Mapping[str, int | None]] = (
+    {},
+    {"num_key_value_heads": 4, "rotary_dim": 8},
+    {"head_dim": None, "num_key_value_heads": 4, "hidden_size": 512},
+    dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), 24),
+)
+#: Sizes that some architectures have no default for, and do not work without.
+_MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
+_MOST_WEIGHTS = 2**25
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
     "decoder_input_ids": {0: "batch"},
@@ -73,7 +99,9 @@ class Called(nn.Module):
             mask = given["attention_mask"]
             given["attention_mask"] = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         result = self.model(**given, **self.fixed)
-        return [each for each in result.to_tuple() if isinstance(each, Tensor)]
+        # A backbone's features are a tuple in its result.
+        parts = [part for each in result.to_tuple() for part in (each if isinstance(each, tuple) else (each,))]
+        return [part for part in parts if isinstance(part, Tensor)]
 
 
 def _transformers() -> Any:
@@ -89,30 +117,71 @@ def _names() -> Sequence[str]:
 
 
 def _build(name: str) -> Built:
+    reasons = []
+    for other_sizes in _VARIANTS:
+        try:
+            module, inputs = _built(name, {**other_sizes, **_OWN_SIZES.get(name, {})})
+        except CannotBuildError as error:
+            reasons.append(error)
+            if "input_ids" not in str(error) and "builds no small one" not in str(error):
+                break  # Other sizes help language models; those that see would take minutes.
+            continue
+        return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, _FIXED_OF.get(name, ()))
+    raise reasons[0]
+
+
+def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module, Mapping[str, Maker]]:
     transformers = _transformers()
     try:
-        config = _small(type(transformers.AutoConfig.for_model(name)))
-        model = transformers.AutoModel.from_config(config).eval()
+        config = _small(transformers.CONFIG_MAPPING[name], other_sizes)
+        if other_sizes:
+            _refuse_if_large(transformers.AutoModel, config)
+        try:
+            model = transformers.AutoModel.from_config(config).eval()
+        except ValueError as error:
+            if "backbone is not set" not in str(error):
+                raise
+            model = transformers.AutoModel.from_config(_with_backbone(config)).eval()
     except Exception as error:
         first = str(error).partition("\n")[0]
         raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
-    module, inputs = first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
-    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)}, ("sequence",) if name in _LOOPING else ())
+    return first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
 
 
-def _small(cls: Any) -> Any:
+def _small(cls: Any, other_sizes: Mapping[str, int | None]) -> Any:
     """A configuration of a class with small sizes; the configurations inside of it are small too."""
     default = cls()
+    sizes = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
         inner = getattr(default, key, None)
         if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
-            settings[key] = _small(type(inner))
-        elif type(value) is int and key in _SIZE_OF:
-            settings[key] = min(value, _SIZE_OF[key])
+            settings[key] = _small(type(inner), other_sizes)
+        elif type(value) is int and (size := sizes.get(key)) is not None:
+            settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
+        elif value is None and key in _MISSING:
+            settings[key] = _MISSING[key]
     return cls(**settings)
+
+
+def _refuse_if_large(models: Any, config: Any) -> None:
+    """Refuse a model of gigabytes, which other sizes than the small ones may make."""
+    with torch.device("meta"):
+        count = sum(each.numel() for each in models.from_config(config).parameters())
+    if count > _MOST_WEIGHTS:
+        raise ValueError(f"it has {count:,} weights")
+
+
+def _with_backbone(config: Any) -> Any:
+    """The configuration of a detector, which has no default backbone, with a small ResNet."""
+    stages = ["stage2", "stage3", "stage4"] if hasattr(config, "num_feature_levels") else ["stage4"]
+    config.backbone_config = _transformers().ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 32, 32, 32], depths=[1, 1, 1, 1], layer_type="basic", out_features=stages
+    )
+    config.use_timm_backbone = False
+    return config
 
 
 def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
@@ -149,7 +218,8 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
 
 def _images(config: Any) -> Iterator[Maker]:
     inner = getattr(config, "vision_config", None) or getattr(config, "backbone_config", None) or config
-    size = getattr(inner, "image_size", None) or 32
+    # Detectors that look at several scales normalize over the pixels of the smallest, of which there have to be some.
+    size = getattr(inner, "image_size", None) or (128 if hasattr(config, "num_feature_levels") else 32)
     height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = getattr(inner, "num_channels", 3)
     yield floats(2, channels, height, width)

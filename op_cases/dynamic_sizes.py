@@ -294,6 +294,24 @@ mask_of_lengths = op(
 arithmetic_of_numbers = op(
     lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)
 )
+listed_numbers = op(
+    lambda x, n: (x * n.tolist()[0][0] + n.tolist()[1][1], torch.zeros(n.tolist()[0]), x.sum(1).tolist()[1] + x),
+    floats(3, 4),
+    ints(2, 2, low=1, high=5),
+)
+split_by_counts = op(
+    lambda x, groups: torch.cat(
+        [
+            rows * (group + 1)
+            for group, rows in enumerate(
+                x[groups.argsort(stable=True)].split(F.one_hot(groups, 3).sum(0).tolist(), dim=0)
+            )
+        ]
+    ),
+    floats(6, 4),
+    ints(6, high=3),
+    dynamic=BATCHES,
+)
 between_numbers = op(
     lambda x, i, n: (x[i : i + n], torch.arange(i, i + n), torch.full((n, 2), i.item() + 0.5), x[i, n:], x[-n:]),
     floats(9, 6),

@@ -162,6 +162,15 @@ as_strided = op(
         {"size": (), "stride": (), "offset": 4},
     ],
 )
+as_strided_of_dynamic_sizes = op(
+    lambda x: (
+        x.as_strided((x.shape[0] - 1, 2, x.shape[1]), (x.shape[1], x.shape[1], 1)),
+        x.reshape(-1).as_strided((x.shape[1], x.shape[0]), (1, x.shape[1])),
+    ),
+    distinct(4, 3),
+    dynamic={"x": {0: "rows", 1: "columns"}},
+    sizes={"rows": (2, 7), "columns": (1, 5)},
+)
 as_strided_of_view = op(lambda x: x.t()[1:].as_strided((2, 3), (1, 4), 1), distinct(3, 4))
 atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_3d(x)), floats())
 to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))

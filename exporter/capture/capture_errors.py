@@ -6,8 +6,9 @@ import re
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -82,6 +83,13 @@ def failed_while_recorded(
     # Imported here, because programs with static sizes do not need it. If such an error was raised, it is imported.
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+    if isinstance(error, GuardOnDataDependentSymNode) and _iterates(error):
+        return CaptureError(
+            f"the program loops in Python over a tensor whose length depends on values{placed}\n"
+            "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
+            "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
+            "of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
+        )
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program branches on a number that it computed from values{placed}: {error.cond}\n"
@@ -124,6 +132,12 @@ def failed_while_recorded(
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )
+
+
+def _iterates(error: Exception) -> bool:
+    """Whether an error was raised where a program took a tensor apart to loop over it."""
+    loops: Any = torch.Tensor.__iter__
+    return any(frame.f_code is loops.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _operator_of(error: Exception) -> OpOverload | None:
@@ -187,9 +201,9 @@ def changed_numbers(places: Sequence[str]) -> CaptureError:
         f"the program changes {len(places)} number{'s' if len(places) > 1 else ''} in an object that it is given and "
         "gives back. The exported model would have the example's as constants, and so be wrong for every further call "
         f"with what it gave back:\n{lines}\n"
-        "Keep them in tensors. If the object is a cache of transformers with sliding windows, give DynamicCache() "
-        "without a configuration: there, the attention mask does what the window does. If nothing depends on these "
-        "numbers, export with allow_ignored_inputs=True."
+        "Keep them in tensors. If the object is a cache that keeps the last tokens and counts all of them, name the "
+        "axis of what it keeps by the sizes of the mask and of the new tokens, as in 'min(all - sequence, 7)' for a "
+        "sliding window of 8. If nothing depends on these numbers, export with allow_ignored_inputs=True."
     )
 
 

@@ -18,7 +18,7 @@ from onnx_parity.exporter.containers import closed, holds_objects, named_leaves,
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
-from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression
+from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, minuend, size_named
 
 __all__ = ["Changed", "RecordedInputs"]
 
@@ -134,7 +134,7 @@ class RecordedInputs:
             filled[position] = marked.handed_out(self.size_sources)
         for position, leaf in enumerate(filled):
             if isinstance(leaf, AxisSize):
-                filled[position] = self._sizes[leaf.axis]
+                filled[position] = size_named(leaf.axis, self._sizes)
         if self.has_objects:
             self._given = {position: filled[position] for position, _ in self._tensors}
         arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(
@@ -175,9 +175,12 @@ class RecordedInputs:
         self, path: _Path, now: Any, example: int, before: Mapping[_Path, tuple[int, Any]], after: Mapping[_Path, Any]
     ) -> bool:
         """Whether a number in an object is unchanged, or was and is the size of one axis of a tensor beside it."""
-        given = self._sizes[example.axis] if isinstance(example, AxisSize) else example
+        given = size_named(example.axis, self._sizes) if isinstance(example, AxisSize) else example
         if type(now) not in (int, torch.SymInt) or same_size(now, given):
             return True
+        if isinstance(example, AxisSize) and (whole := minuend(example.axis)) in self._sizes:
+            # "all - sequence" becomes "all", which is what "all - sequence" is in the next call.
+            return same_size(self._sizes[whole], now)
         numbers = dict(self._tensors)
         for other, (place, tensor) in before.items():
             new = after.get(other)

@@ -133,9 +133,10 @@ def trace(
                 raise
             # A number that changes in each iteration cannot become a constant: report why its symbol failed.
             raise failed_while_recorded(failure) from failure
-        except FrozenValueError:
+        except FrozenValueError as error:
             if attempt.symbolic:
-                raise
+                # Where numbers are frozen, what failed with symbols is the cause.
+                raise error from failure
             # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
             attempt = replace(attempt, symbolic=True)
         except NeedsGradients as error:

@@ -16,7 +16,7 @@ from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, OrNone, is_input
-from onnx_parity.exporter.request.size_expressions import AxisSize
+from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
 
 __all__ = ["feeds_of"]
 
@@ -61,7 +61,13 @@ def feeds_of(
                 _refuse_other_constant(place, one, other)
     sizes = _check(inputs, fed)
     for place, number, axis in kept:
-        if number != sizes[axis][0]:
+        size = size_named(axis, {name: known for name, (known, _) in sizes.items()})
+        if number != size and axis not in sizes:
+            raise ArgumentError(
+                f"{place} is {number!r}, but the model takes it to be {axis}, as in the example that it was exported "
+                f"with, which is {size}"
+            )
+        if number != size:
             raise ArgumentError(
                 f"{place} is {number!r}, but the model takes it to be the size of the axis {axis!r}, as in the example "
                 f"that it was exported with, and {sizes[axis][1]!r} has size {sizes[axis][0]} there"

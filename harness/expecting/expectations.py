@@ -16,7 +16,8 @@ in that range; all other characters, including brackets, match themselves.
 
 The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`), `dtype`, `device`, `capture`,
 `exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
-notation; with other versions the entry is ignored). `error` is a pattern that the failure's message must match.
+notation; with other versions, or without the package, the entry is ignored). `error` is a pattern that the failure's
+message must match.
 
 Runtimes of other projects, and transformations, have a file each in the folder `expectations/`, such as
 `expectations/openvino.toml`; `:` is written `_` in the name of a file. Only that file is read for the cells of such a
@@ -232,7 +233,7 @@ def expected(record: Record, directory: Path) -> Record:
         if file in explaining and record.status is Status.PASSED:
             break
         for expectation in _speaking_of(record.case, directory / file):
-            if expectation.matches(record.cell) and expectation.applies(_versions_here()):
+            if expectation.matches(record.cell) and _applies_here(expectation):
                 return expectation.apply(record)
     return record
 
@@ -241,7 +242,7 @@ def is_explained_elsewhere(record: Record, directory: Path) -> bool:
     """Whether the expectations of the exported model explain the failure of a transformed one."""
     return any(
         expectation.matches(record.cell)
-        and expectation.applies(_versions_here())
+        and _applies_here(expectation)
         and not expectation.lacks
         and expectation.foresees(record.stage, record.error or record.reason)
         for file in _files_of(record)[1]
@@ -255,11 +256,18 @@ def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
     return tuple(expectation for expectation in load(path) if expectation.may_match(case))
 
 
-@cache
-def _versions_here() -> dict[str, str]:
-    from onnx_parity.harness.subjects.runtimes import every_runtime
+def _applies_here(expectation: Expectation) -> bool:
+    return expectation.applies(_versions_here(tuple(expectation.packages)))
 
-    return package_versions(itertools.chain.from_iterable(runtime.packages for runtime in every_runtime()))
+
+def lacks_package(expectation: Expectation) -> bool:
+    """Whether a package is not installed that an expectation is about."""
+    return not expectation.packages.keys() <= _versions_here(tuple(expectation.packages)).keys()
+
+
+@cache
+def _versions_here(packages: tuple[str, ...]) -> dict[str, str]:
+    return package_versions(packages)
 
 
 @cache

@@ -29,7 +29,14 @@ from onnx_parity.harness.axes import (
 from onnx_parity.harness.case import Declaration, DeclarationError
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.expecting import unsupported
-from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, ExpectationError, file_of, load
+from onnx_parity.harness.expecting.expectations import (
+    FOLDER,
+    Expectation,
+    ExpectationError,
+    file_of,
+    lacks_package,
+    load,
+)
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
@@ -237,6 +244,9 @@ class ExpectationItem(pytest.Item):
                 f"{self._expectation.lacks}, which explain it to later readers. Until then its cells fail.",
                 pytrace=False,
             )
+        if lacks_package(self._expectation):
+            # The models that a package lists are no cells then.
+            return
         runtimes, transforms = self._subject()
         everything = Selection(
             tier=Tier.FULL,

@@ -29,6 +29,9 @@ def ways():
         "onnx": torch.onnx.is_in_onnx_export(),
         "scripting": torch.jit.is_scripting(),
     }
+
+def half(x):
+    return int(torch.ceil(x.shape[0] / 2) * 1 if torch.jit.is_tracing() else x.shape[0] - x.shape[0] // 2)
 """
 
 
@@ -43,6 +46,12 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
 
     yield importlib.import_module("library_that_asks")
     del sys.modules["library_that_asks"]
+
+
+def test_a_library_that_is_traced_rounds_sizes_as_tensors(library: ModuleType) -> None:
+    x = torch.randn(5, 3)
+    exported = onnx_parity.export(lambda x: x[: library.half(x)], (x,))
+    torch.testing.assert_close(exported(x), x[:3])
 
 
 def test_what_a_library_is_told(library: ModuleType) -> None:

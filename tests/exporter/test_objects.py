@@ -95,9 +95,9 @@ def test_numbers_that_change_and_are_no_sizes_are_refused() -> None:
         "the program changes 1 number in an object that it is given and gives back. The exported model would have the "
         "example's as constants, and so be wrong for every further call with what it gave back:\n"
         "  - past_key_values.layers[0].seen\n"
-        "Keep them in tensors. If the object is a cache of transformers with sliding windows, give DynamicCache() "
-        "without a configuration: there, the attention mask does what the window does. If nothing depends on these "
-        "numbers, export with allow_ignored_inputs=True."
+        "Keep them in tensors. If the object is a cache that keeps the last tokens and counts all of them, name the "
+        "axis of what it keeps by the sizes of the mask and of the new tokens, as in 'min(all - sequence, 7)' for a "
+        "sliding window of 8. If nothing depends on these numbers, export with allow_ignored_inputs=True."
     )
     with pytest.warns(onnx_parity.DroppedWriteWarning, match=r"past_key_values\.layers\[0\]\.seen"):
         onnx_parity.export(Model(), kwargs=arguments, dynamic_shapes=shapes, allow_ignored_inputs=True)
@@ -118,6 +118,55 @@ def test_a_number_that_is_a_size_before_and_not_after_is_refused() -> None:
     shapes = {"x": {1: "sequence"}, "past_key_values": {1: "past"}}
     with pytest.raises(onnx_parity.CaptureError, match=r"changes 2 numbers .*\n  - past_key_values\.layers\[0\]\.seen"):
         onnx_parity.export(Model(), (new(2), Window(5)), dynamic_shapes=shapes)
+
+
+class LastFive(Cache):
+    """It keeps five tokens at most, and counts all of them."""
+
+    def update(self, number: int, new: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[number]
+        layer.keys = torch.cat([layer.keys, new], 1)
+        layer.values = torch.cat([layer.values, new * 2], 1)[:, -5:]
+        result = layer.keys.sum(1) + layer.seen + layer.keys.shape[1]
+        layer.keys = layer.keys[:, -5:]
+        layer.seen = layer.seen + new.shape[1]
+        return result
+
+
+def last_five(count: int) -> LastFive:
+    cache = LastFive(min(count, 5))
+    for layer in cache.layers:
+        layer.seen = count
+    return cache
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor, past_key_values: Cache) -> tuple[torch.Tensor, Cache]:
+        past_key_values.update(0, x)
+        return past_key_values.update(1, x + 1) + mask.sum(1, keepdim=True), past_key_values
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_a_cache_that_keeps_the_last_tokens_and_counts_all(count: int) -> None:
+    axis = {1: "min(all - sequence, 5)"}
+    program = onnx_parity.export(
+        Masked(),
+        (new(2), torch.ones(2, count + 2), last_five(count)),
+        dynamic_shapes={"x": {1: "sequence"}, "mask": {1: "all"}, "past_key_values": axis},
+        verify=True,
+    )
+    for past in (0, 1, 5, 7):
+        x, mask, cache = new(3), torch.ones(2, past + 3), last_five(past)
+        result, present = program(x, mask, cache)
+        wanted, _ = Masked()(x, mask, cache)
+        torch.testing.assert_close(result, wanted)
+        assert sizes(present) == [min(past + 3, 5)] * 2 and present.layers[0].seen == past + 3
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        program(new(3), torch.ones(2, 7), last_five(3))
+    assert str(caught.value) == (
+        "past_key_values.layers[0].seen is 3, but the model takes it to be all - sequence, as in the example that it "
+        "was exported with, which is 4"
+    )
 
 
 def test_numbers_of_a_cache_that_is_not_returned_are_warned_about() -> None:

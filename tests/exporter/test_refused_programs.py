@@ -21,8 +21,10 @@ X = torch.ones(2, 3)
     ("program", "message"),
     [
         (
-            lambda x: x.as_strided((2, 2), (1, 1)),
-            "as_strided cannot be exported with dynamic sizes: use slices, unfold or expand, which select elements",
+            lambda x: x.t().as_strided((2, 2), (1, 1)),
+            "as_strided cannot be exported with dynamic sizes for a tensor that is not contiguous, or from another "
+            "place than its first element: call contiguous() before it, or use slices, unfold or expand, which select "
+            "elements",
         ),
         (
             lambda x: X.as_strided((2, 2), (100, 1)) + x[:, :2],
@@ -138,4 +140,22 @@ def test_a_decision_by_a_number_that_is_computed() -> None:
         f"the program branches on a number that it computed from values at {place}: u1 > 6\n"
         "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, use "
         "torch.where or torch.cond, or state what always holds with torch._check."
+    )
+
+
+def test_a_loop_over_a_tensor_whose_length_depends_on_values() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(3)
+        for row in (x[:, 0] > 0).nonzero():
+            total = total + x[row[0]]
+        return total
+
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,))
+    assert str(caught.value) == (
+        f"the program loops in Python over a tensor whose length depends on values at {__file__}:"
+        f"{inspect.getsourcelines(program)[1] + 2}\n"
+        "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is known "
+        "and mask the rows that do not count, or script the function with the loop. If these are the experts of a "
+        "model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
     )

@@ -380,3 +380,25 @@ def test_what_cannot_be_registered() -> None:
         str(caught.value)
         == "lowering takes the names of operators as strings: write @onnx_parity.lowering('aten::elu')"
     )
+
+
+class _MaskedSoftmax(torch.autograd.Function):
+    """As transformers has it for DeBERTa."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.masked_fill(~mask, -9.0), -1)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, mask: Any) -> Any:
+        from torch.onnx.symbolic_opset9 import softmax
+
+        return softmax(g, x, -1)
+
+
+def test_the_forward_is_recorded_where_symbolic_needs_torchs_graph() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = _MaskedSoftmax.apply(x, x > 0)  # type: ignore[no-untyped-call]
+        return result
+
+    assert_agrees(onnx_parity.export(program, X), program, X)

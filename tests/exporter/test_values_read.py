@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def through_numpy(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 
 def through_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    total: float = sum(x[0].tolist())
+    total: float = sum((x[0] > 0).tolist())
     return x * total
 
 
@@ -128,6 +128,53 @@ def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_with_a_war
     torch.testing.assert_close(exported(X, N), decides(X, N))
     with pytest.raises(onnx_parity.FrozenValueError):
         onnx_parity.export(decides, (X, N), strict=True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_list_of_numbers_stays_symbols() -> None:
+    def program(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part * place for place, part in enumerate(x.split(n.tolist()))])
+
+    x = torch.rand(6, 4)
+    exported = onnx_parity.export(program, (x, torch.tensor([2, 1, 3])), strict=True)
+    for sizes in ([2, 1, 3], [0, 6, 0], [1, 1, 4]):
+        torch.testing.assert_close(exported(x, torch.tensor(sizes)), program(x, torch.tensor(sizes)))
+
+
+def by_int(x: torch.Tensor, n: torch.Tensor) -> Sequence[torch.Tensor]:
+    parts: Sequence[torch.Tensor] = x.split([int(each) for each in n])
+    return parts
+
+
+def by_numpy(x: torch.Tensor, n: torch.Tensor) -> Sequence[torch.Tensor]:
+    parts: Sequence[torch.Tensor] = x.split(n.numpy().tolist())
+    return parts
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+@pytest.mark.parametrize("program", [by_int, by_numpy])
+def test_a_split_by_numbers_of_the_example_is_refused(program: Callable[..., Any]) -> None:
+    def used_too(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+        return [part * n.sum() for part in program(x, n)]
+
+    with pytest.raises(onnx_parity.FrozenValueError) as caught:
+        onnx_parity.export(used_too, (torch.rand(6, 4), torch.tensor([2, 1, 3])))
+    line = inspect.getsourcelines(program)[1] + 1
+    assert str(caught.value) == (
+        f"aten::split_with_sizes cannot be exported at {__file__}:{line}: it splits a tensor into parts of [2, 1, 3], "
+        "numbers that the program read from values and that other inputs change\n"
+        "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without int(), "
+        "numpy and branches: then the sizes of the parts depend on values in the model too."
+    )
+
+
+def test_a_list_as_long_as_a_dynamic_axis_gives_no_sizes() -> None:
+    def program(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return torch.cat([part * place for place, part in enumerate(x.split(n.tolist()))]) * n.sum()
+
+    arguments = torch.rand(6, 4), torch.tensor([2, 1, 3])
+    with pytest.raises(onnx_parity.FrozenValueError, match="splits a tensor into parts of"):
+        onnx_parity.export(program, arguments, dynamic_axes={"n": [0]})
 
 
 def test_a_slice_between_tensors_of_one_element() -> None:

@@ -28,6 +28,11 @@ DECODERS: dict[str, dict[str, Any]] = {
     "phi": _SIZES,
     "phi3": _GROUPED,
     "mistral": {**_GROUPED, "sliding_window": 8},
+    "gemma3_text": {
+        **_GROUPED, "head_dim": 8, "sliding_window": 8, "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    },
+    "gpt_oss": {**_GROUPED, "head_dim": 8, "sliding_window": 8, "intermediate_size": 48, "num_local_experts": 4},
     "mixtral": {**_GROUPED, "intermediate_size": 48, "num_local_experts": 4},
     "qwen2_moe": {
         **_GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
@@ -122,10 +127,14 @@ class Session:
 
     def empty_cache(self, batch: int) -> dict[str, np.ndarray[Any, Any]]:
         """The values of a cache without tokens."""
-        sizes = {"batch": batch, "past": 0}
+
+        # What is neither the batch nor a number is the length of the past: "past", or "Min(7, all - sequence)".
+        def size_of(size: int | str) -> int:
+            return size if isinstance(size, int) else batch if size == "batch" else 0
+
         dtypes = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
         return {
-            given.name: np.zeros([sizes.get(size, size) for size in given.shape], dtypes[given.type])
+            given.name: np.zeros([size_of(size) for size in given.shape], dtypes[given.type])
             for given in self.session.get_inputs()
             if given.name.startswith("past_key_values.")
         }

@@ -69,7 +69,32 @@ def test_a_static_cache_that_is_written_in_place() -> None:
     assert Session(program).chosen(PROMPT, 32) == wanted
 
 
-def test_a_cache_that_counts_the_tokens_of_a_window_is_refused() -> None:
+@pytest.mark.parametrize(
+    "name", ["mistral", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gemma2", "gemma3_text", "gpt_oss"))]
+)
+@pytest.mark.parametrize("past", [3, 11])
+def test_a_cache_with_sliding_windows(name: str, past: int) -> None:
+    """One model for the prompt, longer than the window of eight tokens or not, and for every further token."""
+    model = decoder(name)
+    arguments = example(model, transformers.DynamicCache(config=model.config), past=past)
+    axes: list[dict[int, str]] = []
+    for layer in arguments["past_key_values"].layers:
+        keys = {0: "batch", 2: "min(all - sequence, 7)" if layer.is_sliding else "all - sequence"}
+        axes += [keys, keys, {}] if layer.is_sliding else [keys, keys]
+    shapes = {**SHAPES, "attention_mask": {0: "batch", 1: "all"}, "past_key_values": axes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        program = exported(model, arguments, shapes, verify=past > 8)
+    session = Session(program)
+    for prompt in (PROMPT, torch.arange(3, 39).reshape(3, 12), torch.arange(3, 11)[None]):
+        wanted = chosen_by_torch(model, transformers.DynamicCache(config=model.config), prompt, 32)
+        assert session.chosen(prompt, 32) == wanted
+    further = example(model, transformers.DynamicCache(config=model.config), past=5, new=1)
+    cache = program(**further).past_key_values
+    assert cache.layers[0].cumulative_length == 6 and cache.layers[0].keys.shape[2] == 6
+
+
+def test_a_cache_that_counts_the_tokens_of_a_window_is_refused_without_its_axis() -> None:
     model = decoder("mistral")
     for past in (3, 11):  # The window has eight tokens.
         arguments = example(model, transformers.DynamicCache(config=model.config), past=past)

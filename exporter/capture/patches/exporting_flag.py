@@ -6,14 +6,23 @@ all True, unless `torch.compiler.is_exporting()`, `torch.compiler.is_compiling()
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.patches.patch import FunctionCode, OnImport, Patch, Patches, imported
+from onnx_parity.exporter.capture.patches.patch import (
+    FunctionAttribute,
+    FunctionCode,
+    OnImport,
+    Patch,
+    Patches,
+    imported,
+)
 from onnx_parity.exporter.capture.record.python_state import is_installed
 
 __all__ = ["PATCHES", "exporting", "is_in_onnx_export"]
@@ -72,7 +81,20 @@ def _if_a_library_asks(torchs: Callable[[], bool]) -> bool:
     return True if asker != "torch" and is_installed(asker) else torchs()
 
 
+def _of_number(rounded: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Libraries round quotients of sizes as tensors where they are traced: `torch.ceil(height / 2)`. Here sizes are
+    numbers."""
+
+    def result(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        is_number = len(args) == 1 and not kwargs and isinstance(args[0], (int, float, torch.SymInt, torch.SymFloat))
+        return rounded(args[0]) if is_number else torchs(*args, **kwargs)
+
+    return result
+
+
 PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(lambda: torch, "ceil", _of_number(math.ceil)),
+    FunctionAttribute(lambda: torch, "floor", _of_number(math.floor)),
     FunctionCode(lambda: torch.compiler.is_exporting, _unless_torch_asks),
     FunctionCode(lambda: torch.compiler.is_compiling, _unless_torch_asks),
     FunctionCode(lambda: vars(torch.jit)["is_tracing"], _if_a_library_asks),

@@ -22,6 +22,7 @@ from onnx_parity.exporter.capture.patches import (
     stack_traces,
     tensor_reads,
     torchvision,
+    transformers,
 )
 from onnx_parity.exporter.capture.patches.patch import LogFilter, Patches
 from onnx_parity.exporter.capture.patches.this_thread import capturing, recording
@@ -45,6 +46,7 @@ _PATCHES = Patches(
     *stack_traces.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
+    *transformers.PATCHES,
     # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
     LogFilter("torch._subclasses.fake_tensor"),
 )

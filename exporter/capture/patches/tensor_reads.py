@@ -22,4 +22,14 @@ def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: 
         return torchs(value.detach(), *args, **kwargs)
 
 
-PATCHES: tuple[Patch, ...] = tuple(FunctionAttribute(lambda: torch.Tensor, name, _read) for name in ("numpy", "tolist"))
+def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
+    """The numbers of a tensor as `item` returns them: as symbols if they depend on an input."""
+    if self.ndim == 0 or not recorder_here().numbers_stay_symbolic(self):
+        return _read(torchs, self)
+    return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(lambda: torch.Tensor, "numpy", _read),
+    FunctionAttribute(lambda: torch.Tensor, "tolist", _to_list),
+)

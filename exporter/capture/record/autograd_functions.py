@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -90,7 +90,21 @@ run_by(AUTOGRAD_FUNCTION, _run)
 
 
 def has_symbolic(function: type[Function]) -> bool:
-    return callable(getattr(function, "symbolic", None))
+    """Whether a function has a method `symbolic` that adds nodes through `g`.
+
+    One that calls torch's own symbolic functions needs torch's graph, as that of SEW-D's softmax does in transformers.
+    The forward is recorded then, like any other function.
+    """
+    symbolic: Any = getattr(function, "symbolic", None)
+    if not callable(symbolic):
+        return False
+    code = getattr(symbolic, "__code__", None)
+    return code is None or not any(_is_of_torchs_graph(name, symbolic.__globals__) for name in code.co_names)
+
+
+def _is_of_torchs_graph(name: str, scope: Mapping[str, Any]) -> bool:
+    module: str | None = getattr(scope.get(name), "__module__", None)
+    return "symbolic_opset" in name or "symbolic_opset" in (module or "")
 
 
 def record_call(function: type[Function], forward: Callable[..., Any], args: tuple[Any, ...]) -> Any:

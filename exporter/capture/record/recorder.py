@@ -27,9 +27,9 @@ from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
-from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, own_tensor_written
+from onnx_parity.exporter.capture.record.given_up import own_tensor_written
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
-from onnx_parity.exporter.capture.record.values_read import Reader
+from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
@@ -48,6 +48,7 @@ class Checkpoint:
 
 _CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
+_SPLIT = torch.ops.aten.split_with_sizes.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
 #: Operators that make a new tensor of the sizes of another.
 _MAKE_ALIKE = frozenset(
@@ -112,8 +113,6 @@ class Recorder(TorchDispatchMode):
         self._decomposition_of = decomposition_of
         #: Whether the program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self.lifts = lifted
-        #: Whether numbers that depend on inputs are taken from the example and become constants, instead of symbols.
-        self._freezes = freezes
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
@@ -139,7 +138,7 @@ class Recorder(TorchDispatchMode):
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
-        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
+        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -268,11 +267,13 @@ class Recorder(TorchDispatchMode):
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS:
-            if not self._stays_symbolic(func, args):
+            if func is not _NUMBER_OF or not self._stays_symbolic(args[0]):
                 return self._read(func, args)
             known = self._numbers.get(self.value_of(args[0]))
             if known is not None:
                 return known
+        elif func is _SPLIT:
+            self.reader.refuse_frozen_sizes(func, args[1])
         if func._schema.is_mutable:
             self._refuse_foreign_write(func, args)
         if self._complex.concern(func, args, kwargs):
@@ -469,16 +470,14 @@ class Recorder(TorchDispatchMode):
             return tensor
         return _as_in_program(self.reader.read([self.value_of(tensor)])[0], tensor)
 
-    def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
-        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once."""
-        if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
-            return False
-        if not self.reader.depends_on_input(self.value_of(args[0])):
-            return False
-        if self.fakes.symbols is None:
-            self.reader.refusal = NeedsSymbols()
-            raise self.reader.refusal
-        return True
+    def numbers_stay_symbolic(self, tensor: torch.Tensor) -> bool:
+        """Whether the numbers of a tensor become symbols when the program makes a list of them."""
+        tensor = unwrapped(tensor)
+        is_short = all(isinstance(size, int) for size in tensor.shape) and tensor.numel() <= MOST_LISTED
+        return is_short and self.knows(tensor) and self._stays_symbolic(tensor)
+
+    def _stays_symbolic(self, tensor: torch.Tensor) -> bool:
+        return not tensor.dtype.is_complex and self.reader.stays_symbolic(self.value_of(tensor))
 
 
 def _as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

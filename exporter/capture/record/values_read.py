@@ -12,16 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
-from onnx_parity.exporter.capture.graph.graph import Node, Origin, Value, Varying
+from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["LoopValueError", "Reader", "TracerWarning"]
+__all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
+
+#: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
+MOST_LISTED = 1024
 
 
 class TracerWarning(OnnxExporterWarning):
@@ -41,11 +46,16 @@ class Reader:
         origins: OriginFinder,
         symbols: HintedShapeEnv | None,
         strict: bool,
+        freezes: bool,
     ) -> None:
         self._size_sources = size_sources
         self._origins = origins
         self._symbols = symbols
         self._strict = strict
+        #: Whether numbers that depend on inputs are taken from the example and become constants, instead of symbols.
+        self._freezes = freezes
+        #: The whole numbers that were read and depend on the values of inputs, in the order in which they were read.
+        self._frozen: dict[Value, Sequence[int]] = {}
         #: The example arguments, by the inputs of the graph.
         self.examples: dict[Value, Any] = {}
         #: Values that have been computed. They are kept because some programs, such as detectors, read dozens.
@@ -65,7 +75,11 @@ class Reader:
         self._refuse_inside(values)
         self._note_read(values)
         with outside_of_recording(), torch.no_grad():
-            return [self._evaluate(value) for value in values]
+            tensors = [self._evaluate(value) for value in values]
+            for value, tensor in zip(values, tensors, strict=True):
+                if value not in self._frozen and self._is_frozen_count(value):
+                    self._frozen[value] = tensor.reshape(-1).tolist()
+        return tensors
 
     def read_symbol(self, name: str) -> int | float | None:
         """The value of a symbol for the example inputs; None for an unknown symbol."""
@@ -78,6 +92,35 @@ class Reader:
             value, axis = self._size_sources[name]
             return self.read([value])[0].shape[axis]
         return None
+
+    def _is_frozen_count(self, value: Value) -> bool:
+        whole = not value.dtype.is_floating_point and value.dtype is not torch.bool
+        return whole and next(self._inputs_behind(value), None) is not None
+
+    def stays_symbolic(self, value: Value) -> bool:
+        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once."""
+        if self._freezes or value.dtype is torch.bool or not self.depends_on_input(value):
+            return False
+        if self._symbols is None:
+            self.refusal = NeedsSymbols()
+            raise self.refusal
+        return True
+
+    def refuse_frozen_sizes(self, op: OpOverload, sizes: Sequence[Size]) -> None:
+        """Refuse to split a tensor into parts of the sizes that were read from values, which differ for others."""
+        if len(sizes) < 2 or not self._frozen or not all(isinstance(size, int) for size in sizes):
+            return
+        read = [number for numbers in self._frozen.values() for number in numbers]
+        if not any([*sizes] == read[at : at + len(sizes)] for at in range(len(read))):
+            return
+        origin = self._origins.find()
+        self.refusal = FrozenValueError(
+            f"{operator_name(op)} cannot be exported{origin.placed}: it splits a tensor into parts of {[*sizes]}, "
+            "numbers that the program read from values and that other inputs change\n"
+            "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without "
+            "int(), numpy and branches: then the sizes of the parts depend on values in the model too."
+        )
+        raise self.refusal
 
     def _note_read(self, values: Sequence[Value]) -> None:
         """Store a warning for values that depend on an input and become constants; refuse them if `strict`."""

@@ -22,6 +22,8 @@ from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
+__all__ = ["is_surely_contiguous"]
+
 _aten = torch.ops.aten
 
 _SIZES_OF_THE_EXAMPLE = "torch 2.13's fake kernel takes its sizes from the example"
@@ -273,14 +275,14 @@ def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
         symbols: HintedShapeEnv = count.node.shape_env
         whole = count // known
         sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
-    if not _is_surely_contiguous(self):
+    if not is_surely_contiguous(self):
         result: torch.Tensor = _aten.view.default(self, size)
         if same_shape(result.shape, sizes):
             return result
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
-def _is_surely_contiguous(x: torch.Tensor) -> bool:
+def is_surely_contiguous(x: torch.Tensor) -> bool:
     expected: Size = 1
     sizes: list[Size] = [*x.shape]
     for size, stride in zip(reversed(sizes), reversed(x.stride()), strict=True):

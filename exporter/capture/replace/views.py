@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
+from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
 
 _aten = torch.ops.aten
 
@@ -43,9 +44,7 @@ def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], stora
     offset = x.storage_offset() if storage_offset is None else storage_offset
     known = (*x.shape, *x.stride(), *size, *stride, offset)
     if not all(isinstance(number, int) for number in known):
-        raise refused_here(
-            "as_strided cannot be exported with dynamic sizes: use slices, unfold or expand, which select elements"
-        )
+        return _places_of_dynamic_sizes(x, size, stride, offset)
     own = _memory(x.shape, x.stride(), x.storage_offset())
     element_at = {place: number for number, place in reversed([*enumerate(own)])}
     wanted = _memory(size, stride, offset)
@@ -57,6 +56,24 @@ def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], stora
     with torch._C._DisableTorchDispatch():
         places = [element_at[place] for place in wanted]
         return torch.tensor(places, dtype=torch.int64, device=x.device).reshape(tuple(size))
+
+
+def _places_of_dynamic_sizes(
+    x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], offset: Size
+) -> torch.Tensor:
+    # Where the elements are in their order in memory, an index is a position in memory. One that is too large fails
+    # when the model runs, as it does in torch.
+    if not is_surely_contiguous(x) or not same_size(offset, x.storage_offset()):
+        raise refused_here(
+            "as_strided cannot be exported with dynamic sizes for a tensor that is not contiguous, or from another "
+            "place than its first element: call contiguous() before it, or use slices, unfold or expand, which select "
+            "elements"
+        )
+    places = torch.zeros([], dtype=torch.int64, device=x.device)
+    for extent, step in zip(size, stride, strict=True):
+        steps: torch.Tensor = torch.arange(cast("int", extent), device=x.device) * cast("int", step)
+        places = places.unsqueeze(-1) + steps
+    return places
 
 
 def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:
