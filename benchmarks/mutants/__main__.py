@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.mutants.fate import Fate, Sound, judge, spread
+from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import AREAS, KEPT, Scope, cells, digest
 from benchmarks.mutants.searched import found_after, programs, searcher_of
@@ -149,8 +149,8 @@ class _Judge:
                 )
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
-            few = [(tier, each[: self._most]) for tier, each in tiers]
-            fate = judge(mutant, path, self._scope.functions, few, self._sound.passes, aside)
+            few = [(tier, in_batches(each[: self._most])) for tier, each in tiers]
+            fate = judge(mutant, path, self._scope.functions, few, self._sound, aside)
             fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
             self._keep(fate)
         is_known = fate.search_depends_on == self._search_depends_on and (

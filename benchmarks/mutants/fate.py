@@ -8,12 +8,15 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
+import torch
 
+from benchmarks.mutants.models import Models
 from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.localisation.localise import NothingToLocaliseError, Suspect, localise
@@ -54,6 +57,8 @@ class Fate(msgspec.Struct, frozen=True):
     #: How many cells it can touch, and how many ran until one noticed.
     touched: int = 0
     ran: int = 0
+    #: How many of those have another model with it.
+    differed: int = 0
     #: The smallest tier of which a cell noticed it; empty if none did.
     tier: str = ""
     #: Of processor time.
@@ -75,6 +80,14 @@ class Ready(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A cell that a process is asked to run, by its number."""
+
+    cell: int
+    #: The hash of its model without a fault. If it has the same model with the fault, it need not be run.
+    model: str = ""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a cell."""
 
@@ -82,24 +95,45 @@ class Answer(msgspec.Struct, frozen=True):
     #: The processor time of the process so far.
     seconds: float
     notice: Notice | None = None
+    #: Whether its model is another one.
+    differs: bool = True
 
 
 class Sound:
-    """Says of cells whether they pass without a fault, in a process that none is planted in."""
+    """Says of cells what they are without a fault, in processes that none is planted in."""
 
     def __init__(self, cells: Sequence[Cell], aside: Path) -> None:
-        self._cells = {cell.id: number for number, cell in enumerate(cells)}
-        self._passes: dict[str, bool] = {}
-        self._lock = threading.Lock()
-        self._child = ChildProcess.forked(lambda channel: _serve(channel, cells, names_operator=False), aside)
+        numbers = {cell.id: number for number, cell in enumerate(cells)}
+        self._passes = _Asking(lambda channel: _serve(channel, cells, names_operator=False), numbers, aside)
+        self._hashes = _Asking(lambda channel: _serve_hashes(channel, cells), numbers, aside)
 
     def passes(self, cell: str) -> bool:
+        return msgspec.json.decode(self._passes.of(cell), type=Answer).status == Status.PASSED
+
+    def model_of(self, cell: str) -> str:
+        """The hash of its model."""
+        return msgspec.json.decode(self._hashes.of(cell), type=str)
+
+    def end(self) -> None:
+        self._passes.end()
+        self._hashes.end()
+
+
+class _Asking:
+    """Asks a process about cells, and remembers the answers."""
+
+    def __init__(self, serve: Callable[[Channel], None], numbers: Mapping[str, int], aside: Path) -> None:
+        self._numbers = numbers
+        self._known: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._child = ChildProcess.forked(serve, aside)
+
+    def of(self, cell: str) -> bytes:
         with self._lock:
-            if cell not in self._passes:
-                self._child.send(msgspec.json.encode(self._cells[cell]))
-                answer = msgspec.json.decode(self._child.answer(SILENT), type=Answer)
-                self._passes[cell] = answer.status == Status.PASSED
-            return self._passes[cell]
+            if cell not in self._known:
+                self._child.send(msgspec.json.encode(Asked(self._numbers[cell])))
+                self._known[cell] = self._child.answer(SILENT)
+            return self._known[cell]
 
     def end(self) -> None:
         self._child.kill()
@@ -127,18 +161,26 @@ def import_what_cells_import(cells: Sequence[Cell], aside: Path) -> None:
             importlib.import_module(name)
 
 
+class SoundCells(Protocol):
+    """What cells are without a fault."""
+
+    def passes(self, cell: str) -> bool: ...
+
+    def model_of(self, cell: str) -> str: ...
+
+
 def judge(
     mutant: Mutant,
     path: Path,
     functions: Functions,
     tiers: Sequence[tuple[str, Sequence[Cell]]],
-    passes: Callable[[str], bool],
+    sound: SoundCells,
     aside: Path,
 ) -> Fate:
     """Plant a fault in a copy of this process, and run cells there until one of them notices it."""
     cells = [cell for _, each in tiers for cell in each]
     fate = Fate(mutant.key, mutant.kind, "", len(cells))
-    seconds = 0.0
+    seconds, differed = 0.0, 0
 
     def serve(channel: Channel) -> None:
         try:
@@ -150,7 +192,9 @@ def judge(
         _serve(channel, cells, names_operator="lowering/aten" in mutant.file)
 
     def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
-        return msgspec.structs.replace(fate, ran=ran, tier=tier, notice=notice, seconds=seconds)
+        return msgspec.structs.replace(
+            fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds
+        )
 
     child = ChildProcess.forked(serve, aside)
     try:
@@ -159,13 +203,14 @@ def judge(
             return msgspec.structs.replace(fate, not_planted=refused)
         tier_of = [tier for tier, each in tiers for _ in each]
         for number, (tier, cell) in enumerate(zip(tier_of, cells, strict=True)):
-            child.send(msgspec.json.encode(number))
+            child.send(msgspec.json.encode(Asked(number, sound.model_of(cell.id))))
             try:
                 answer = msgspec.json.decode(child.answer(SILENT), type=Answer)
             except ProcessEndedError as ending:
                 return told(number + 1, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
             seconds = answer.seconds
-            if answer.notice is not None and passes(cell.id):
+            differed += answer.differs
+            if answer.notice is not None and sound.passes(cell.id):
                 return told(number + 1, tier, answer.notice)
         return told(len(cells))
     finally:
@@ -174,13 +219,27 @@ def judge(
 
 def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> None:
     warnings.simplefilter("ignore")
-    bench, start = Bench(0), time.process_time()
+    bench, models, start = Bench(0), Models(), time.process_time()
     while True:
-        cell = cells[msgspec.json.decode(channel.receive(), type=int)]
+        asked = msgspec.json.decode(channel.receive(), type=Asked)
+        cell = cells[asked.cell]
         with limited(CELL_SECONDS):
-            outcome = bench.run(cell)
-        notice = _notice(cell, outcome, names_operator=names_operator) if outcome.status in _NOTICES else None
-        channel.send(msgspec.json.encode(Answer(outcome.status, time.process_time() - start, notice)))
+            if asked.model and asked.model == models.hash_of(cell):
+                answer = Answer(Status.PASSED, time.process_time() - start, differs=False)
+            else:
+                outcome = bench.run(cell)
+                notice = _notice(cell, outcome, names_operator=names_operator) if outcome.status in _NOTICES else None
+                answer = Answer(outcome.status, time.process_time() - start, notice)
+        channel.send(msgspec.json.encode(answer))
+
+
+def _serve_hashes(channel: Channel, cells: Sequence[Cell]) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    models = Models()
+    while True:
+        asked = msgspec.json.decode(channel.receive(), type=Asked)
+        channel.send(msgspec.json.encode(models.hash_of(cells[asked.cell])))
 
 
 @contextmanager
@@ -214,3 +273,17 @@ def spread(cells: Iterable[Cell]) -> list[Cell]:
         turn = seen[cell.case.label] = seen.get(cell.case.label, -1) + 1
         placed.append((turn, cell))
     return [cell for _, cell in sorted(placed, key=lambda each: each[0])]
+
+
+def in_batches(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells in about their order, but within batches, of which each has twice the size of the one before, those of
+    a program come one after the other, because they share its capture."""
+    found: list[Cell] = []
+    size = 8
+    while batch := cells[len(found) : len(found) + size]:
+        first: dict[object, int] = {}
+        for number, cell in enumerate(batch):
+            first.setdefault((cell.case.label, cell.dtype), number)
+        found += sorted(batch, key=lambda cell: first[cell.case.label, cell.dtype])
+        size *= 2
+    return found

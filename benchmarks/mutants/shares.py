@@ -42,7 +42,8 @@ def shown(
     telling = [(mutant, fate) for mutant, fate in planted if fate.mutant not in equivalent]
     for mutant, fate in telling:
         if not fate.tier:
-            terminal.print(f"survived {fate.ran} cells: {mutant}", markup=False, soft_wrap=True)
+            differ = f"{fate.differed} of whose models are other ones"
+            terminal.print(f"survived {fate.ran} cells, {differ}: {mutant}", markup=False, soft_wrap=True)
     for mutant, fate in planted:
         if fate.tier and fate.mutant in equivalent:
             terminal.print(f"noticed, and so not equivalent: {mutant}", markup=False, soft_wrap=True)
