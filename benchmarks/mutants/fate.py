@@ -18,7 +18,8 @@ import torch
 
 from benchmarks.mutants.models import Models
 from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
-from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.expecting import no_kernel
+from onnx_parity.harness.judging.outcome import Outcome, blank_record
 from onnx_parity.harness.localisation.localise import NothingToLocaliseError, Suspect, localise
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Status
@@ -192,9 +193,7 @@ def judge(
         _serve(channel, cells, names_operator="lowering/aten" in mutant.file)
 
     def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
-        return msgspec.structs.replace(
-            fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds
-        )
+        return msgspec.structs.replace(fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds)
 
     child = ChildProcess.forked(serve, aside)
     try:
@@ -228,8 +227,8 @@ def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> 
                 answer = Answer(Status.PASSED, time.process_time() - start, differs=False)
             else:
                 outcome = bench.run(cell)
-                notice = _notice(cell, outcome, names_operator=names_operator) if outcome.status in _NOTICES else None
-                answer = Answer(outcome.status, time.process_time() - start, notice)
+                notice = _notice(cell, outcome, names_operator=names_operator)
+                answer = Answer(notice.status if notice else outcome.status, time.process_time() - start, notice)
         channel.send(msgspec.json.encode(answer))
 
 
@@ -253,7 +252,12 @@ def limited(seconds: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
 
 
-def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice:
+def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice | None:
+    """What a cell that ended so notices; None if nothing."""
+    blank = blank_record(cell, "", "", worker="")
+    record = no_kernel.judged(outcome.onto(blank), cell.case.declaration.file.parent, lambda tier: True)
+    if record.status not in _NOTICES:
+        return None
     operator = ""
     if outcome.status is Status.FAILED and names_operator:
         try:
@@ -261,8 +265,8 @@ def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice:
             operator = first.operator if first else ""
         except NothingToLocaliseError:
             pass
-    blame = outcome.blame.value if outcome.blame else ""
-    return Notice(cell.id, outcome.status, outcome.stage, blame, outcome.reason[:300], operator)
+    blame = record.blame.value if record.blame else ""
+    return Notice(cell.id, record.status, record.stage, blame, record.reason[:300], operator)
 
 
 def spread(cells: Iterable[Cell]) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""The models that this process exports, as hashes: a cell whose model a fault leaves as it is cannot notice the fault."""
+"""The models that this process exports, as hashes: a cell whose model a fault leaves as it is cannot notice it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Request
 
 
 class Models:
-    """Exports the programs of cells. Those of a program should come one after the other, because they share captures."""
+    """Exports the programs of cells. Those of a program should come one after the other: they share its captures."""
 
     def __init__(self) -> None:
         self._program: object = None
         self._captures: dict[object, Captured] = {}
 
     def hash_of(self, cell: Cell) -> str:
-        """The hash of a cell's model; empty if it cannot be exported, or has many models, of programs that are drawn."""
+        """The hash of a cell's model; empty if it cannot be exported, or has many, of programs that are drawn."""
         if isinstance(cell.case, DrawnCase):
             return ""
         if self._program != (cell.case, cell.dtype):
