@@ -33,6 +33,8 @@ from benchmarks.mutants.scope import AREAS, KEPT, Scope, cells, digest
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Mutant, mutants_of
+from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
+from benchmarks.mutants.unit_tests import tests as tests_of
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.content import contents
@@ -65,6 +67,9 @@ def main(
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
+    tests: Annotated[
+        bool, typer.Option("--tests", help="Also run unit tests, for faults that no cell notices.")
+    ] = False,
     processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Every fault, as JSON.")] = False,
 ) -> None:
@@ -90,6 +95,9 @@ def main(
         gc.freeze()
         chosen = drawn(scope.root, mutants, seed, reached.statements)
         judged = _Judge(scope, smoke, reached, most, Path(folder))
+        if tests:
+            progress.add_task("what the unit tests run", total=None)
+            judged.prepare_tests()
         if search:
             progress.add_task("the programs of a search", total=None)
             judged.prepare_search(search)
@@ -114,14 +122,23 @@ class _Judge:
 
     def __init__(self, scope: Scope, smoke: Collection[str], reached: Reached, most: int, folder: Path) -> None:
         self._scope, self._smoke, self._reached, self._most, self._folder = scope, smoke, reached, most, folder
-        self._sound = Sound(list(scope.cells.values()), folder / "stderr of a sound process")
+        self._sound = Sound(
+            list(scope.cells.values()), folder / "stderr of a sound process", KEPT / "models", scope.depends_on
+        )
         self._lock = threading.Lock()
         self._kept = KEPT / "fates.jsonl"
         self._known = self._read()
         self._seconds, self._search_depends_on = 0.0, ""
+        self._tests: Tests | None = None
 
     def end(self) -> None:
         self._sound.end()
+
+    def prepare_tests(self) -> None:
+        texts = (path.read_text("utf-8") for path in sorted(Path(FOLDER).rglob("*.py")))
+        depends_on = digest((self._scope.depends_on, *texts))
+        aside = self._folder / "stderr of the unit tests"
+        self._tests = tests_of(self._scope.files, self._scope.functions, depends_on, KEPT / "tests", aside)
 
     def prepare_search(self, seconds: float) -> None:
         self._seconds = seconds
@@ -152,6 +169,11 @@ class _Judge:
             few = [(tier, in_batches(each[: self._most])) for tier, each in tiers]
             fate = judge(mutant, path, self._scope.functions, few, self._sound, aside)
             fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
+            self._keep(fate)
+        if self._tests is not None and fate.test is None and not (fate.not_planted or fate.tier):
+            reaching = self._tests.reaching(mutant.place)
+            test = noticed_by(mutant, path, self._scope.functions, reaching, aside)
+            fate = msgspec.structs.replace(fate, test=test)
             self._keep(fate)
         is_known = fate.search_depends_on == self._search_depends_on and (
             fate.search >= self._seconds or fate.searched is not None

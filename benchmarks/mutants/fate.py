@@ -32,6 +32,8 @@ from onnx_parity.harness.running.stages import Bench
 CELL_SECONDS = 60
 #: Seconds after which a process is ended that neither answers nor uses a processor.
 SILENT = 3600.0
+#: So many answers about models come before they are kept.
+_TOGETHER = 200
 #: How a cell ends that notices something. An absent cell fails no run.
 _NOTICES = (Status.FAILED, Status.UNSUPPORTED)
 
@@ -65,6 +67,8 @@ class Fate(msgspec.Struct, frozen=True):
     #: Of processor time.
     seconds: float = 0.0
     notice: Notice | None = None
+    #: The unit test that notices it where no cell does; empty if none does, None if they were not run.
+    test: str | None = None
     #: After how many seconds a search finds it; None if it was not searched for, or not found.
     searched: float | None = None
     #: How many seconds the search may last; 0 if there was none.
@@ -103,21 +107,40 @@ class Answer(msgspec.Struct, frozen=True):
 class Sound:
     """Says of cells what they are without a fault, in processes that none is planted in."""
 
-    def __init__(self, cells: Sequence[Cell], aside: Path) -> None:
+    def __init__(self, cells: Sequence[Cell], aside: Path, kept: Path, depends_on: str) -> None:
         numbers = {cell.id: number for number, cell in enumerate(cells)}
         self._passes = _Asking(lambda channel: _serve(channel, cells, names_operator=False), numbers, aside)
         self._hashes = _Asking(lambda channel: _serve_hashes(channel, cells), numbers, aside)
+        self._kept, self._depends_on = kept, depends_on
+        if kept.exists():
+            before = msgspec.msgpack.decode(kept.read_bytes(), type=_Hashes)
+            if before.depends_on == depends_on:
+                self._hashes.known.update(before.hashes)
 
     def passes(self, cell: str) -> bool:
         return msgspec.json.decode(self._passes.of(cell), type=Answer).status == Status.PASSED
 
     def model_of(self, cell: str) -> str:
-        """The hash of its model."""
+        """The hash of its model. What was kept of a case that has changed since is no harm: its cells are run then."""
+        if len(self._hashes.known) % _TOGETHER == 0:
+            self._keep()
         return msgspec.json.decode(self._hashes.of(cell), type=str)
 
     def end(self) -> None:
+        self._keep()
         self._passes.end()
         self._hashes.end()
+
+    def _keep(self) -> None:
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept.write_bytes(msgspec.msgpack.encode(_Hashes(self._depends_on, dict(self._hashes.known))))
+
+
+class _Hashes(msgspec.Struct):
+    """The answers about the models of cells, as they are kept."""
+
+    depends_on: str
+    hashes: dict[str, bytes]
 
 
 class _Asking:
@@ -125,16 +148,16 @@ class _Asking:
 
     def __init__(self, serve: Callable[[Channel], None], numbers: Mapping[str, int], aside: Path) -> None:
         self._numbers = numbers
-        self._known: dict[str, bytes] = {}
+        self.known: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._child = ChildProcess.forked(serve, aside)
 
     def of(self, cell: str) -> bytes:
         with self._lock:
-            if cell not in self._known:
+            if cell not in self.known:
                 self._child.send(msgspec.json.encode(Asked(self._numbers[cell])))
-                self._known[cell] = self._child.answer(SILENT)
-            return self._known[cell]
+                self.known[cell] = self._child.answer(SILENT)
+            return self.known[cell]
 
     def end(self) -> None:
         self._child.kill()

@@ -43,7 +43,8 @@ def shown(
     for mutant, fate in telling:
         if not fate.tier:
             differ = f"{fate.differed} of whose models are other ones"
-            terminal.print(f"survived {fate.ran} cells, {differ}: {mutant}", markup=False, soft_wrap=True)
+            by = f", noticed by {fate.test}" if fate.test else ""
+            terminal.print(f"survived {fate.ran} cells, {differ}{by}: {mutant}", markup=False, soft_wrap=True)
     for mutant, fate in planted:
         if fate.tier and fate.mutant in equivalent:
             terminal.print(f"noticed, and so not equivalent: {mutant}", markup=False, soft_wrap=True)
@@ -55,8 +56,15 @@ def shown(
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
     since = _Reruns(everything)
+    by_cells = sum(bool(fate.tier) for _, fate in telling)
+    by_tests = sum(bool(fate.test) for _, fate in telling)
     figures = [
-        ("noticed by the default tier", sum(bool(fate.tier) for _, fate in telling), len(telling), DEFAULT_KILLS),
+        (
+            f"noticed by the tests: {by_cells} by cells of the default tier, {by_tests} by unit tests alone",
+            by_cells + by_tests,
+            len(telling),
+            DEFAULT_KILLS,
+        ),
         ("noticed by the smoke tier", sum(fate.tier == Tier.SMOKE for _, fate in telling), len(telling), SMOKE_KILLS),
         ("blamed on the exporter", sum(each.blame == Blame.EXPORTER for _, each in judged), len(judged), BLAMED),
         ("located at the operator", sum(is_located(*each) for each in named), len(named), LOCALISED),
