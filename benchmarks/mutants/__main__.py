@@ -67,9 +67,7 @@ def main(
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
-    tests: Annotated[
-        bool, typer.Option("--tests", help="Also run unit tests, for faults that no cell notices.")
-    ] = False,
+    tests: Annotated[bool, typer.Option("--tests", help="Also run unit tests for what no cell notices.")] = False,
     processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Every fault, as JSON.")] = False,
 ) -> None:

@@ -111,7 +111,7 @@ class Sound:
         numbers = {cell.id: number for number, cell in enumerate(cells)}
         self._passes = _Asking(lambda channel: _serve(channel, cells, names_operator=False), numbers, aside)
         self._hashes = _Asking(lambda channel: _serve_hashes(channel, cells), numbers, aside)
-        self._kept, self._depends_on = kept, depends_on
+        self._kept, self._depends_on, self._keeps = kept, depends_on, 0
         if kept.exists():
             before = msgspec.msgpack.decode(kept.read_bytes(), type=_Hashes)
             if before.depends_on == depends_on:
@@ -122,7 +122,7 @@ class Sound:
 
     def model_of(self, cell: str) -> str:
         """The hash of its model. What was kept of a case that has changed since is no harm: its cells are run then."""
-        if len(self._hashes.known) % _TOGETHER == 0:
+        if len(self._hashes.known) >= self._keeps + _TOGETHER:
             self._keep()
         return msgspec.json.decode(self._hashes.of(cell), type=str)
 
@@ -132,6 +132,7 @@ class Sound:
         self._hashes.end()
 
     def _keep(self) -> None:
+        self._keeps = len(self._hashes.known)
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         self._kept.write_bytes(msgspec.msgpack.encode(_Hashes(self._depends_on, dict(self._hashes.known))))
 

@@ -140,12 +140,18 @@ def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> E
 def _edit_of_kernels(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:
     """What `no_kernel.toml` should hold: what it lists, and the kernels that cells of the run lacked."""
     text, before = _text(path), no_kernel.load(path)
-    found = {record.lacks for record in records if no_kernel.lacks_kernel(record)}
-    if info.tier == Tier.FULL or found <= set(before.lacking if before else ()):
+    listed = set(before.lacking) if before else set[str]()
+    told = [record for record in records if no_kernel.lacks_kernel(record) and record.lacks not in listed]
+    if not told:
+        return Edit(text)
+    tier = before.tier if before else Tier(info.tier)
+    cells = {cell.id for _, cell in _cells_beside(path, tier)}
+    found = {record.lacks for record in told if record.cell in cells}
+    if not found:
         return Edit(text)
     release = re.match(r"\d+\.\d+", info.packages.get("onnxruntime", ""))
     versions = before.onnxruntime if before else f"=={release[0]}.*" if release else ""
-    new = no_kernel.written(found.union(before.lacking if before else ()), versions)
+    new = no_kernel.written(tier, found | listed, versions)
     return Edit(new, ["onnxruntime lacks more kernels. Review it: a new line may be a lowering that broke"])
 
 

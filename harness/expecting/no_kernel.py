@@ -4,12 +4,13 @@ Such a cell is run on onnx.reference instead. A lowering that breaks may emit an
 for where it emitted others before, and would pass all the same. So `no_kernel.toml` lists, beside the declarations,
 which kernels are lacking. A cell that lacks another one fails. `parity expect --update` adds those of a run:
 
+    tier = "default"
     onnxruntime = "==1.31.*"
     lacking = [
         "Mod(13) of float16",
     ]
 
-The file speaks of this project's exporter, of cells of the default tier, and of these versions of onnxruntime.
+The file speaks of this project's exporter, of cells of this tier, and of these versions of onnxruntime.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _HEAD = """\
 class NoKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file, read."""
 
+    tier: Tier
     lacking: tuple[str, ...]
     #: The versions of onnxruntime that it holds for, in pip's notation; empty for all.
     onnxruntime: str = ""
@@ -68,7 +70,7 @@ def judged(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) 
     if record.status is not Status.PASSED or not lacks_kernel(record):
         return record
     file = load_once(directory / FILE)
-    if file is None or record.lacks in file.lacking or not file.holds_here() or not is_in_tier(Tier.DEFAULT):
+    if file is None or record.lacks in file.lacking or not file.holds_here() or not is_in_tier(file.tier):
         return record
     reason = f"onnxruntime has no kernel for {record.lacks}, and {FILE} does not list it"
     return msgspec.structs.replace(
@@ -84,7 +86,7 @@ def lacks_kernel(record: Record) -> bool:
     return bool(record.lacks) and right and record.exporter == PARITY and not drawn
 
 
-def written(lacking: Iterable[str], versions: str) -> str:
+def written(tier: Tier, lacking: Iterable[str], versions: str) -> str:
     """The text of the file."""
     lines = "".join(f'    "{each}",\n' for each in sorted(set(lacking)))
-    return f'{_HEAD}onnxruntime = "{versions}"\nlacking = [\n{lines}]\n'
+    return f'{_HEAD}tier = "{tier}"\nonnxruntime = "{versions}"\nlacking = [\n{lines}]\n'
