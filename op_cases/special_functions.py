@@ -111,6 +111,13 @@ nextafter = op(
     dtypes=WIDE_FLOATS,
     tier="default",
 )
+#: Whole units in the last place, since the tolerance of floats is wider than one.
+nextafter_in_units = op(
+    lambda x, y: ((torch.nextafter(x, y) - x) * 2**24).to(torch.int32),
+    given([1.0, 1.25, 1.75, 1.9999, 1.5, 1.0]),
+    given([2.0, 0.0, 9.0, math.inf, -math.inf, 0.0]),
+    tier="default",
+)
 divisors = op(
     lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),
     numbers(3, 20, low=-11, high=12),

@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.mutants.models import Models
 from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.expecting import no_kernel
 from onnx_parity.harness.judging.outcome import Outcome, blank_record
 from onnx_parity.harness.localisation.localise import NothingToLocaliseError, Suspect, localise
@@ -204,6 +205,7 @@ def judge(
 ) -> Fate:
     """Plant a fault in a copy of this process, and run cells there until one of them notices it."""
     cells = [cell for _, each in tiers for cell in each]
+    tier_of = [tier for tier, each in tiers for _ in each]
     fate = Fate(mutant.key, mutant.kind, "", len(cells))
     seconds, differed = 0.0, 0
 
@@ -214,7 +216,7 @@ def judge(
             channel.send(msgspec.json.encode(Ready(str(error))))
             return
         channel.send(msgspec.json.encode(Ready()))
-        _serve(channel, cells, names_operator="lowering/aten" in mutant.file)
+        _serve(channel, cells, tier_of, names_operator="lowering/aten" in mutant.file)
 
     def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
         return msgspec.structs.replace(fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds)
@@ -224,7 +226,6 @@ def judge(
         refused = msgspec.json.decode(child.answer(SILENT), type=Ready).refused
         if refused:
             return msgspec.structs.replace(fate, not_planted=refused)
-        tier_of = [tier for tier, each in tiers for _ in each]
         for number, (tier, cell) in enumerate(zip(tier_of, cells, strict=True)):
             child.send(msgspec.json.encode(Asked(number, sound.model_of(cell.id))))
             try:
@@ -240,7 +241,10 @@ def judge(
         child.kill()
 
 
-def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> None:
+def _serve(
+    channel: Channel, cells: Sequence[Cell], tier_of: Sequence[str] | None = None, *, names_operator: bool
+) -> None:
+    """Run cells, which are of these tiers; without tiers, of the smallest one."""
     warnings.simplefilter("ignore")
     bench, models, start = Bench(0), Models(), time.process_time()
     while True:
@@ -251,7 +255,8 @@ def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> 
                 answer = Answer(Status.PASSED, time.process_time() - start, differs=False)
             else:
                 outcome = bench.run(cell)
-                notice = _notice(cell, outcome, names_operator=names_operator)
+                tier = Tier(tier_of[asked.cell]) if tier_of else Tier.SMOKE
+                notice = _notice(cell, tier, outcome, names_operator=names_operator)
                 answer = Answer(notice.status if notice else outcome.status, time.process_time() - start, notice)
         channel.send(msgspec.json.encode(answer))
 
@@ -276,10 +281,10 @@ def limited(seconds: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
 
 
-def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice | None:
+def _notice(cell: Cell, tier: Tier, outcome: Outcome, *, names_operator: bool) -> Notice | None:
     """What a cell that ended so notices; None if nothing."""
     blank = blank_record(cell, "", "", worker="")
-    record = no_kernel.judged(outcome.onto(blank), cell.case.declaration.file.parent, lambda tier: True)
+    record = no_kernel.judged(outcome.onto(blank), cell.case.declaration.file.parent, lambda of: of.includes(tier))
     if record.status not in _NOTICES:
         return None
     operator = ""

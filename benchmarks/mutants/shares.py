@@ -52,12 +52,22 @@ def shown(
     # A program that is refused has no result that could be judged, and one that ends the process no stage.
     judged = [(mutant, notice) for mutant, notice in noticed if notice.status == Status.FAILED]
     named = [(mutant, notice) for mutant, notice in judged if "lowering/aten" in mutant.file]
+    for mutant, notice in judged:
+        if notice.blame != Blame.EXPORTER:
+            terminal.print(f"blamed on {notice.blame} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
+    for mutant, notice in named:
+        if not is_located(mutant, notice):
+            found = notice.operator or "no operator"
+            terminal.print(f"located at {found} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
     for kind, number in Counter(fate.kind for _, fate in planted).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
     since = _Reruns(everything)
     by_cells = sum(bool(fate.tier) for _, fate in telling)
     by_tests = sum(bool(fate.test) for _, fate in telling)
+    missed = [mutant for mutant, _ in telling if not since.miss_none(mutant, reached)]
+    for mutant in missed:
+        terminal.print(f"--since misses cells that run it: {mutant}", markup=False, soft_wrap=True)
     figures = [
         (
             f"noticed by the tests: {by_cells} by cells of the default tier, {by_tests} by unit tests alone",
@@ -70,7 +80,7 @@ def shown(
         ("located at the operator", sum(is_located(*each) for each in named), len(named), LOCALISED),
         (
             "all of whose cells --since runs again",
-            sum(since.miss_none(mutant, reached) for mutant, _ in telling),
+            len(telling) - len(missed),
             len(telling),
             1.0,
         ),
