@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 
 import msgspec
 from rich.console import Console
@@ -15,8 +14,8 @@ from rich.console import Console
 from benchmarks.mutants.fate import Fate, Notice
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.sites import Mutant
-from onnx_parity.exporter.lowering.registry import find, operators_named
-from onnx_parity.harness.axes import OPSETS, Tier
+from onnx_parity.exporter.lowering.registry import lowered_in
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.matrix.since import Since
@@ -106,10 +105,8 @@ def is_located(mutant: Mutant, notice: Notice) -> bool:
     """Whether the operator that was named is one whose lowering has the fault: it is in the file, or in a file of
     lowerings that imports it, as those of several decompositions import `jacobi.py`.
     """
-    operators = operators_named(notice.operator) if notice.operator else []
-    found = (find(each, opset) for each in operators for opset in OPSETS)
-    files = {function.__code__.co_filename for function in found if isinstance(function, FunctionType)}
-    return any(file.endswith(each) for file in files for each in users_of(mutant.file))
+    modules = {f"onnx_parity.{each.removesuffix('.py').replace('/', '.')}" for each in users_of(mutant.file)}
+    return notice.operator in {name.partition(".")[0] for name in lowered_in(modules)}
 
 
 @cache
