@@ -66,6 +66,7 @@ def main(
         list[str] | None, typer.Option(help="Only these declarations, as FOLDER/FILE/NAME with * and ?.")
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
+    seconds: Annotated[float, typer.Option(min=0, help="Processor time of a tier's cells for one fault.")] = 60,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
     tests: Annotated[bool, typer.Option("--tests", help="Also run unit tests for what no cell notices.")] = False,
     processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
@@ -92,7 +93,7 @@ def main(
         gc.collect()
         gc.freeze()
         chosen = drawn(scope.root, mutants, seed, reached.statements)
-        judged = _Judge(scope, smoke, reached, most, Path(folder))
+        judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder))
         if tests:
             progress.add_task("what the unit tests run", total=None)
             judged.prepare_tests()
@@ -118,7 +119,9 @@ def main(
 class _Judge:
     """Finds out what becomes of faults, and keeps it."""
 
-    def __init__(self, scope: Scope, smoke: Collection[str], reached: Reached, most: int, folder: Path) -> None:
+    def __init__(
+        self, scope: Scope, smoke: Collection[str], reached: Reached, most: tuple[int, float], folder: Path
+    ) -> None:
         self._scope, self._smoke, self._reached, self._most, self._folder = scope, smoke, reached, most, folder
         self._sound = Sound(
             list(scope.cells.values()), folder / "stderr of a sound process", KEPT / "models", scope.depends_on
@@ -164,8 +167,8 @@ class _Judge:
                 )
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
-            few = [(tier, in_batches(each[: self._most])) for tier, each in tiers]
-            fate = judge(mutant, path, self._scope.functions, few, self._sound, aside)
+            few = [(tier, in_batches(each[: self._most[0]])) for tier, each in tiers]
+            fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
             fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
             self._keep(fate)
         if self._tests is not None and fate.test is None and not (fate.not_planted or fate.tier):
