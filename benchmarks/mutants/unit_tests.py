@@ -23,7 +23,7 @@ from onnx_parity.harness.running.child_process import ChildProcess, ProcessEnded
 FOLDER = "tests/exporter"
 #: Of the tests that run a fault's statement, so many are run.
 MOST = 200
-_OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header")
+_OPTIONS = ("-q", "-p", "no:cacheprovider", "-n0", "--no-header")
 
 
 class Tests(msgspec.Struct):
@@ -83,7 +83,8 @@ def tests(files: Mapping[str, Path], functions: Functions, depends_on: str, kept
     def serve(channel: Channel) -> None:
         _quietly()
         notes = _Notes([watch(path, name, functions) for name, path in files.items()])
-        pytest.main([FOLDER, *_OPTIONS], plugins=[notes])
+        code = pytest.main([FOLDER, *_OPTIONS], plugins=[notes])
+        assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {code!r}"
         found, numbers = Tests(depends_on), dict[str, int]()
         for test, ran in notes.ran.items():
             found.ran[test] = tuple(sorted(numbers.setdefault(each, len(numbers)) for each in ran))
@@ -109,14 +110,17 @@ def noticed_by(mutant: Mutant, path: Path, functions: Functions, reaching: Seque
         _quietly()
         plant(mutant, path, functions)
         first = _First()
-        pytest.main(["-x", *_OPTIONS, *reaching[:MOST]], plugins=[first])
+        code = pytest.main(["-x", *_OPTIONS, *reaching[:MOST]], plugins=[first])
+        assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {code!r}"
         channel.send(msgspec.json.encode(first.failed))
 
     child = ChildProcess.forked(serve, aside)
     try:
         return msgspec.json.decode(child.answer(SILENT), type=str)
     except ProcessEndedError as ending:
-        return f"a test that {ending}"
+        if "AssertionError: pytest ended with" in aside.read_text("utf-8", errors="replace"):
+            raise
+        return f"a test whose process {ending}"
     finally:
         child.kill()
 
