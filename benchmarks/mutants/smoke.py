@@ -68,17 +68,18 @@ def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell], tu
     adding = [(ran - have, members) for ran, members in groups]
     # The one that adds most comes first, and what it adds can only have become less since it was put there.
     heap = [
-        (-len(new), len(ran), number) for number, ((new, _), (ran, _)) in enumerate(zip(adding, groups, strict=True))
+        (-len(new), _is_at_another_opset(candidates[members[0]]), len(ran), number)
+        for number, ((new, members), (ran, _)) in enumerate(zip(adding, groups, strict=True))
     ]
     heapq.heapify(heap)
     found = []
     while heap:
-        before, size, number = heapq.heappop(heap)
+        before, is_other, size, number = heapq.heappop(heap)
         new = adding[number][0] - have
         if not new:
             continue
         if len(new) < -before:
-            heapq.heappush(heap, (-len(new), size, number))
+            heapq.heappush(heap, (-len(new), is_other, size, number))
             continue
         have |= new
         found.append(min(adding[number][1], key=lambda each: _order(candidates[each])))
@@ -98,7 +99,11 @@ def _by_opset(
 
 def _order(cell: Cell) -> tuple[bool, int, str]:
     """Among cells that run the same statements, one at the opset of the smoke tier with a short id comes first."""
-    return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
+    return _is_at_another_opset(cell), len(cell.id), cell.id
+
+
+def _is_at_another_opset(cell: Cell) -> bool:
+    return cell.opset != MIDDLE_OPSET
 
 
 def text(chosen_cells: Iterable[Cell]) -> str:
