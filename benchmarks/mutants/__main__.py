@@ -175,9 +175,9 @@ class _Judge:
             fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
             fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
             self._keep(fate)
-        if self._tests is not None and fate.test is None and not (fate.not_planted or fate.tier):
-            reaching = self._tests.reaching(mutant.place)
-            test = noticed_by(mutant, path, self._scope.functions, reaching, aside)
+        if self._tests is not None and not (fate.test or fate.not_planted or fate.tier):
+            own = self._tests.reaching(mutant.place)
+            test = noticed_by(mutant, path, self._scope.functions, own, aside)
             fate = msgspec.structs.replace(fate, test=test)
             self._keep(fate)
         is_known = fate.search_depends_on == self._search_depends_on and (

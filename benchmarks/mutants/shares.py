@@ -56,8 +56,8 @@ def shown(
             terminal.print(f"blamed on {notice.blame} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
     for mutant, notice in named:
         if not is_located(mutant, notice):
-            found = notice.operator or "no operator"
-            terminal.print(f"located at {found} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
+            place = notice.operator or "no operator"
+            terminal.print(f"located at {place} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
     for kind, number in Counter(fate.kind for _, fate in planted).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
