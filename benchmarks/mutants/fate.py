@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import resource
 import sys
 import threading
@@ -202,8 +203,10 @@ def judge(
     tiers: Sequence[tuple[str, Sequence[Cell]]],
     sound: SoundCells,
     aside: Path,
+    most: float = math.inf,
 ) -> Fate:
-    """Plant a fault in a copy of this process, and run cells there until one of them notices it."""
+    """Plant a fault in a copy of this process, and run cells there until one of them notices it, or until those of a
+    tier have taken more than `most` seconds of processor time."""
     cells = [cell for _, each in tiers for cell in each]
     tier_of = [tier for tier, each in tiers for _ in each]
     fate = Fate(mutant.key, mutant.kind, "", len(cells))
@@ -226,17 +229,21 @@ def judge(
         refused = msgspec.json.decode(child.answer(SILENT), type=Ready).refused
         if refused:
             return msgspec.structs.replace(fate, not_planted=refused)
+        ran, began = 0, dict[str, float]()
         for number, (tier, cell) in enumerate(zip(tier_of, cells, strict=True)):
+            if seconds - began.setdefault(tier, seconds) > most:
+                continue
+            ran += 1
             child.send(msgspec.json.encode(Asked(number, sound.model_of(cell.id))))
             try:
                 answer = msgspec.json.decode(child.answer(SILENT), type=Answer)
             except ProcessEndedError as ending:
-                return told(number + 1, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
+                return told(ran, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
             seconds = answer.seconds
             differed += answer.differs
             if answer.notice is not None and sound.passes(cell.id):
-                return told(number + 1, tier, answer.notice)
-        return told(len(cells))
+                return told(ran, tier, answer.notice)
+        return told(ran)
     finally:
         child.kill()
 
