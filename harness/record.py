@@ -202,6 +202,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     transforms: str = ""
     #: For an absent cell, whether the runtime or a transformation said that it does not support the model.
     declined: bool = False
+    #: For a cell that ran on onnx.reference instead, the kernel that onnxruntime lacks: `Mod(13) of float16`.
+    lacks: str = ""
     #: The options of the run that the node id does not tell: `--parity-seed=3`.
     options: tuple[str, ...] = ()
 

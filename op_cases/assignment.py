@@ -245,6 +245,12 @@ masked_fill_special = op(
     bools(3, 4),
     value=[float("-inf"), float("nan"), 6e4],
 )
+masked_fill_nan = op(
+    lambda x, m: (x.masked_fill(m, float("nan")), torch.where(m, x, float("nan"))),
+    floats(3, 4),
+    m=bools(4),
+    dynamic=BATCH,
+)
 masked_fill_tensor = op(lambda x, m, value: x.masked_fill(m, value), floats(3, 4), bools(3, 4), floats())
 masked_fill_ = op(lambda x, m: (x + 1).masked_fill_(m, 2), floats(3, 4), bools(3, 4))
 masked_scatter = op(

@@ -60,6 +60,7 @@ isfinite = op(torch.isfinite, numbers(3, 4), dtypes=ALL_DTYPES)
 
 where = op(torch.where, bools(3, 4), numbers(3, 4), numbers(4), dtypes=ALL_DTYPES)
 where_broadcast = op(torch.where, bools(3, 1), floats(1, 4), floats())
+where_of_three_axes = op(torch.where, bools(2, 1, 4), floats(5, 4), floats(2, 5, 1))
 where_numbers = op(lambda c, a, b: torch.where(c, a, b) + 0, bools(3, 4), a=[1, 0.5, floats(3, 4)], b=[2, -1.5])
 where_promoted = op(torch.where, bools(3, 4), ints(3, 4), floats(4))
 #: A NaN or an infinity that is not selected must not reach the result.

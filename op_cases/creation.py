@@ -89,6 +89,17 @@ _DRAWN_LIKE = [torch.rand_like, torch.randn_like]
 
 rand = op(lambda x: (torch.rand(3, 4) * 0 + x, torch.rand(50) < 1, torch.rand(50) >= 0), floats(3, 4))
 randn = op(lambda x: (torch.randn(3, 4) * 0 + x, torch.randn(50).abs() < 30), floats(3, 4))
+normal_spread = op(
+    lambda x: (
+        torch.randn(4000).std().sub(1).abs() < 0.2,
+        torch.randn(4000).mean().abs() < 0.2,
+        torch.randn(4000, dtype=torch.float64).std().sub(1).abs() < 0.2,
+        torch.normal(2.0, 3.0, (4000,)).sub(2).div(3).std().sub(1).abs() < 0.2,
+        torch.rand(4000).mean().sub(0.5).abs() < 0.1,
+        x,
+    ),
+    floats(1),
+)
 rand_like = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dynamic=BATCH)
 rand_like_dtypes = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dtypes=FLOATS)
 rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_DRAWN_LIKE)

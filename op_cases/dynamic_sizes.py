@@ -279,6 +279,12 @@ write_up_to_place = op(
 up_to_place = op(
     lambda x, n: (x[:n], x[n:], x[:, : n.item()]), floats(5, 6), ints(low=1, high=5), dynamic={"x0": {0: "batch"}}
 )
+up_to_place_of_narrow_integers = op(
+    lambda x, n, m: (x[: n.item()], torch.zeros(m.item(), 2), x * n.item()),
+    floats(5, 6),
+    ints(low=1, high=5, dtype=torch.int32),
+    ints(low=1, high=5, dtype=torch.uint8),
+)
 narrow_at_place = op(lambda x, n: (x.narrow(0, n, 2), torch.narrow(x, 1, n, 1)), floats(5, 6), ints(low=0, high=3))
 made_by_number = op(
     lambda x, n: (torch.zeros(n.item(), x.shape[1]), torch.ones(n), x.new_full((n, 2), 3.0), torch.arange(n * 2 + 1)),

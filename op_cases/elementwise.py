@@ -55,13 +55,14 @@ elementwise_at_edges = op(
         torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
         torch.sin, torch.cos, torch.tan, torch.acos, torch.sinh, torch.cosh, torch.tanh, torch.acosh, torch.erf,
         torch.sigmoid, torch.abs, torch.neg, torch.sign, torch.ceil, torch.floor, torch.square, torch.signbit,
+        torch.round,
     ],
     dtypes=WIDE_FLOATS,
 )  # fmt: skip
 zeros_at_edges = op(
     of_one,
     _EDGES,
-    f=[torch.log1p, torch.round, torch.trunc, torch.asin, torch.atan, torch.asinh, torch.atanh],
+    f=[torch.log1p, torch.trunc, torch.asin, torch.atan, torch.asinh, torch.atanh],
     dtypes=WIDE_FLOATS,
     signed_zeros=False,
     because="where ONNX or onnxruntime has no such operator, the operators that replace it give zeros no sign",

@@ -111,6 +111,12 @@ nextafter = op(
     dtypes=WIDE_FLOATS,
     tier="default",
 )
+#: Whole units in the last place, since the tolerance of floats is wider than one.
+nextafter_in_units = op(
+    lambda x, y: ((torch.nextafter(x, y) - x) * 2**24).to(torch.int32),
+    given([1.0, 1.25, 1.75, 1.9999, 1.5, 1.0]),
+    given([2.0, 0.0, 9.0, math.inf, -math.inf, 0.0]),
+)
 divisors = op(
     lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),
     numbers(3, 20, low=-11, high=12),
@@ -120,4 +126,10 @@ divisors = op(
 )
 #: The second has more axes, and more steps to go than its first elements.
 divisors_of_more_axes = op(torch.gcd, given([1, 21, 89]), given([[1, 13, 144], [2, 34, 55]]), tier="default")
+divisors_of_two_dtypes = op(
+    lambda a, b: (torch.gcd(a, b), torch.lcm(a, b), torch.gcd(b, a)),
+    numbers(3, 4, low=-11, high=12),
+    ints(4, low=-11, high=12, dtype=torch.int32),
+    dtypes=SIGNED_INTS,
+)
 divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")

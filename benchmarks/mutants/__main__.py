@@ -13,7 +13,6 @@ Survivors are printed, to be looked at: an equivalent mutant is named with its r
 from __future__ import annotations
 
 import gc
-import random
 import tempfile
 import threading
 import tomllib
@@ -27,12 +26,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.mutants.fate import Fate, Sound, judge, spread
+from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import AREAS, KEPT, Scope, cells, digest
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Mutant, mutants_of
+from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
+from benchmarks.mutants.unit_tests import tests as tests_of
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.content import contents
@@ -41,8 +42,15 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
 def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> list[Mutant]:
-    """A sample of the faults in statements that some cell runs, so many of each area."""
-    generator = random.Random(seed)
+    """A sample of the faults in statements that some cell runs, so many of each area.
+
+    Each has a place of its own in the order, so that a larger sample contains the smaller one of the same seed, and new
+    cases and faults change little of a sample.
+    """
+
+    def order(mutant: Mutant) -> str:
+        return digest((str(seed), mutant.key))
+
     chosen: list[Mutant] = []
     for pattern, share in AREAS.items():
         found = [
@@ -51,10 +59,8 @@ def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> li
             for mutant in mutants_of(path, path.relative_to(root).as_posix())
             if mutant.place in statements
         ]
-        # A larger sample contains the smaller one of the same seed.
-        chosen += sorted(found, key=lambda each: generator.random())[: max(1, round(share * number))]
-    generator.shuffle(chosen)
-    return chosen
+        chosen += sorted(found, key=order)[: max(1, round(share * number))]
+    return sorted(chosen, key=order)
 
 
 def main(
@@ -64,7 +70,9 @@ def main(
         list[str] | None, typer.Option(help="Only these declarations, as FOLDER/FILE/NAME with * and ?.")
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
+    seconds: Annotated[float, typer.Option(min=0, help="Processor time of a tier's cells for one fault.")] = 60,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
+    tests: Annotated[bool, typer.Option("--tests", help="Also run unit tests for what no cell notices.")] = False,
     processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Every fault, as JSON.")] = False,
 ) -> None:
@@ -89,7 +97,10 @@ def main(
         gc.collect()
         gc.freeze()
         chosen = drawn(scope.root, mutants, seed, reached.statements)
-        judged = _Judge(scope, smoke, reached, most, Path(folder))
+        judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder))
+        if tests:
+            progress.add_task("what the unit tests run", total=None)
+            judged.prepare_tests()
         if search:
             progress.add_task("the programs of a search", total=None)
             judged.prepare_search(search)
@@ -112,16 +123,27 @@ def main(
 class _Judge:
     """Finds out what becomes of faults, and keeps it."""
 
-    def __init__(self, scope: Scope, smoke: Collection[str], reached: Reached, most: int, folder: Path) -> None:
+    def __init__(
+        self, scope: Scope, smoke: Collection[str], reached: Reached, most: tuple[int, float], folder: Path
+    ) -> None:
         self._scope, self._smoke, self._reached, self._most, self._folder = scope, smoke, reached, most, folder
-        self._sound = Sound(list(scope.cells.values()), folder / "stderr of a sound process")
+        self._sound = Sound(
+            list(scope.cells.values()), folder / "stderr of a sound process", KEPT / "models", scope.depends_on
+        )
         self._lock = threading.Lock()
         self._kept = KEPT / "fates.jsonl"
         self._known = self._read()
         self._seconds, self._search_depends_on = 0.0, ""
+        self._tests: Tests | None = None
 
     def end(self) -> None:
         self._sound.end()
+
+    def prepare_tests(self) -> None:
+        texts = (path.read_text("utf-8") for path in sorted(Path(FOLDER).rglob("*.py")))
+        depends_on = digest((self._scope.depends_on, *texts))
+        aside = self._folder / "stderr of the unit tests"
+        self._tests = tests_of(self._scope.files, self._scope.functions, depends_on, KEPT / "tests", aside)
 
     def prepare_search(self, seconds: float) -> None:
         self._seconds = seconds
@@ -149,9 +171,14 @@ class _Judge:
                 )
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
-            few = [(tier, each[: self._most]) for tier, each in tiers]
-            fate = judge(mutant, path, self._scope.functions, few, self._sound.passes, aside)
+            few = [(tier, in_batches(each[: self._most[0]])) for tier, each in tiers]
+            fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
             fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
+            self._keep(fate)
+        if self._tests is not None and not (fate.test or fate.not_planted or fate.tier):
+            own = self._tests.reaching(mutant.place)
+            test = noticed_by(mutant, path, self._scope.functions, own, aside)
+            fate = msgspec.structs.replace(fate, test=test)
             self._keep(fate)
         is_known = fate.search_depends_on == self._search_depends_on and (
             fate.search >= self._seconds or fate.searched is not None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import math
 import resource
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
+import torch
 
+from benchmarks.mutants.models import Models
 from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
-from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.expecting import no_kernel
+from onnx_parity.harness.judging.outcome import Outcome, blank_record
 from onnx_parity.harness.localisation.localise import NothingToLocaliseError, Suspect, localise
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Status
@@ -28,6 +34,8 @@ from onnx_parity.harness.running.stages import Bench
 CELL_SECONDS = 60
 #: Seconds after which a process is ended that neither answers nor uses a processor.
 SILENT = 3600.0
+#: So many answers about models come before they are kept.
+_TOGETHER = 200
 #: How a cell ends that notices something. An absent cell fails no run.
 _NOTICES = (Status.FAILED, Status.UNSUPPORTED)
 
@@ -54,11 +62,15 @@ class Fate(msgspec.Struct, frozen=True):
     #: How many cells it can touch, and how many ran until one noticed.
     touched: int = 0
     ran: int = 0
+    #: How many of those have another model with it.
+    differed: int = 0
     #: The smallest tier of which a cell noticed it; empty if none did.
     tier: str = ""
     #: Of processor time.
     seconds: float = 0.0
     notice: Notice | None = None
+    #: The unit test that notices it where no cell does; empty if none does, None if they were not run.
+    test: str | None = None
     #: After how many seconds a search finds it; None if it was not searched for, or not found.
     searched: float | None = None
     #: How many seconds the search may last; 0 if there was none.
@@ -75,6 +87,14 @@ class Ready(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A cell that a process is asked to run, by its number."""
+
+    cell: int
+    #: The hash of its model without a fault. If it has the same model with the fault, it need not be run.
+    model: str = ""
+
+
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a cell."""
 
@@ -82,24 +102,65 @@ class Answer(msgspec.Struct, frozen=True):
     #: The processor time of the process so far.
     seconds: float
     notice: Notice | None = None
+    #: Whether its model is another one.
+    differs: bool = True
 
 
 class Sound:
-    """Says of cells whether they pass without a fault, in a process that none is planted in."""
+    """Says of cells what they are without a fault, in processes that none is planted in."""
 
-    def __init__(self, cells: Sequence[Cell], aside: Path) -> None:
-        self._cells = {cell.id: number for number, cell in enumerate(cells)}
-        self._passes: dict[str, bool] = {}
-        self._lock = threading.Lock()
-        self._child = ChildProcess.forked(lambda channel: _serve(channel, cells, names_operator=False), aside)
+    def __init__(self, cells: Sequence[Cell], aside: Path, kept: Path, depends_on: str) -> None:
+        numbers = {cell.id: number for number, cell in enumerate(cells)}
+        self._passes = _Asking(lambda channel: _serve(channel, cells, names_operator=False), numbers, aside)
+        self._hashes = _Asking(lambda channel: _serve_hashes(channel, cells), numbers, aside)
+        self._kept, self._depends_on, self._keeps = kept, depends_on, 0
+        if kept.exists():
+            before = msgspec.msgpack.decode(kept.read_bytes(), type=_Hashes)
+            if before.depends_on == depends_on:
+                self._hashes.known.update(before.hashes)
 
     def passes(self, cell: str) -> bool:
+        return msgspec.json.decode(self._passes.of(cell), type=Answer).status == Status.PASSED
+
+    def model_of(self, cell: str) -> str:
+        """The hash of its model. What was kept of a case that has changed since is no harm: its cells are run then."""
+        if len(self._hashes.known) >= self._keeps + _TOGETHER:
+            self._keep()
+        return msgspec.json.decode(self._hashes.of(cell), type=str)
+
+    def end(self) -> None:
+        self._keep()
+        self._passes.end()
+        self._hashes.end()
+
+    def _keep(self) -> None:
+        self._keeps = len(self._hashes.known)
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept.write_bytes(msgspec.msgpack.encode(_Hashes(self._depends_on, dict(self._hashes.known))))
+
+
+class _Hashes(msgspec.Struct):
+    """The answers about the models of cells, as they are kept."""
+
+    depends_on: str
+    hashes: dict[str, bytes]
+
+
+class _Asking:
+    """Asks a process about cells, and remembers the answers."""
+
+    def __init__(self, serve: Callable[[Channel], None], numbers: Mapping[str, int], aside: Path) -> None:
+        self._numbers = numbers
+        self.known: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._child = ChildProcess.forked(serve, aside)
+
+    def of(self, cell: str) -> bytes:
         with self._lock:
-            if cell not in self._passes:
-                self._child.send(msgspec.json.encode(self._cells[cell]))
-                answer = msgspec.json.decode(self._child.answer(SILENT), type=Answer)
-                self._passes[cell] = answer.status == Status.PASSED
-            return self._passes[cell]
+            if cell not in self.known:
+                self._child.send(msgspec.json.encode(Asked(self._numbers[cell])))
+                self.known[cell] = self._child.answer(SILENT)
+            return self.known[cell]
 
     def end(self) -> None:
         self._child.kill()
@@ -127,18 +188,29 @@ def import_what_cells_import(cells: Sequence[Cell], aside: Path) -> None:
             importlib.import_module(name)
 
 
+class SoundCells(Protocol):
+    """What cells are without a fault."""
+
+    def passes(self, cell: str) -> bool: ...
+
+    def model_of(self, cell: str) -> str: ...
+
+
 def judge(
     mutant: Mutant,
     path: Path,
     functions: Functions,
     tiers: Sequence[tuple[str, Sequence[Cell]]],
-    passes: Callable[[str], bool],
+    sound: SoundCells,
     aside: Path,
+    most: float = math.inf,
 ) -> Fate:
-    """Plant a fault in a copy of this process, and run cells there until one of them notices it."""
+    """Plant a fault in a copy of this process, and run cells there until one of them notices it, or until those of a
+    tier have taken more than `most` seconds of processor time."""
     cells = [cell for _, each in tiers for cell in each]
+    tier_of = [tier for tier, each in tiers for _ in each]
     fate = Fate(mutant.key, mutant.kind, "", len(cells))
-    seconds = 0.0
+    seconds, differed = 0.0, 0
 
     def serve(channel: Channel) -> None:
         try:
@@ -147,40 +219,62 @@ def judge(
             channel.send(msgspec.json.encode(Ready(str(error))))
             return
         channel.send(msgspec.json.encode(Ready()))
-        _serve(channel, cells, names_operator="lowering/aten" in mutant.file)
+        _serve(channel, cells, tier_of, names_operator="lowering/aten" in mutant.file)
 
     def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
-        return msgspec.structs.replace(fate, ran=ran, tier=tier, notice=notice, seconds=seconds)
+        return msgspec.structs.replace(fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds)
 
     child = ChildProcess.forked(serve, aside)
     try:
         refused = msgspec.json.decode(child.answer(SILENT), type=Ready).refused
         if refused:
             return msgspec.structs.replace(fate, not_planted=refused)
-        tier_of = [tier for tier, each in tiers for _ in each]
+        ran, began = 0, dict[str, float]()
         for number, (tier, cell) in enumerate(zip(tier_of, cells, strict=True)):
-            child.send(msgspec.json.encode(number))
+            if seconds - began.setdefault(tier, seconds) > most:
+                continue
+            ran += 1
+            child.send(msgspec.json.encode(Asked(number, sound.model_of(cell.id))))
             try:
                 answer = msgspec.json.decode(child.answer(SILENT), type=Answer)
             except ProcessEndedError as ending:
-                return told(number + 1, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
+                return told(ran, tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
             seconds = answer.seconds
-            if answer.notice is not None and passes(cell.id):
-                return told(number + 1, tier, answer.notice)
-        return told(len(cells))
+            differed += answer.differs
+            if answer.notice is not None and sound.passes(cell.id):
+                return told(ran, tier, answer.notice)
+        return told(ran)
     finally:
         child.kill()
 
 
-def _serve(channel: Channel, cells: Sequence[Cell], *, names_operator: bool) -> None:
+def _serve(
+    channel: Channel, cells: Sequence[Cell], tier_of: Sequence[str] | None = None, *, names_operator: bool
+) -> None:
+    """Run cells, which are of these tiers; without tiers, of the smallest one."""
     warnings.simplefilter("ignore")
-    bench, start = Bench(0), time.process_time()
+    bench, models, start = Bench(0), Models(), time.process_time()
     while True:
-        cell = cells[msgspec.json.decode(channel.receive(), type=int)]
+        asked = msgspec.json.decode(channel.receive(), type=Asked)
+        cell = cells[asked.cell]
         with limited(CELL_SECONDS):
-            outcome = bench.run(cell)
-        notice = _notice(cell, outcome, names_operator=names_operator) if outcome.status in _NOTICES else None
-        channel.send(msgspec.json.encode(Answer(outcome.status, time.process_time() - start, notice)))
+            if asked.model and asked.model == models.hash_of(cell):
+                answer = Answer(Status.PASSED, time.process_time() - start, differs=False)
+            else:
+                outcome = bench.run(cell)
+                tier = Tier(tier_of[asked.cell]) if tier_of else Tier.SMOKE
+                notice = _notice(cell, tier, outcome, names_operator=names_operator)
+                answer = Answer(notice.status if notice else outcome.status, time.process_time() - start, notice)
+        channel.send(msgspec.json.encode(answer))
+
+
+def _serve_hashes(channel: Channel, cells: Sequence[Cell]) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    models = Models()
+    while True:
+        asked = msgspec.json.decode(channel.receive(), type=Asked)
+        channel.send(msgspec.json.encode(models.hash_of(cells[asked.cell])))
 
 
 @contextmanager
@@ -194,7 +288,12 @@ def limited(seconds: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
 
 
-def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice:
+def _notice(cell: Cell, tier: Tier, outcome: Outcome, *, names_operator: bool) -> Notice | None:
+    """What a cell that ended so notices; None if nothing."""
+    blank = blank_record(cell, "", "", worker="")
+    record = no_kernel.judged(outcome.onto(blank), cell.case.declaration.file.parent, lambda of: of.includes(tier))
+    if record.status not in _NOTICES:
+        return None
     operator = ""
     if outcome.status is Status.FAILED and names_operator:
         try:
@@ -202,8 +301,8 @@ def _notice(cell: Cell, outcome: Outcome, *, names_operator: bool) -> Notice:
             operator = first.operator if first else ""
         except NothingToLocaliseError:
             pass
-    blame = outcome.blame.value if outcome.blame else ""
-    return Notice(cell.id, outcome.status, outcome.stage, blame, outcome.reason[:300], operator)
+    blame = record.blame.value if record.blame else ""
+    return Notice(cell.id, record.status, record.stage, blame, record.reason[:300], operator)
 
 
 def spread(cells: Iterable[Cell]) -> list[Cell]:
@@ -214,3 +313,17 @@ def spread(cells: Iterable[Cell]) -> list[Cell]:
         turn = seen[cell.case.label] = seen.get(cell.case.label, -1) + 1
         placed.append((turn, cell))
     return [cell for _, cell in sorted(placed, key=lambda each: each[0])]
+
+
+def in_batches(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells in about their order, but within batches, of which each has twice the size of the one before, those of
+    a program come one after the other, because they share its capture."""
+    found: list[Cell] = []
+    size = 8
+    while batch := cells[len(found) : len(found) + size]:
+        first: dict[object, int] = {}
+        for number, cell in enumerate(batch):
+            first.setdefault((cell.case.label, cell.dtype), number)
+        found += sorted(batch, key=lambda cell: first[cell.case.label, cell.dtype])
+        size *= 2
+    return found

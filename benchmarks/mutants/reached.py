@@ -15,13 +15,14 @@ from pathlib import Path
 import msgspec
 import torch
 
+from benchmarks.mutants.models import captured_of
 from benchmarks.mutants.sites import Functions, watch
 from onnx_parity.exporter.errors import ExportError
-from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
+from onnx_parity.harness.cases.program import CannotBuildError
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, NoSuchFormError, Request
+from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError
 
 #: Seconds that the cells of one file may take.
 _SECONDS = 3600.0
@@ -147,7 +148,7 @@ def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functi
         taken()
         try:
             if key not in captures:
-                captures[key] = _captured(cell), taken()
+                captures[key] = captured_of(cell), taken()
             captured, before = captures[key]
             captured.deliver(cell.opset, None)
         except (ExportError, CannotBuildError, NoSuchFormError):
@@ -157,10 +158,3 @@ def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functi
         found.operators[cell.id] = captured.operators
     found.statements, found.sets = list(numbers), [tuple(sorted(each)) for each in sets]
     return found
-
-
-def _captured(cell: Cell) -> Captured:
-    program = build(cell.case, cell.dtype, cell.device, 0)
-    dynamic = program.declaration.asked(cell.shapes)
-    request = Request(program.module, program.inputs(InputSet()), program.input_names, dynamic, cell.capture)
-    return EXPORTERS[cell.exporter].capture(request)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 
 import msgspec
 from rich.console import Console
@@ -15,8 +14,8 @@ from rich.console import Console
 from benchmarks.mutants.fate import Fate, Notice
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.sites import Mutant
-from onnx_parity.exporter.lowering.registry import find, operators_named
-from onnx_parity.harness.axes import OPSETS, Tier
+from onnx_parity.exporter.lowering.registry import lowered_in
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.matrix.since import Since
@@ -42,7 +41,9 @@ def shown(
     telling = [(mutant, fate) for mutant, fate in planted if fate.mutant not in equivalent]
     for mutant, fate in telling:
         if not fate.tier:
-            terminal.print(f"survived {fate.ran} cells: {mutant}", markup=False, soft_wrap=True)
+            differ = f"{fate.differed} of whose models are other ones"
+            by = f", noticed by {fate.test}" if fate.test else ""
+            terminal.print(f"survived {fate.ran} cells, {differ}{by}: {mutant}", markup=False, soft_wrap=True)
     for mutant, fate in planted:
         if fate.tier and fate.mutant in equivalent:
             terminal.print(f"noticed, and so not equivalent: {mutant}", markup=False, soft_wrap=True)
@@ -50,18 +51,35 @@ def shown(
     # A program that is refused has no result that could be judged, and one that ends the process no stage.
     judged = [(mutant, notice) for mutant, notice in noticed if notice.status == Status.FAILED]
     named = [(mutant, notice) for mutant, notice in judged if "lowering/aten" in mutant.file]
+    for mutant, notice in judged:
+        if notice.blame != Blame.EXPORTER:
+            terminal.print(f"blamed on {notice.blame} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
+    for mutant, notice in named:
+        if not is_located(mutant, notice):
+            place = notice.operator or "no operator"
+            terminal.print(f"located at {place} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
     for kind, number in Counter(fate.kind for _, fate in planted).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
     since = _Reruns(everything)
+    by_cells = sum(bool(fate.tier) for _, fate in telling)
+    by_tests = sum(bool(fate.test) for _, fate in telling)
+    missed = [mutant for mutant, _ in telling if not since.miss_none(mutant, reached)]
+    for mutant in missed:
+        terminal.print(f"--since misses cells that run it: {mutant}", markup=False, soft_wrap=True)
     figures = [
-        ("noticed by the default tier", sum(bool(fate.tier) for _, fate in telling), len(telling), DEFAULT_KILLS),
+        (
+            f"noticed by the tests: {by_cells} by cells of the default tier, {by_tests} by unit tests alone",
+            by_cells + by_tests,
+            len(telling),
+            DEFAULT_KILLS,
+        ),
         ("noticed by the smoke tier", sum(fate.tier == Tier.SMOKE for _, fate in telling), len(telling), SMOKE_KILLS),
         ("blamed on the exporter", sum(each.blame == Blame.EXPORTER for _, each in judged), len(judged), BLAMED),
         ("located at the operator", sum(is_located(*each) for each in named), len(named), LOCALISED),
         (
             "all of whose cells --since runs again",
-            sum(since.miss_none(mutant, reached) for mutant, _ in telling),
+            len(telling) - len(missed),
             len(telling),
             1.0,
         ),
@@ -87,10 +105,8 @@ def is_located(mutant: Mutant, notice: Notice) -> bool:
     """Whether the operator that was named is one whose lowering has the fault: it is in the file, or in a file of
     lowerings that imports it, as those of several decompositions import `jacobi.py`.
     """
-    operators = operators_named(notice.operator) if notice.operator else []
-    found = (find(each, opset) for each in operators for opset in OPSETS)
-    files = {function.__code__.co_filename for function in found if isinstance(function, FunctionType)}
-    return any(file.endswith(each) for file in files for each in users_of(mutant.file))
+    modules = {f"onnx_parity.{each.removesuffix('.py').replace('/', '.')}" for each in users_of(mutant.file)}
+    return notice.operator in {name.partition(".")[0] for name in lowered_in(modules)}
 
 
 @cache

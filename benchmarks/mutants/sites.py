@@ -83,19 +83,17 @@ def mutants_of(path: Path, name: str) -> Iterator[Mutant]:
     """All faults of a file."""
     tree = ast.parse(path.read_text("utf-8"))
     functions = {node: function for function, node in _within_functions(tree)}
-    statements, seen = _statements(tree), Counter[str]()
+    lines, seen = statements(tree), Counter[str]()
     for number, node in enumerate(ast.walk(tree)):
         if node in functions:
             line = getattr(node, "lineno", 0)
             for kind, changed in _changes(node):
-                mutant = Mutant(
-                    name, functions[node], line, kind, number, _source(node), _source(changed), statements[node]
-                )
+                mutant = Mutant(name, functions[node], line, kind, number, _source(node), _source(changed), lines[node])
                 seen[mutant.key] += 1
                 yield replace(mutant, turn=seen[mutant.key])
 
 
-def _statements(tree: ast.Module) -> dict[ast.AST, int]:
+def statements(tree: ast.Module) -> dict[ast.AST, int]:
     """The nodes of a tree with the lines of the innermost statements that they are part of."""
     lines: dict[ast.AST, int] = {}
 

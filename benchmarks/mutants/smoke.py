@@ -6,12 +6,16 @@ The smoke tier runs each case of an operator in one dtype, at one opset. What st
 opset forms, passes and capture it leaves out that the default tier runs is found out by exporting the programs of all
 cells, as for faults that are planted. Then cells are added, always the one that runs most of what is missing, until
 nothing is missing. They are written to `op_cases/smoke.toml`.
+
+A statement that compares the opset with a number is to be run at that opset and at the one before it, as far as the
+default tier does so: the forms of operators change there.
 """
 
 from __future__ import annotations
 
+import ast
 import heapq
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -22,44 +26,84 @@ from rich.progress import Progress
 
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import Scope, cells
+from benchmarks.mutants.sites import statements
 from onnx_parity.harness.axes import MIDDLE_OPSET, Selection, Tier
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell
 
 _HEAD = """\
 # Cells that the smoke tier runs besides its own, so that it runs every statement of the exporter that the default tier
-# runs. `python -m benchmarks.mutants.smoke` writes this file.
+# runs, and those that compare the opset at the opsets where that matters. `python -m benchmarks.mutants.smoke` writes
+# this file.
 cells = [
 """
 
 
-def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell]) -> list[str]:
-    """Cells that together run all statements that no cell of the smoke tier runs."""
-    groups = list(reached.groups())
+#: The opsets at which a statement is to be run, by its place.
+Turns = Mapping[str, Set[int]]
+
+
+def turns_of(files: Mapping[str, Path]) -> Turns:
+    """The statements of these files that compare an opset with numbers."""
+    found: dict[str, set[int]] = {}
+    for name, path in files.items():
+        tree = ast.parse(path.read_text("utf-8"))
+        lines = statements(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare) and _is_opset(node.left):
+                numbers = {each.value for each in ast.walk(node.comparators[0]) if isinstance(each, ast.Constant)}
+                at = {number - before for number in numbers if type(number) is int for before in (0, 1)}
+                found.setdefault(f"{name}:{lines[node]}", set()).update(at)
+    return found
+
+
+def _is_opset(node: ast.expr) -> bool:
+    return "opset" in (getattr(node, "attr", ""), getattr(node, "id", ""))
+
+
+def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell], turns: Turns) -> list[str]:
+    """Cells that together run all statements that no cell of the smoke tier runs, at the opsets where they turn."""
+    groups = [each for ran, members in reached.groups() for each in _by_opset(ran, members, candidates, turns)]
     have = set[str]().union(*(ran for ran, members in groups if not smoke.isdisjoint(members)))
     adding = [(ran - have, members) for ran, members in groups]
     # The one that adds most comes first, and what it adds can only have become less since it was put there.
     heap = [
-        (-len(new), len(ran), number) for number, ((new, _), (ran, _)) in enumerate(zip(adding, groups, strict=True))
+        (-len(new), _is_at_another_opset(candidates[members[0]]), len(ran), number)
+        for number, ((new, members), (ran, _)) in enumerate(zip(adding, groups, strict=True))
     ]
     heapq.heapify(heap)
     found = []
     while heap:
-        before, size, number = heapq.heappop(heap)
+        before, is_other, size, number = heapq.heappop(heap)
         new = adding[number][0] - have
         if not new:
             continue
         if len(new) < -before:
-            heapq.heappush(heap, (-len(new), size, number))
+            heapq.heappush(heap, (-len(new), is_other, size, number))
             continue
         have |= new
         found.append(min(adding[number][1], key=lambda each: _order(candidates[each])))
     return found
 
 
+def _by_opset(
+    ran: Set[str], members: Iterable[str], candidates: Mapping[str, Cell], turns: Turns
+) -> Iterator[tuple[Set[str], list[str]]]:
+    """Cells that run the same statements, by what they run at opsets where a statement turns."""
+    by_opset: dict[int, list[str]] = {}
+    for cell in members:
+        by_opset.setdefault(candidates[cell].opset, []).append(cell)
+    for opset, cells_there in by_opset.items():
+        yield ran | {f"{each} at {opset}" for each in ran if opset in turns.get(each, ())}, cells_there
+
+
 def _order(cell: Cell) -> tuple[bool, int, str]:
     """Among cells that run the same statements, one at the opset of the smoke tier with a short id comes first."""
-    return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
+    return _is_at_another_opset(cell), len(cell.id), cell.id
+
+
+def _is_at_another_opset(cell: Cell) -> bool:
+    return cell.opset != MIDDLE_OPSET
 
 
 def text(chosen_cells: Iterable[Cell]) -> str:
@@ -83,7 +127,7 @@ def main(
     scope = Scope.of(by_file)
     with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
         reached = scope.reached(pool, progress, terminal)
-    found = chosen(reached, smoke, scope.cells)
+    found = chosen(reached, smoke, scope.cells, turns_of(scope.files))
     path = Path(folder) / smoke_cells.FILE
     path.write_text(text(scope.cells[each] for each in found), "utf-8")
     terminal.print(f"{path}: {len(found)} cells besides {len(smoke)}")

@@ -14,7 +14,7 @@ import typer
 from onnx_parity.harness.axes import ADAPTERS, THEN, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
-from onnx_parity.harness.expecting import unsupported
+from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import (
     ExpectationError,
@@ -43,7 +43,8 @@ def expect(
     Expectations whose cells now pass are narrowed or removed. Cells that failed without an expectation get an entry;
     its reason and link are left for you to fill in. Other runtimes and transformations have a file each in the folder
     `expectations/`: where they refuse a model with an error, the reason is that error. `unsupported.toml` is made to
-    name the cells that the exporter refused. Cells that the run did not contain are not touched.
+    name the cells that the exporter refused, and `no_kernel.toml` the kernels that onnxruntime lacked. Cells that the
+    run did not contain are not touched.
 
     Exit codes: 0 if nothing needs to change; 1 if something needs to change, or was changed by --update; 2 if the
     command was used wrongly.
@@ -100,6 +101,7 @@ def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
     for folder, found in refused.items():
         file = folder / unsupported.FILE
         edits[file] = _edit_of_refusals(file, found, info)
+        edits[folder / no_kernel.FILE] = _edit_of_kernels(folder / no_kernel.FILE, found, info)
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
 
 
@@ -133,6 +135,24 @@ def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> E
     }
     new = written(tier, torch, groups, before, changed)
     return Edit(new, [f"what the {tier} tier refuses has changed. Review it: a new line may be a lowering that broke"])
+
+
+def _edit_of_kernels(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:
+    """What `no_kernel.toml` should hold: what it lists, and the kernels that cells of the run lacked."""
+    text, before = _text(path), no_kernel.load(path)
+    listed = set(before.lacking) if before else set[str]()
+    told = [record for record in records if no_kernel.lacks_kernel(record) and record.lacks not in listed]
+    if not told:
+        return Edit(text)
+    tier = before.tier if before else Tier(info.tier)
+    cells = {cell.id for _, cell in _cells_beside(path, tier)}
+    found = {record.lacks for record in told if record.cell in cells}
+    if not found:
+        return Edit(text)
+    release = re.match(r"\d+\.\d+", info.packages.get("onnxruntime", ""))
+    versions = before.onnxruntime if before else f"=={release[0]}.*" if release else ""
+    new = no_kernel.written(tier, found | listed, versions)
+    return Edit(new, ["onnxruntime lacks more kernels. Review it: a new line may be a lowering that broke"])
 
 
 def _cells_beside(path: Path, tier: Tier) -> Iterator[tuple[Group, Cell]]:

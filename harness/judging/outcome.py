@@ -120,6 +120,8 @@ class Outcome:
     history: History | None = None
     #: Whether the runtime or a transformation said that it does not support the model.
     declined: bool = False
+    #: The kernel that onnxruntime lacks, if the model was run on onnx.reference for that.
+    lacks: str = ""
     #: The input set that it was run on last, if that was not the example, and the outputs of the runtime.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
@@ -132,6 +134,7 @@ class Outcome:
             stage=self.stage,
             status=self.status,
             declined=self.declined,
+            lacks=self.lacks,
             reason=self.reason,
             blame=self.blame,
             metrics=self.metrics,

@@ -29,6 +29,8 @@ _UNINITIALISED = frozenset(
     {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
 )
 
+#: How often an operator is run to see whether it draws random numbers. A single truth value is the same by chance.
+_DRAWS = 8
 #: The number of operators in a piece. Larger pieces need fewer exports and more memory.
 WINDOW = 32
 
@@ -141,7 +143,7 @@ class Walk:
             verdict = self._judge([results[output] for output in own], [self._expected(output) for output in own])
             for output in own:
                 self._ours[output] = self._carried(output, results[output])
-            if _is_undetermined(node):
+            if _is_undetermined(node) and not self._is_certain(node):
                 verdict = Verdict(True, "", None)
                 for output in own:
                     # The values are random, and not wrong. torch continues with the runtime's values.
@@ -161,6 +163,17 @@ class Walk:
             if output is not None:
                 self._ours[output] = self._torch[output]
         yield self._step(start, node, Verdict(True, "", None), error)
+
+    def _is_certain(self, node: Node) -> bool:
+        """Whether an operator that may draw random numbers has one result here: dropout of no element, say."""
+        if operator_name(node.op) in _UNINITIALISED:
+            return False
+        with torch.random.fork_rng(devices=[]):
+            for seed in range(_DRAWS):
+                torch.manual_seed(seed)
+                if any(not _is_same(value, self._torch[output]) for output, value in run(node, self._torch)):
+                    return False
+        return True
 
     def _step(self, number: int, node: Node, verdict: Verdict, error: str = "") -> Step:
         origin, place = node.origin, self._recording.place(node)
@@ -204,6 +217,10 @@ def _windows(nodes: Sequence[Node], size: int) -> Iterator[tuple[int, Sequence[N
         if number - start == size or number == len(nodes) or _is_undetermined(node):
             yield start, nodes[start:number]
             start = number
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool(torch.isclose(one, other, rtol=0, atol=0, equal_nan=True).all())
 
 
 def _is_undetermined(node: Node) -> bool:

@@ -69,7 +69,8 @@ def cells_of(
 ) -> Iterator[Cell]:
     """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
     is_included = selection.tier.includes(declaration.tier)
-    added = smoke_cells.added(declaration.file.parent) if selection.tier is Tier.SMOKE else {}
+    # The full tier has all of them.
+    added = smoke_cells.added(declaration.file.parent) if selection.tier is not Tier.FULL else {}
     if not is_included and not added:
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)

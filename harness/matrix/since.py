@@ -22,7 +22,7 @@ import msgspec
 
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.expecting import unsupported
+from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as, room_folder
@@ -61,6 +61,8 @@ class Since:
             return None
         if unsupported.judged(record, item.path.parent, item.is_in_tier) is not record:
             return None  # What is refused has been edited since.
+        if no_kernel.judged(record, item.path.parent, item.is_in_tier) is not record:
+            return None
         if stable_seed(0, "sample", item.group) % SAMPLE == self.turn % SAMPLE:
             return None
         return msgspec.structs.replace(record, carried=record.carried or self.info.id)

@@ -1,4 +1,4 @@
-"""The cells that a folder's `smoke.toml` adds to the smoke tier.
+"""The cells that a folder's `smoke.toml` adds to the smoke tier, and so to the default tier.
 
     cells = [
         "eigvals[sample=0]-float32-opset18",

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
-from onnx_parity.harness.expecting import unsupported
+from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, FOLDER, load
 from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
@@ -147,6 +147,7 @@ class Matrix:
             for file in (folder / FILE, *sorted((folder / FOLDER).glob("*.toml"))):
                 load(file)
             unsupported.load_once(folder / unsupported.FILE)
+            no_kernel.load_once(folder / no_kernel.FILE)
         split = self.part.split(items)
         if split.carried and self.worker in ("main", "gw0"):
             self.log.carry(split.carried)
@@ -278,15 +279,18 @@ class Matrix:
                     kept.append(self.bundles.keep(record, outcome))
 
             outcome = self.bench.run(item.cell, keep)
-        record = unsupported.judged(expected(outcome.onto(blank), item.path.parent), item.path.parent, item.is_in_tier)
+        folder = item.path.parent
+        record = unsupported.judged(expected(outcome.onto(blank), folder), folder, item.is_in_tier)
+        record = no_kernel.judged(record, folder, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
-            details = [record.reason] if record.status is Status.UNEXPECTED_PASS or record.refused else []
+            by_a_list = outcome.status is not record.status or record.refused
+            details = [record.reason] if by_a_list else []
             details = details or outcome.details
             details = [*details, *(each.line for each in kept)]
-            folder = kept[0].folder if kept else ""
-            record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))
+            bundle = kept[0].folder if kept else ""
+            record = msgspec.structs.replace(record, bundle=bundle, message=block(record, details))
         elapsed = time.perf_counter() - start
         return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib())
 

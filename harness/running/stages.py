@@ -22,6 +22,7 @@ from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
 from onnx_parity.harness.cases.program import CannotBuildError, build
 from onnx_parity.harness.judging.blame import History
+from onnx_parity.harness.judging.lacking_kernel import lacking_kernel
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
 from onnx_parity.harness.judging.reference import Reference, Trial, consult, copied, restored
 from onnx_parity.harness.matrix.cells import Cell
@@ -255,6 +256,7 @@ def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) 
         witness = OnnxReference()
         outcome.runtime = witness.name
         outcome.reason = f"run on {witness.name}: {runtime.name} has no kernel: {error}"
+        outcome.lacks = lacking_kernel(str(error), delivered.proto)
         return witness.load(delivered.model, cell.device)
 
 

@@ -17,6 +17,7 @@ from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.generated import Program, release
+from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
 
@@ -99,6 +100,7 @@ class Subject:
                 moved_by=step,
                 # What is computed from coarser values than its own dtype is as exact as those are.
                 declared=COARSE * step if is_float(value.dtype) and epsilon(value.dtype) < step else None,
+                signed_zeros=have_sign(self.program),
             )
             for place, value in enumerate(values)
         )

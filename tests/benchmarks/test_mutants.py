@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import onnx.reference
 import pytest
 
 from benchmarks.mutants import reached
-from benchmarks.mutants.fate import judge, spread
+from benchmarks.mutants.fate import in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
+from benchmarks.mutants.models import Models
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
@@ -72,13 +75,23 @@ def softshrinks_fault() -> Mutant:
     return next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
 
 
-def passes(cell: str) -> bool:
-    return True
+@dataclass
+class Cells:
+    """What cells are without a fault."""
+
+    model: str = ""
+    sound: bool = True
+
+    def passes(self, cell: str) -> bool:
+        return self.sound
+
+    def model_of(self, cell: str) -> str:
+        return self.model
 
 
 def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
     tiers = [("smoke", cells("softshrink"))]
-    noticed = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, passes, tmp_path / "stderr")
+    noticed = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, Cells(), tmp_path / "stderr")
     assert (noticed.tier, noticed.not_planted) == ("smoke", "")
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
@@ -86,10 +99,25 @@ def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
 
 
 def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: Path) -> None:
-    for name, sound in (("relu", passes), ("softshrink", lambda cell: False)):
+    for name, sound in (("relu", True), ("softshrink", False)):
         tiers = [("smoke", cells(name)[:2])]
-        fate = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, sound, tmp_path / "stderr")
+        fate = judge(softshrinks_fault(), FILE, FUNCTIONS, tiers, Cells(sound=sound), tmp_path / "stderr")
         assert (fate.tier, fate.ran) == ("", 2)
+
+
+def test_a_cell_whose_model_is_the_same_is_not_run(tmp_path: Path) -> None:
+    cell = cells("relu")[0]
+    for model, differed in ((Models().hash_of(cell), 0), ("of another model", 1)):
+        fate = judge(softshrinks_fault(), FILE, FUNCTIONS, [("smoke", [cell])], Cells(model), tmp_path / "stderr")
+        assert (fate.tier, fate.ran, fate.differed) == ("", 1, differed)
+
+
+def test_batches_keep_cells_of_a_program_together() -> None:
+    every = spread([*cells("hardswish")[:5], *cells("relu")[:5]])
+    found = in_batches(every)
+    assert {cell.id for cell in found} == {cell.id for cell in every}
+    names = [cell.case.name for cell in found]
+    assert [name for name, _ in groupby(names[:8])] == ["hardswish", "relu"]
 
 
 def test_what_cells_run(tmp_path: Path) -> None:
@@ -115,7 +143,7 @@ def test_cells_that_run_something_else_of_the_file_come_first() -> None:
 
 
 def test_cells_whose_process_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reached, "_captured", lambda cell: os.abort())
+    monkeypatch.setattr(reached, "captured_of", lambda cell: os.abort())
     with pytest.raises(NotWatchedError, match="the cells of kept was killed by SIGABRT"):
         ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
     assert not (tmp_path / "kept").exists()
@@ -125,7 +153,7 @@ def test_an_error_that_is_no_refusal_is_not_hidden(tmp_path: Path, monkeypatch: 
     def captured(cell: Cell) -> Captured:
         raise ValueError("a fault of the exporter")
 
-    monkeypatch.setattr(reached, "_captured", captured)
+    monkeypatch.setattr(reached, "captured_of", captured)
     with pytest.raises(NotWatchedError, match=r"(?s)exited with 1.*a fault of the exporter"):
         ran([cells("relu")[0]], {}, FUNCTIONS, "this version", tmp_path / "kept", tmp_path / "stderr")
 

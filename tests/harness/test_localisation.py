@@ -160,6 +160,13 @@ def test_what_is_drawn_is_nobodys_divergence(wrong: Callable[[str, Callable[...,
     assert [step.operator for step in steps if step.diverges] == ["aten::hardsigmoid"]
 
 
+def test_what_could_be_drawn_and_is_not_can_diverge(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    wrong("aten::bernoulli", lambda g, self, p=None, **_: g.op("Mul", self, 0.0))
+    _, found = localised(op(lambda x: torch.bernoulli(x * 0 + 1) * 2, floats(3, 4)))
+    assert found.first is not None
+    assert found.first.operator == "aten::bernoulli"
+
+
 def test_the_signs_of_zeros_that_a_case_does_not_have_are_no_divergence(
     wrong: Callable[[str, Callable[..., Value]], None],
 ) -> None:

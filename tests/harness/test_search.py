@@ -168,6 +168,16 @@ def test_without_the_fault_it_is_right() -> None:
         assert look(Subject(CHAIN), AT).ending is Ending.RIGHT
 
 
+def test_zeros_have_a_sign_but_where_onnx_leaves_it_open() -> None:
+    inputs = (Input("a", Fixed((2,), dtype=torch.float32, tensor=torch.tensor([-0.1, -2.0])), {}),)
+    for call, signed in (("F.softshrink(a, 0.4)", False), ("torch.round(a)", True)):
+        subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
+        assert subject.example is not None
+        zeros = subject.example.expected[0].zeros
+        assert (zeros is not None) is signed
+        subject.release()
+
+
 def test_every_probe_takes_a_program() -> None:
     with quietly():
         endings = {point.probe: look(Subject(CHAIN), point).ending for point in Choice(("*",), opsets=(18,)).points(0)}

@@ -93,14 +93,14 @@ class ElementaryForms(Base):
         )
 
     def _round(self, x: Value) -> Value:
-        """To the nearest integer, halves to the even one"""
-        low = self.op("Floor", x)
-        part = self.op("Sub", x, low)
-        halved = self.op("Mul", low, 0.5)
+        """To the nearest integer, halves to the even one; from above, so that -0.4 becomes -0.0"""
+        high = self.op("Ceil", x)
+        part = self.op("Sub", high, x)
+        halved = self.op("Mul", high, 0.5)
         odd = self.op("Greater", halved, self.op("Floor", halved))
         half = self.const(0.5, x.dtype)
-        up = self.op("Or", self.op("Greater", part, half), self.op("And", odd, self.equal(part, half)))
-        return self.op("Add", low, self.cast(up, x.dtype))
+        down = self.op("Or", self.op("Greater", part, half), self.op("And", odd, self.equal(part, half)))
+        return self.op("Sub", high, self.cast(down, x.dtype))
 
     def _sinh(self, x: Value) -> Value:
         """tanh(x/2) * (1 + cosh(x)), which has no cancellation near 0"""
