@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -144,8 +145,45 @@ convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complex
 exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
 near_zero = op(several([torch.expm1, torch.log1p]), complexes(3, 4))
+#: Combinations of zeros of either sign, numbers and infinities as the two parts.
+_PARTS = [0.0, -0.0, 1.0, -3.0, math.inf, -math.inf]
+EDGES = given([[a, b] for a in _PARTS for b in [0.0, -0.0, 2.0, -1.5, math.inf, -math.inf]])
+FINITE = given([[a, b] for a in _PARTS[:4] for b in [0.0, -0.0, 2.0, -1.5]])
+UNSPECIFIED = "C leaves the signs of zeros and infinities open where a part is infinite"
+
+
+def at_edges(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.Tensor], list[Any]]:
+    return lambda x: [function(torch.view_as_complex(x)) for function in functions]
+
+
+division_at_edges = op(
+    at_edges([torch.reciprocal, torch.rsqrt, lambda z: 1 / z, lambda z: (2 + 1j) / z, lambda z: z / z.flip(0),
+              lambda z: z / 2, lambda z: z / z.real, lambda z: z.real / z]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+products_at_edges = op(
+    at_edges([lambda z: z * 2, lambda z: z * z.real, lambda z: z * z.flip(0), torch.square, lambda z: z * 1j]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
 #: 0 to a negative power is infinity, with an imaginary part of NaN.
-power_of_zero = op(lambda x: torch.complex(x, torch.zeros_like(x)) ** (-3), given([0.0, 2.0]), dtypes=[torch.float32])
+powers_at_edges = op(
+    at_edges([lambda z: z**-1, lambda z: z**-2, lambda z: z**-3, lambda z: z**-0.5, lambda z: z**0.5, lambda z: z**0,
+              lambda z: z**1j, lambda z: z**4, lambda z: z ** (1 - 1j), lambda z: z ** (-1 + 1j), lambda z: z**2.5,
+              lambda z: z**z.real, lambda z: z**-2j]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+powers_of_zero = op(at_edges([lambda z: 0**z, lambda z: 2**z, lambda z: z**z]), FINITE, dtypes=DTYPES,
+                    signed_zeros=False, because=UNSPECIFIED)  # fmt: skip
+functions_at_edges = op(
+    at_edges([torch.exp, torch.log, torch.sqrt, torch.tanh, torch.tan, torch.sigmoid, torch.sinh, torch.cosh,
+              torch.sin, torch.cos]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+arcs_at_edges = op(
+    at_edges([torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh]),
+    given([[a, b] for a in [2.0, math.inf, -math.inf] for b in [2.0, -1.5, math.inf, -math.inf]]),
+    dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
 powers = op(lambda x, y: (x**2, x**-1, x**0.5, x**y, 2**x, x ** (1 - 1j)), complexes(3, 4), complexes(3, 4))
 trigonometry = op(several([torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip

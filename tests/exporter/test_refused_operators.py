@@ -161,18 +161,6 @@ OF_DTYPES = [
         opset=9,
     ),
     case(
-        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
-        (X.to(torch.uint8),),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of torch.uint8 is not supported: convert to torch.float32 "
-        "before it, and back after",
-    ),
-    case(
-        lambda x: F.interpolate(x, (4, 4), mode="bicubic"),
-        (X.to(torch.uint8),),
-        "aten::upsample_bicubic2d: cubic interpolation of torch.uint8 is not supported: convert to torch.float32 "
-        "before it, and back after",
-    ),
-    case(
         lambda x: x.view(torch.int32),
         (X,),
         "aten::view.dtype: ONNX has no operator that reinterprets the bits of torch.float32 as torch.int32",
