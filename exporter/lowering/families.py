@@ -8,6 +8,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     attention,
     bessel,
     comparison,
+    complex_matrices,
     control_flow,
     convolution,
     creation,

@@ -55,18 +55,6 @@ def _solution(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, check_erro
     return solution.squeeze(-1) if is_vector else solution, info
 
 
-@instead_of(_aten.linalg_solve_triangular.default, why=_WHY)
-def _solution_of_triangle(
-    self: torch.Tensor, B: torch.Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
-    if not self.is_complex():
-        return NotImplemented
-    a = self.triu(int(unitriangular)) if upper else self.tril(-int(unitriangular))
-    if unitriangular:
-        a = a + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    return _solution(a, B, left=left)[0]
-
-
 @instead_of(_aten.linalg_matrix_exp.default, why=_WHY)
 def _exponential(self: torch.Tensor) -> Any:
     if not self.is_complex():
@@ -140,7 +128,7 @@ def _pivots(a: torch.Tensor, name: str) -> torch.Tensor:
 def _lstsq(
     self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The solution of least norm, by singular values: V @ diag(1 / s) @ U.T @ b, without those that are negligible."""
+    """The solution of least norm, by singular values: V @ diag(1 / s) @ U.H @ b, without those that are negligible."""
     rows, columns = self.shape[-2:]
     is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     sides = b.unsqueeze(-1) if is_vector else b
@@ -151,12 +139,12 @@ def _lstsq(
         limit = torch.finfo(self.dtype).eps * torch.sym_max(rows, columns) if rcond is None else rcond
         kept = values > limit * values[..., :1]
     weights = torch.where(kept, 1 / torch.where(kept, values, 1), 0).unsqueeze(-1)
-    solution = vt.mT @ (weights * (u.mT @ sides))
+    solution = vt.mH @ (weights * (u.mH @ sides))
     none = self.new_empty([0])
     residuals = none
     is_known = {type(rows), type(columns)} == {int}
     if driver not in (None, "gelsy") and is_known and rows > columns:
-        residuals = (sides - self @ solution).square().sum(-2)
+        residuals = (sides - self @ solution).abs().square().sum(-2)
         if driver != "gels" and self.dim() > 2:
             # An empty vector unless all matrices of the batch have full rank.
             residuals = torch.cond(kept.all(), torch.clone, lambda each: each.new_empty([0]), (residuals,))
