@@ -9,6 +9,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     bessel,
     comparison,
     complex_matrices,
+    complex_schur,
     control_flow,
     convolution,
     creation,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 __all__ = ["why_not"]
 
+_STRIDED = "the order of its elements in memory is not known: call contiguous() before it, or use slices or unfold"
 _REASONS = {
-    "aten::linalg_eig of complex numbers": (
-        "the eigenvalues of real matrices are exported, and not those of complex ones: use real matrices"
-    ),
+    "aten::as_strided of complex numbers": _STRIDED,
+    "aten::as_strided_copy of complex numbers": _STRIDED,
+    "aten::as_strided_scatter of complex numbers": _STRIDED,
     "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }
 

@@ -155,6 +155,12 @@ OF_DYNAMIC_SIZES = [
 
 OF_DTYPES = [
     case(
+        lambda x: torch.complex(x, x).mT.as_strided((2, 2), (1, 2)),
+        (X,),
+        "aten::as_strided of complex numbers: the order of its elements in memory is not known: call contiguous() "
+        "before it, or use slices or unfold",
+    ),
+    case(
         torch.fmod,
         (X.double(), X.double()),
         "aten::fmod.Tensor: the remainder of torch.float64 needs ONNX's Mod (possible from opset 10)",
@@ -164,12 +170,6 @@ OF_DTYPES = [
         lambda x: x.view(torch.int32),
         (X,),
         "aten::view.dtype: ONNX has no operator that reinterprets the bits of torch.float32 as torch.int32",
-    ),
-    case(
-        lambda x: torch.linalg.eigvals((x.mT @ x) * 1j),
-        (X,),
-        "aten::linalg_eig of complex numbers: the eigenvalues of real matrices are exported, and not those of complex "
-        "ones: use real matrices",
     ),
     case(
         torch.relu,

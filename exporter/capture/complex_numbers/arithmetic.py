@@ -177,7 +177,7 @@ def _of_truth(op: Any) -> None:
 
 for _op in (
     _aten.any.default, _aten.any.dim, _aten.any.dims, _aten.all.default, _aten.all.dim, _aten.all.dims,
-    _aten.count_nonzero.default, _aten.count_nonzero.dim_IntList, _aten.nonzero.default,
+    _aten.count_nonzero.default, _aten.count_nonzero.dim_IntList, _aten.nonzero.default, _aten.nonzero_static.default,
 ):  # fmt: skip
     _of_truth(_op)
 

@@ -14,6 +14,7 @@ from onnx_parity.exporter.capture.complex_numbers.arithmetic import product
 from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, complex_of, parts_of
 from onnx_parity.exporter.capture.complex_numbers.products import matmul
 from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.replace.dispatch import whole
 from onnx_parity.exporter.own_operators import define, run_by
 
 _aten = torch.ops.aten
@@ -87,7 +88,7 @@ def cholesky_inverse(self: Parts, upper: bool = False) -> Parts:
 
 
 def _solved(a: Parts, b: Parts, *, upper: bool, unit: bool = False) -> Parts:
-    """The solution of a @ x = b, where one triangle of `a` counts. Rows are turned, so that its diagonal is positive."""
+    """The solution of a @ x = b, where one triangle of `a` counts. Rows are turned to make its diagonal positive."""
     ones = torch.eye(a.real.shape[-1], dtype=a.real.dtype, device=a.real.device)
     if unit:
         diagonal = ones
@@ -100,8 +101,8 @@ def _solved(a: Parts, b: Parts, *, upper: bool, unit: bool = False) -> Parts:
         a, b = parts_of(product(turn, a)), parts_of(product(turn, b))
         diagonal = torch.diag_embed(size)
     others = [part.triu(1) if upper else part.tril(-1) for part in a]
-    whole = _interleaved(Parts(others[0] + diagonal, others[1]))
-    return _parts_of_rows(torch.linalg.solve_triangular(whole, _standing(b), upper=upper))
+    matrix = _interleaved(Parts(others[0] + diagonal, others[1]))
+    return _parts_of_rows(whole(_aten.linalg_solve_triangular.default)(matrix, _standing(b), upper=upper))
 
 
 @complex_of(_aten.linalg_solve_triangular.default)
@@ -136,7 +137,7 @@ def pinv(
     if rtol is None:
         usual = torch.full((), torch.finfo(a.dtype).eps, dtype=a.dtype, device=a.device) * torch.sym_max(rows, columns)
         rtol = usual if atol is None else torch.where(atol > 0, 0, usual)
-    inverse = _aten.linalg_pinv.atol_rtol_tensor(_twice(self), atol=atol, rtol=rtol, hermitian=hermitian)
+    inverse = whole(_aten.linalg_pinv.atol_rtol_tensor)(_twice(self), atol=atol, rtol=rtol, hermitian=hermitian)
     return Parts(inverse[..., :columns, :rows], inverse[..., columns:, :rows])
 
 
@@ -210,10 +211,10 @@ def _eigh_computed(a: torch.Tensor) -> Any:
 
 
 def _svd_computed(a: torch.Tensor) -> Any:
-    whole = _complex(a)
-    _, values, vh = torch.linalg.svd(whole)
+    matrices = _complex(a)
+    _, values, vh = torch.linalg.svd(matrices)
     missing = torch.zeros([*values.shape[:-1], vh.shape[-1] - values.shape[-1]], dtype=values.dtype)
-    return torch.cat([values, missing], -1), _real(whole @ vh.mH), _real(vh.mH)
+    return torch.cat([values, missing], -1), _real(matrices @ vh.mH), _real(vh.mH)
 
 
 run_by(_LU, _lu_computed)
@@ -308,7 +309,7 @@ def geqrf(self: Parts) -> Any:
     r, vectors, taus = _REFLECTIONS(_both(self))
     below = vectors.tril(-1)
     missing = r.shape[-1] - vectors.shape[-1]
-    return _apart(r + torch.nn.functional.pad(below, (0, missing))), _apart(taus)
+    return _apart(r + _aten.constant_pad_nd.default(below, [0, missing])), _apart(taus)
 
 
 def _vectors(packed: Parts, count: Size) -> torch.Tensor:
@@ -358,7 +359,7 @@ def linalg_svd(A: Parts, full_matrices: bool = False, compute_uv: bool = True, *
     heads = r.select(0, 0).diagonal(0, -2, -1)
     signs = torch.where(heads < 0, -1, 1).to(heads.dtype)
     count: Size = rows if full_matrices else side
-    signs = torch.nn.functional.pad(signs, (0, count - side), value=1.0).unsqueeze(-2)
+    signs = _aten.constant_pad_nd.default(signs, [0, count - side], 1.0).unsqueeze(-2)
     left = Parts(*(part * signs for part in _orthogonal(vectors, taus, count)))
     v = _apart(right if full_matrices else right[..., :side])
     return left, values[..., :side], _adjoint(v)

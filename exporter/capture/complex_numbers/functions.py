@@ -71,6 +71,35 @@ def log10(x: Parts) -> Parts:
     return Parts(abs_(x).log10(), angle(x) / math.log(10))
 
 
+@complex_of(_aten.logcumsumexp.default)
+def logcumsumexp(x: Parts, dim: int) -> Parts:
+    """One element after the other"""
+    if not x.real.dim():
+        return x
+    totals: list[Parts] = []
+    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
+        totals.append(_added_logs(Parts(a, b), totals[-1]) if totals else Parts(a, b))
+    if not totals:
+        return x
+    return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))
+
+
+def _added_logs(x: Parts, y: Parts) -> Parts:
+    """log(exp(x) + exp(y)) as m + log1p(exp(n - m)), where m has the larger real part; its angle is not reduced"""
+    is_less = x.real < y.real
+    least, most = (
+        Parts(*(torch.where(is_less, a, b) for a, b in zip(*pair, strict=True))) for pair in ((x, y), (y, x))
+    )
+    # Of two infinite ones there is no difference.
+    is_flat = (least.real == most.real) & (most.real.abs() == math.inf)
+    ratio = exp(Parts(torch.where(is_flat, 0, least.real - most.real), least.imag - most.imag))
+    added = log1p(ratio)
+    return Parts(
+        torch.where(is_flat, least.real, most.real + added.real),
+        torch.where(is_flat, least.imag, most.imag + added.imag),
+    )
+
+
 @complex_of(_aten.log1p.default)
 def log1p(x: Parts) -> Parts:
     """log|1 + x| is half the log1p of |1 + x|² - 1 where x is small, which does not lose its digits"""

@@ -1,8 +1,7 @@
 """Decompositions of complex matrices: LU, QR, eigenvectors of Hermitian matrices, and singular vectors.
 
-A complex tensor is one real tensor here, with the real and the imaginary part on its first axis. The building blocks of
-`matrix_loops` take that axis for one of the batch, and do the same to both parts. The steps are those of the real
-matrices, in `lu`, `qr` and `jacobi`, with products of complex numbers.
+A complex tensor is one real tensor here, as in `complex_loops`. The steps are those of the real matrices, in `lu`, `qr`
+and `jacobi`, with products of complex numbers.
 """
 
 from __future__ import annotations
@@ -11,98 +10,38 @@ from collections.abc import Sequence
 
 import torch
 
+from onnx_parity.exporter.lowering.aten.complex_loops import (
+    Reflection,
+    common_scale,
+    complex_identity,
+    conjugate,
+    inverse,
+    magnitude,
+    number_of,
+    real_part,
+    times,
+)
 from onnx_parity.exporter.lowering.aten.jacobi import MOST_SWEEPS, Rotation, Tournament, partners
 from onnx_parity.exporter.lowering.aten.lu import swapped_rows
 from onnx_parity.exporter.lowering.aten.matrix_loops import (
     column,
     diagonal,
     element,
-    identity_matrix,
     largest,
     lying,
-    matrix_product,
     on_diagonal,
-    power_of_two_near,
     row,
     smallest_side,
     stacked_columns,
     standing,
     sum_over,
     take_columns,
-    transposed,
     triangle,
 )
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.shapes import broadcast, shaped
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-
-# --- complex numbers --------------------------------------------------------------------------------------------------
-
-
-def _real(g: Graph, x: Value) -> Value:
-    return shaped(g.op("Gather", x, g.const([0]), axis_i=0), (1, *x.sizes[1:]))
-
-
-def _imag(g: Graph, x: Value) -> Value:
-    return shaped(g.op("Gather", x, g.const([1]), axis_i=0), (1, *x.sizes[1:]))
-
-
-def _joined(g: Graph, real: Value, imag: Value) -> Value:
-    return shaped(g.op("Concat", real, imag, axis_i=0), (2, *real.sizes[1:]))
-
-
-def _by_i(g: Graph, x: Value) -> Value:
-    return _joined(g, g.op("Neg", _imag(g, x)), _real(g, x))
-
-
-def _conjugate(g: Graph, x: Value) -> Value:
-    signs = torch.tensor([1.0, -1.0], dtype=x.dtype).reshape(2, *[1] * (x.rank - 1))
-    return shaped(g.op("Mul", x, g.const(signs)), x.shape)
-
-
-def _times(g: Graph, x: Value, y: Value) -> Value:
-    """x * y"""
-    product = g.op("Add", g.op("Mul", x, _real(g, y)), g.op("Mul", _by_i(g, x), _imag(g, y)))
-    return shaped(product, broadcast(x, y))
-
-
-def _matmul(g: Graph, x: Value, y: Value) -> Value:
-    """x @ y"""
-    crossed = _by_i(g, matrix_product(g, x, _imag(g, y)))
-    return shaped(g.op("Add", matrix_product(g, x, _real(g, y)), crossed), crossed.shape)
-
-
-def _length(g: Graph, x: Value) -> Value:
-    """The absolute values."""
-    return g.reduce("L2", x, [0], True)
-
-
-def _inverse(g: Graph, x: Value) -> Value:
-    """1 / x, without squares that overflow; x must not be 0."""
-    scale = g.reduce("Max", g.op("Abs", x), [0], True)
-    scaled = shaped(g.op("Div", x, scale), x.shape)
-    squares = g.op("Mul", g.reduce("Sum", g.op("Mul", scaled, scaled), [0], True), scale)
-    return shaped(g.op("Div", _conjugate(g, scaled), squares), x.shape)
-
-
-def _number(g: Graph, real: float, rank: int, dtype: torch.dtype) -> Value:
-    """A number without an imaginary part."""
-    return g.const(torch.tensor([real, 0.0], dtype=dtype).reshape(2, *[1] * (rank - 1)))
-
-
-def _scale(g: Graph, a: Value) -> Value:
-    """Powers of two, by which matrices are divided so that squares do not overflow."""
-    return power_of_two_near(g, g.reduce("Max", largest(g, a, 2), [0], True))
-
-
-def _identity(g: Graph, a: Value, rows: int, columns: int) -> Value:
-    ones = identity_matrix(g, a.sizes[rows], a.sizes[columns], a.dtype)
-    whole = g.op("Mul", ones, _number(g, 1.0, 3, a.dtype))
-    shape = (a.sizes[rows], a.sizes[columns])
-    spread = g.unsqueeze(shaped(whole, (2, *shape)), list(range(1, a.rank - 2)))
-    return g.expand(spread, (*a.sizes[:-2], *shape))
-
 
 # --- LU ---------------------------------------------------------------------------------------------------------------
 
@@ -123,13 +62,13 @@ def complex_lu(g: Graph, a: Value) -> tuple[Value, Value]:
         matrix = swapped_rows(g, matrix, k, chosen, rows)
         upper = row(g, matrix, k)
         head = element(g, upper, k)
-        is_zero = shaped(g.equal(_length(g, head), zero), (1, *head.sizes[1:]))
-        divisor = shaped(g.where(is_zero, _number(g, 1.0, head.rank, a.dtype), head), head.shape)
+        is_zero = shaped(g.equal(magnitude(g, head), zero), (1, *head.sizes[1:]))
+        divisor = shaped(g.where(is_zero, number_of(g, 1.0, head.rank, a.dtype), head), head.shape)
         below = standing(g, shaped(g.greater(rows, k), rows.shape))
-        divided = standing(g, _times(g, column(g, matrix, k), _inverse(g, divisor)))
+        divided = standing(g, times(g, column(g, matrix, k), inverse(g, divisor)))
         multiples = shaped(g.where(below, divided, zero), divided.shape)
         rest = g.where(shaped(g.greater(columns, k), columns.shape), upper, zero)
-        eliminated = g.op("Sub", matrix, _times(g, multiples, lying(g, shaped(rest, upper.shape))))
+        eliminated = g.op("Sub", matrix, times(g, multiples, lying(g, shaped(rest, upper.shape))))
         replaced = g.op("And", below, lying(g, shaped(g.equal(columns, k), columns.shape)))
         number = g.op("Gather", g.squeeze(chosen, [chosen.rank - 1]), g.const(0), axis_i=0)
         return [shaped(g.where(replaced, multiples, eliminated), a.shape), shaped(number, a.sizes[1:-2])]
@@ -145,40 +84,22 @@ def complex_lu(g: Graph, a: Value) -> tuple[Value, Value]:
 @lowering("onnx_parity::complex_reflections")
 def complex_reflections(g: Graph, a: Value) -> tuple[Value, Value, Value]:
     """R above zeros, with a real diagonal; the vectors v of the reflections 1 - tau * v @ v.H; and their factors."""
-    scale = _scale(g, a)
+    scale = common_scale(g, a)
     rows = g.iota(a.sizes[-2])
-    zero, one = g.const(0, a.dtype), g.const(1, a.dtype)
 
     def step(k: Value, carried: list[Value]) -> Sequence[Value]:
         (rest,) = carried
         here, below = (shaped(f(rows, k), rows.shape) for f in (g.equal, g.greater))
-        whole = column(g, rest, k)
-        head = element(g, whole, k)
-        tail = shaped(g.where(below, whole, zero), whole.shape)
-        tail_norm = g.reduce("L2", tail, [0, tail.rank - 1], True)
-        a_part, b_part, size = _real(g, head), _imag(g, head), _length(g, head)
-        norm = g.op("Sqrt", g.op("Add", g.op("Mul", size, size), g.op("Mul", tail_norm, tail_norm)))
-        each = a_part.shape
-        reflected = shaped(g.where(shaped(g.less(a_part, zero), each), norm, g.op("Neg", norm)), each)
-        # A column that is real on the diagonal, and has zeros below it, stays as it is.
-        stays = shaped(g.op("And", g.equal(tail_norm, zero), g.equal(b_part, zero)), each)
-        divisor = g.where(stays, one, reflected)
-        tau = [g.op("Div", g.op("Sub", reflected, a_part), divisor), g.op("Div", g.op("Neg", b_part), divisor)]
-        tau_of_both = shaped(_joined(g, *(shaped(g.where(stays, zero, part), each) for part in tau)), head.shape)
-        beyond = _joined(g, shaped(g.op("Sub", a_part, reflected), each), b_part)
-        beyond = shaped(g.where(stays, _number(g, 1.0, head.rank, a.dtype), beyond), head.shape)
-        v = shaped(g.where(here, _number(g, 1.0, whole.rank, a.dtype), _times(g, tail, _inverse(g, beyond))), whole.shape)
-        return [_reflected(g, rest, v, _conjugate(g, tau_of_both)), v, tau_of_both]
+        reflection = Reflection.of(g, column(g, rest, k), here, below)
+        return [reflection.applied(g, rest, adjoint=True), reflection.v, reflection.tau]
 
     r, columns, taus = g.repeat(smallest_side(a), [shaped(g.op("Div", a, scale), a.shape)], step)
     r = triangle(g, shaped(g.op("Mul", r, scale), a.shape), 0, True)
+    is_imaginary = g.const(torch.tensor([False, True]).reshape(2, *[1] * (a.rank - 1)))
+    is_real = g.op("And", on_diagonal(g, *a.sizes[-2:]), is_imaginary)
+    # The reflections leave rounding errors there.
+    r = shaped(g.where(shaped(is_real, (2, *[1] * (a.rank - 3), *a.sizes[-2:])), g.const(0, a.dtype), r), a.shape)
     return r, stacked_columns(g, columns), g.squeeze(stacked_columns(g, taus), [a.rank - 2])
-
-
-def _reflected(g: Graph, x: Value, v: Value, tau: Value) -> Value:
-    """x - tau * v @ (v.H @ x)"""
-    products = _matmul(g, lying(g, _conjugate(g, v)), x)
-    return shaped(g.op("Sub", x, _times(g, standing(g, _times(g, v, tau)), products)), x.shape)
 
 
 @lowering("onnx_parity::complex_reflected")
@@ -189,8 +110,8 @@ def complex_reflected(g: Graph, vectors: Value, taus: Value, x: Value, adjoint: 
 
     def step(number: Value, carried: list[Value]) -> Sequence[Value]:
         k = number if adjoint else g.op("Sub", last, number)
-        tau = element(g, taus, k)
-        return [_reflected(g, carried[0], column(g, vectors, k), _conjugate(g, tau) if adjoint else tau)]
+        reflection = Reflection(column(g, vectors, k), element(g, taus, k))
+        return [reflection.applied(g, carried[0], adjoint=adjoint)]
 
     (result,) = g.repeat(count, [x], step)
     return result
@@ -201,21 +122,21 @@ def complex_reflected(g: Graph, vectors: Value, taus: Value, x: Value, adjoint: 
 
 def _turns(g: Graph, product: Value) -> Value:
     """Factors of the partners of columns that make the products of the columns with them real."""
-    size = _length(g, product)
+    size = magnitude(g, product)
     is_zero = shaped(g.equal(size, g.const(0, product.dtype)), size.shape)
     divisor = shaped(g.where(is_zero, g.const(1, product.dtype), size), size.shape)
-    unit = g.where(is_zero, _number(g, 1.0, product.rank, product.dtype), g.op("Div", product, divisor))
-    return _conjugate(g, shaped(unit, product.shape))
+    unit = g.where(is_zero, number_of(g, 1.0, product.rank, product.dtype), g.op("Div", product, divisor))
+    return conjugate(g, shaped(unit, product.shape))
 
 
 def _met(g: Graph, x: Value, partner: Value, turns: Value) -> Value:
     """In the place of each column its partner, turned."""
-    return _times(g, partners(g, x, partner, x.rank - 1), lying(g, turns))
+    return times(g, partners(g, x, partner, x.rank - 1), lying(g, turns))
 
 
 def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Value:
     """For both columns of a pair the product of the first one, which is the conjugate of that of the other."""
-    other = _conjugate(g, partners(g, product, partner, product.rank - 1))
+    other = conjugate(g, partners(g, product, partner, product.rank - 1))
     return shaped(g.where(goes_first, product, other), product.shape)
 
 
@@ -224,7 +145,7 @@ def complex_eigh(g: Graph, a: Value) -> tuple[Value, Value]:
     """The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors, as columns."""
     size = a.sizes[-1]
     tournament = Tournament.of(g, size)
-    scale = _scale(g, a)
+    scale = common_scale(g, a)
     is_diagonal = on_diagonal(g, size, size)
     zero = g.const(0, a.dtype)
 
@@ -232,13 +153,13 @@ def complex_eigh(g: Graph, a: Value) -> tuple[Value, Value]:
         x, vectors = carried
         partner, goes_first = tournament.round(g, number)
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
-        own = diagonal(g, _real(g, x))
+        own = diagonal(g, real_part(g, x))
         beside = diagonal(g, partners(g, x, partner, x.rank - 1))
         beside = _of_first(g, shaped(g.where(is_pair, beside, zero), beside.shape), partner, goes_first)
-        rotation = Rotation.of(g, own, partners(g, own, partner, own.rank - 1), _length(g, beside), goes_first)
+        rotation = Rotation.of(g, own, partners(g, own, partner, own.rank - 1), magnitude(g, beside), goes_first)
         turns = _turns(g, beside)
         turned = rotation.of_columns(g, x, _met(g, x, partner, turns))
-        met = _times(g, partners(g, turned, partner, x.rank - 2), standing(g, _conjugate(g, turns)))
+        met = times(g, partners(g, turned, partner, x.rank - 2), standing(g, conjugate(g, turns)))
         turned = rotation.of_rows(g, turned, met)
         # What the rotation makes zero is set to zero, or its rounding error would remain.
         gone = g.op("And", g.equal(standing(g, partner), lying(g, tournament.columns)), g.op("Not", is_diagonal))
@@ -248,8 +169,8 @@ def complex_eigh(g: Graph, a: Value) -> tuple[Value, Value]:
         return [goes_on, turned, rotation.of_columns(g, vectors, _met(g, vectors, partner, turns))]
 
     scaled = shaped(g.op("Div", a, scale), a.shape)
-    turned, vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, [scaled, _identity(g, a, -1, -1)], step)
-    values = g.op("Mul", diagonal(g, _real(g, turned)), g.squeeze(scale, [a.rank - 1]))
+    turned, vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, [scaled, complex_identity(g, a, -1, -1)], step)
+    values = g.op("Mul", diagonal(g, real_part(g, turned)), g.squeeze(scale, [a.rank - 1]))
     values, order = g.top_k(shaped(values, (1, *a.sizes[1:-1])), size, a.rank - 2, largest=False)
     return g.squeeze(values, [0]), take_columns(g, vectors, g.expand(order, a.sizes[:-1]))
 
@@ -259,7 +180,7 @@ def complex_svd(g: Graph, a: Value) -> tuple[Value, Value, Value]:
     """The singular values in descending order, with as many as there are columns; A @ V; and V."""
     size = a.sizes[-1]
     tournament = Tournament.of(g, size)
-    scale = _scale(g, a)
+    scale = common_scale(g, a)
     epsilon = torch.finfo(a.dtype).eps
     zero = g.const(0, a.dtype)
 
@@ -272,21 +193,21 @@ def complex_svd(g: Graph, a: Value) -> tuple[Value, Value, Value]:
         lengths = g.squeeze(squares(x), [x.rank - 2])
         others = partners(g, lengths, partner, lengths.rank - 1)
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
-        product = sum_over(g, _times(g, _conjugate(g, x), partners(g, x, partner, x.rank - 1)), -2)
+        product = sum_over(g, times(g, conjugate(g, x), partners(g, x, partner, x.rank - 1)), -2)
         product = shaped(g.where(is_pair, product, zero), product.shape)
         product = _of_first(g, product, partner, goes_first)
-        rotation = Rotation.of(g, lengths, others, _length(g, product), goes_first)
+        rotation = Rotation.of(g, lengths, others, magnitude(g, product), goes_first)
         factors = _turns(g, product)
         # Below this a product is due to rounding: the error of each column is that of the largest.
         total = g.op("Mul", sum_over(g, lengths, -1, keepdim=True), epsilon)
         limit = g.op("Add", g.op("Sqrt", g.op("Mul", lengths, others)), total)
-        goes_on = g.greater(_length(g, product), g.op("Mul", limit, 8 * epsilon))
+        goes_on = g.greater(magnitude(g, product), g.op("Mul", limit, 8 * epsilon))
         turns = g.reduce("Max", g.cast(shaped(goes_on, lengths.shape), torch.int64), list(range(lengths.rank)), False)
         quiet = shaped(g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns)), ())
         turned = [rotation.of_columns(g, each, _met(g, each, partner, factors)) for each in (x, vectors)]
         return [g.less(quiet, tournament.count), quiet, *turned]
 
-    initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape), _identity(g, a, -1, -1)]
+    initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape), complex_identity(g, a, -1, -1)]
     _, turned, vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, initial, step)
     products = shaped(g.op("Mul", turned, scale), a.shape)
     lengths = g.op("Mul", g.op("Sqrt", squares(turned)), scale)
