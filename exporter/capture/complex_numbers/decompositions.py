@@ -65,7 +65,8 @@ def _hermitian(a: Parts, upper: bool) -> Parts:
 @complex_of(_aten.linalg_cholesky_ex.default)
 def cholesky_ex(self: Parts, *, upper: bool = False, check_errors: bool = False) -> Any:
     factor, info = _aten.linalg_cholesky_ex.default(_interleaved(_hermitian(self, upper)), check_errors=check_errors)
-    lower = _parts_of_blocks(factor)
+    parts = _parts_of_blocks(factor)
+    lower = Parts(parts.real, parts.imag.tril(-1))  # Its diagonal is real.
     # A minor of the complex matrix is not positive if one of the two of the real matrix is not.
     return _adjoint(lower) if upper else lower, torch.div(info + 1, 2, rounding_mode="floor").to(info.dtype)
 

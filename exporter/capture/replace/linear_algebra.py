@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import instead_of
+from onnx_parity.exporter.capture.replace.registry import instead_of, result_with_dynamic_sizes
 
 _aten = torch.ops.aten
 
@@ -117,6 +117,29 @@ def _pivots(a: torch.Tensor, name: str) -> torch.Tensor:
         factors = torch.where(pivot == 0, 0, rest[..., 0] / pivot)
         a = rest[..., 1:] - factors.unsqueeze(-1) * chosen[..., 1:]
     return torch.cat(found, -1) if found else torch.ones([*a.shape[:-2], 0], dtype=a.dtype, device=a.device)
+
+
+# --- sizes of results -------------------------------------------------------------------------------------------------
+
+
+@result_with_dynamic_sizes(
+    _aten.linalg_solve_triangular.default,
+    _aten.cholesky_solve.default,
+    why="torch's fake kernel expands both tensors to plain ints",
+)
+def _solution_sizes(self: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+    """Of the batch of both, and the sides, which are the second tensor of the first operator; both have as many rows"""
+    is_triangular = "left" in options or "upper" in options
+    sides, matrices = (other, self) if is_triangular else (self, other)
+    batch = torch.broadcast_shapes(sides.shape[:-2], matrices.shape[:-2])
+    return sides.new_empty([*batch, *sides.shape[-2:]])
+
+
+@result_with_dynamic_sizes(
+    _aten.linalg_pinv.atol_rtol_tensor, why="torch's decomposition asks which of the two sizes is larger"
+)
+def _inverse_sizes(self: torch.Tensor, **options: Any) -> torch.Tensor:
+    return self.new_empty([*self.shape[:-2], self.shape[-1], self.shape[-2]])
 
 
 # --- least squares ----------------------------------------------------------------------------------------------------
