@@ -155,6 +155,21 @@ OF_DYNAMIC_SIZES = [
 
 OF_DTYPES = [
     case(
+        lambda x: (
+            torch.ops.aten._weight_int4pack_mm_for_cpu(
+                x.new_ones(2, 64).bfloat16(),
+                torch.zeros(32, 32, dtype=torch.uint8),
+                32,
+                x.new_ones(2, 32, 2).bfloat16(),
+            ).float()
+            + x.sum()
+        ),
+        (X,),
+        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: give "
+        "the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+        opset=21,
+    ),
+    case(
         lambda x: torch.complex(x, x).mT.as_strided((2, 2), (1, 2)),
         (X,),
         "aten::as_strided of complex numbers: the order of its elements in memory is not known: call contiguous() "

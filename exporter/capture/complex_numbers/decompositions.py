@@ -85,7 +85,8 @@ def cholesky_solve(self: Operand, input2: Operand, upper: bool = False) -> Parts
 
 @complex_of(_aten.cholesky_inverse.default)
 def cholesky_inverse(self: Parts, upper: bool = False) -> Parts:
-    return _parts_of_blocks(_aten.cholesky_inverse.default(_interleaved(_adjoint(self) if upper else self)))
+    inverse = _parts_of_blocks(_aten.cholesky_inverse.default(_interleaved(_adjoint(self) if upper else self)))
+    return Parts(inverse.real, inverse.imag.tril(-1) + inverse.imag.triu(1))  # Its diagonal is real.
 
 
 def _solved(a: Parts, b: Parts, *, upper: bool, unit: bool = False) -> Parts:
