@@ -45,7 +45,7 @@ def test_eigenvalues_in_the_order_of_lapack(x: torch.Tensor) -> None:
     torch.testing.assert_close(exported(linalg.eigvals, x)(x), linalg.eigvals(x), atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("module, x", [(schur, SQUARE.real), (complex_schur, SQUARE)])
+@pytest.mark.parametrize(("module", "x"), [(schur, SQUARE.real), (complex_schur, SQUARE)])
 def test_eigenvalues_that_were_not_found_are_nan(monkeypatch: pytest.MonkeyPatch, module: Any, x: torch.Tensor) -> None:
     monkeypatch.setattr(module, "MOST_SWEEPS", 1)
     values = torch.view_as_real(exported(linalg.eigvals, x)(x))

@@ -165,8 +165,8 @@ OF_DTYPES = [
             + x.sum()
         ),
         (X,),
-        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: give "
-        "the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: "
+        "give the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
         opset=21,
     ),
     case(
