@@ -26,7 +26,8 @@ def exported(function: Callable[..., Any], *args: torch.Tensor, axes: dict[int, 
 @pytest.mark.parametrize("options", [{}, {"rtol": 0.5}, {"atol": 0.7}])
 def test_pseudoinverses(options: dict[str, float]) -> None:
     def inverse(x: torch.Tensor) -> torch.Tensor:
-        return linalg.pinv(x, **options)
+        result: torch.Tensor = linalg.pinv(x, **options)
+        return result
 
     program = exported(inverse, A, axes={0: "batch", 1: "rows"})
     for x in (A, torch.randn(3, 2, 3, dtype=torch.complex64)):
@@ -35,7 +36,8 @@ def test_pseudoinverses(options: dict[str, float]) -> None:
 
 def test_pseudoinverse_of_hermitian() -> None:
     def inverse(x: torch.Tensor) -> torch.Tensor:
-        return linalg.pinv(x.mH @ x, hermitian=True)
+        result: torch.Tensor = linalg.pinv(x.mH @ x, hermitian=True)
+        return result
 
     torch.testing.assert_close(exported(inverse, A)(A), inverse(A), atol=1e-5, rtol=1e-5)
 

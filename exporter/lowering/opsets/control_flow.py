@@ -87,7 +87,7 @@ class ControlFlowForms(Base):
         trips = times if isinstance(times, Value) else self.scalar(times, torch.int64)
         results = self._loop(trips, None, initial, initial, write)
         last, stacks = results[: len(initial)], results[len(initial) :]
-        if not isinstance(times, int):
+        if not isinstance(times, int | Value):
             # Of a Loop without iterations onnxruntime makes every dynamic size of what is stacked 0.
             stacks = [
                 self._as_stacked(stack, (times, *value.sizes)) for stack, value in zip(stacks, stacked, strict=True)
@@ -100,8 +100,9 @@ class ControlFlowForms(Base):
     def _as_stacked(self, stack: Value, sizes: Sequence[Size]) -> Value:
         if all(isinstance(size, int) for size in sizes[1:]):
             return stack
-        options = {"allowzero_i": 1} if self.opset >= 14 else {}  # Before, a 0 copies what is 0 then.
-        return self.op("Reshape", stack, self.ints(sizes), **options)
+        if self.opset >= 14:
+            return self.op("Reshape", stack, self.ints(sizes), allowzero_i=1)
+        return self.op("Reshape", stack, self.ints(sizes))  # A 0 copies the size of the stack, which is 0 too.
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
         """A scan over the first axis of tensors.
