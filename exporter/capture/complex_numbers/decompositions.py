@@ -136,10 +136,11 @@ def pinv(
     """By the same singular values, each of which the matrix of twice the size has twice"""
     a = self.real
     rows, columns = a.shape[-2:]
+    a_whole = _hermitian(self, upper=False) if hermitian else self
     if rtol is None:
         usual = torch.full((), torch.finfo(a.dtype).eps, dtype=a.dtype, device=a.device) * torch.sym_max(rows, columns)
         rtol = usual if atol is None else torch.where(atol > 0, 0, usual)
-    inverse = whole(_aten.linalg_pinv.atol_rtol_tensor)(_twice(self), atol=atol, rtol=rtol, hermitian=hermitian)
+    inverse = whole(_aten.linalg_pinv.atol_rtol_tensor)(_twice(a_whole), atol=atol, rtol=rtol, hermitian=hermitian)
     return Parts(inverse[..., :columns, :rows], inverse[..., columns:, :rows])
 
 
