@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._higher_order_ops import scan
 
-from onnx_parity.harness.case import complexes, floats, given, ints, op
+from onnx_parity.harness.case import Keywords, complexes, floats, given, ints, op
 
 DTYPES = [torch.float32, torch.float64]
 BATCH_OF_BOTH = {"x0": {0: "batch"}, "x1": {0: "batch"}}
@@ -144,8 +145,45 @@ convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complex
 exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
 near_zero = op(several([torch.expm1, torch.log1p]), complexes(3, 4))
+#: Combinations of zeros of either sign, numbers and infinities as the two parts.
+_PARTS = [0.0, -0.0, 1.0, -3.0, math.inf, -math.inf]
+EDGES = given([[a, b] for a in _PARTS for b in [0.0, -0.0, 2.0, -1.5, math.inf, -math.inf]])
+FINITE = given([[a, b] for a in _PARTS[:4] for b in [0.0, -0.0, 2.0, -1.5]])
+UNSPECIFIED = "C leaves the signs of zeros and infinities open where a part is infinite"
+
+
+def at_edges(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.Tensor], list[Any]]:
+    return lambda x: [function(torch.view_as_complex(x)) for function in functions]
+
+
+division_at_edges = op(
+    at_edges([torch.reciprocal, torch.rsqrt, lambda z: 1 / z, lambda z: (2 + 1j) / z, lambda z: z / z.flip(0),
+              lambda z: z / 2, lambda z: z / z.real, lambda z: z.real / z]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+products_at_edges = op(
+    at_edges([lambda z: z * 2, lambda z: z * z.real, lambda z: z * z.flip(0), torch.square, lambda z: z * 1j]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
 #: 0 to a negative power is infinity, with an imaginary part of NaN.
-power_of_zero = op(lambda x: torch.complex(x, torch.zeros_like(x)) ** (-3), given([0.0, 2.0]), dtypes=[torch.float32])
+powers_at_edges = op(
+    at_edges([lambda z: z**-1, lambda z: z**-2, lambda z: z**-3, lambda z: z**-0.5, lambda z: z**0.5, lambda z: z**0,
+              lambda z: z**1j, lambda z: z**4, lambda z: z ** (1 - 1j), lambda z: z ** (-1 + 1j), lambda z: z**2.5,
+              lambda z: z**z.real, lambda z: z**-2j]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+powers_of_zero = op(at_edges([lambda z: 0**z, lambda z: 2**z, lambda z: z**z]), FINITE, dtypes=DTYPES,
+                    signed_zeros=False, because=UNSPECIFIED)  # fmt: skip
+functions_at_edges = op(
+    at_edges([torch.exp, torch.log, torch.sqrt, torch.tanh, torch.tan, torch.sigmoid, torch.sinh, torch.cosh,
+              torch.sin, torch.cos]),
+    EDGES, dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
+arcs_at_edges = op(
+    at_edges([torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh]),
+    given([[a, b] for a in [2.0, math.inf, -math.inf] for b in [2.0, -1.5, math.inf, -math.inf]]),
+    dtypes=DTYPES, signed_zeros=False, because=UNSPECIFIED,
+)  # fmt: skip
 powers = op(lambda x, y: (x**2, x**-1, x**0.5, x**y, 2**x, x ** (1 - 1j)), complexes(3, 4), complexes(3, 4))
 trigonometry = op(several([torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
@@ -211,3 +249,86 @@ matrices_of_any_size = op(linalg.inv, complexes(2, 3, 3), dynamic={"x": {0: "bat
 determinant = op(determinants, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
 spectrum = op(spectra, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
 matrix_exponential = op(linalg.matrix_exp, complexes(2, 3, 3))
+
+
+def factors(a: torch.Tensor) -> Any:
+    """Unique: the diagonals of Cholesky's factors, and of R up to its phases, are positive."""
+    whole = a @ a.mH + torch.eye(a.shape[-1], dtype=a.dtype)
+    lower, info = linalg.cholesky_ex(whole)
+    q, r = linalg.qr(a)
+    return lower, info, linalg.cholesky(whole, upper=True), torch.cholesky_inverse(lower), q, r, linalg.qr(a, "r").R
+
+
+def reflections(a: torch.Tensor, b: torch.Tensor) -> Any:
+    packed, tau = torch.geqrf(a)
+    both = [torch.ormqr(packed, tau, b, transpose=each) for each in (False, True)]
+    right = torch.ormqr(packed, tau, b.mT, left=False)
+    return packed, tau, *both, right, linalg.householder_product(packed, tau), *linalg.qr(a, "complete")
+
+
+def eliminated(a: torch.Tensor, b: torch.Tensor) -> Any:
+    lu, pivots, info = linalg.lu_factor_ex(a)
+    solutions = [linalg.lu_solve(lu, pivots, b, adjoint=each) for each in (False, True)]
+    right = linalg.lu_solve(lu, pivots, b.mT, left=False)
+    return lu, pivots, info, *linalg.lu(a), *torch.lu_unpack(lu, pivots), *solutions, right
+
+
+def eigenvectors(a: torch.Tensor) -> Any:
+    """What is unique: the values, what the vectors make of them, and that they are orthonormal."""
+    whole = a + a.mH
+    values, vectors = linalg.eigh(whole)
+    upper = linalg.eigh(a, UPLO="U").eigenvalues
+    return values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors, upper
+
+
+def singular(a: torch.Tensor) -> Any:
+    u, s, vh = linalg.svd(a, full_matrices=False)
+    full_u, _, full_vh = linalg.svd(a)
+    whole = (u * s.unsqueeze(-2)) @ vh
+    return s, whole, u.mH @ u, vh @ vh.mH, full_u @ full_u.mH, full_vh @ full_vh.mH
+
+
+def least_squares(a: torch.Tensor, b: torch.Tensor) -> Any:
+    found = linalg.lstsq(a, b, driver="gelsd")
+    return found.solution, found.rank, found.singular_values
+
+
+def general(a: torch.Tensor) -> Any:
+    """What does not depend on the order of the eigenvalues, which may differ from that in float64."""
+    values, vectors = linalg.eig(a)
+    return values.sum(-1), linalg.eigvals(a).prod(-1), a @ vectors - vectors * values.unsqueeze(-2)
+
+
+def in_memory(x: torch.Tensor, y: torch.Tensor) -> Any:
+    scattered = torch.as_strided_scatter(x, y[:2, :2], (2, 2), (4, 1), 2)
+    return x.as_strided((2, 3), (4, 1), 1), (x * 2).as_strided((3, 2), (1, 3)), scattered
+
+
+_ROUNDED: Keywords = {
+    "tolerance": {torch.float32: 4e-5, torch.float64: 8e-14},
+    "because": "elements of products of orthonormal vectors that are 0 are sums of rounding errors",
+}
+cholesky_and_qr = op(
+    factors, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch", 1: "size", 2: "size"}},
+    signed_zeros=False, because="torch divides zeros by numbers of either sign",
+)  # fmt: skip
+householder = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dynamic=BATCH_OF_BOTH)
+householder_in_float64 = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dtypes=[torch.float64])
+elimination = op(eliminated, complexes(2, 4, 4), complexes(2, 4, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH)
+elimination_of_rectangles = op(lambda a: (*linalg.lu(a), *linalg.lu(a.mT)), complexes(2, 3, 5))
+hermitian_eigenvectors = op(eigenvectors, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
+singular_vectors = op(singular, complexes(2, 5, 3), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
+singular_vectors_of_wide = op(singular, complexes(2, 3, 5), **_ROUNDED)
+squares = op(least_squares, complexes(2, 5, 3), complexes(2, 5, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH, **_ROUNDED)
+eigenvectors_of_any = op(general, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
+triangles = op(
+    lambda a, b: (torch.triangular_solve(b, a), torch.triangular_solve(b, a, upper=False, transpose=True),
+                  torch.cholesky_solve(b, a.tril(-1) + torch.eye(3), upper=False)),
+    complexes(2, 3, 3), complexes(2, 3, 2),
+)  # fmt: skip
+strided = op(in_memory, complexes(3, 4), complexes(3, 4))
+summed = op(
+    lambda x, i: (x.logcumsumexp(1), x.scatter(1, i, x * 2, reduce="add"), x.scatter(0, i, 2.5, reduce="add")),
+    complexes(3, 4), ints(3, 2, high=3),
+)  # fmt: skip
+selected = op(lambda x: (torch.nonzero_static(x, size=14), x[0, 0].masked_select(x[0, 0].real < 9)), complexes(3, 4))

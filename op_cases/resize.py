@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Keywords, floats, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Keywords, floats, ints, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)
 _ANY_HEIGHT: Keywords = {"dynamic": {"x": {0: "batch", 2: "height"}}, "sizes": {"batch": [1, 3], "height": [4, 11]}}
@@ -59,6 +59,23 @@ antialias = op(
 antialias_factor = op(
     F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=WIDE_FLOATS
 )
+#: torch rounds each axis of bytes to whole numbers by weights of 16 bits. It leaves axes that keep their sizes.
+_BYTES = ints(2, 3, 7, 5, high=256, dtype=torch.uint8)
+_OF_BYTES: Keywords = {"mode": ["bilinear", "bicubic"], "align_corners": _CORNERS, "dtypes": [torch.uint8]}
+bytes_size = op(F.interpolate, _BYTES, size=[(14, 10), (9, 8), (3, 2), (7, 9), (1, 2)], **_OF_BYTES)
+bytes_factor = op(F.interpolate, _BYTES, scale_factor=[2.0, 1.5, 0.4, (1.05, 1.7)], **_OF_BYTES)
+bytes_any_size = op(F.interpolate, _BYTES, scale_factor=[2.0, 1.5, (0.5, 1.125)], **_OF_BYTES, **_ANY_HEIGHT)
+bytes_to_any_size = op(
+    lambda x, y, mode: F.interpolate(x, y.shape[2:], mode=mode), _BYTES, y=ints(1, 1, 9, 8),
+    mode=["bilinear", "bicubic"], dynamic={"x": {2: "from"}, "y": {2: "height"}}, dtypes=[torch.uint8],
+)  # fmt: skip
+bytes_antialiased = op(
+    F.interpolate, _BYTES, size=[(3, 2), (14, 10), (4, 9), (7, 1)], antialias=True, dynamic=BATCH, **_OF_BYTES
+)
+bytes_of_many_channels = op(
+    F.interpolate, ints(1, 6, 40, 30, high=256, dtype=torch.uint8), size=[(7, 9), (3, 50)], antialias=[False, True],
+    **_OF_BYTES,
+)  # fmt: skip
 area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic=BATCH)
 recomputed_factor = op(
     F.interpolate, _PLANE, scale_factor=[1.5, 0.4], recompute_scale_factor=True, mode=["nearest", "bilinear"]

@@ -8,6 +8,8 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     attention,
     bessel,
     comparison,
+    complex_matrices,
+    complex_schur,
     control_flow,
     convolution,
     creation,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 __all__ = ["why_not"]
 
+_STRIDED = "the order of its elements in memory is not known: call contiguous() before it, or use slices or unfold"
 _REASONS = {
-    "aten::linalg_eig of complex numbers": (
-        "the eigenvalues of real matrices are exported, and not those of complex ones: use real matrices"
-    ),
+    "aten::as_strided of complex numbers": _STRIDED,
+    "aten::as_strided_copy of complex numbers": _STRIDED,
+    "aten::as_strided_scatter of complex numbers": _STRIDED,
     "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }
 
@@ -18,6 +19,11 @@ def why_not(operator: str) -> str:
         return _REASONS[operator]
     if "sparse" in operator:
         return "ONNX has no operators for sparse tensors: use dense ones, and make them so outside of the program"
+    if "int4pack" in operator or "_4bit" in operator:
+        return (
+            "it packs integers of 4 bits in an order that depends on the processor: give the program plain integers "
+            "and their scales, as quantized_decomposed's dequantize operators take them"
+        )
     if operator.endswith("_backward"):
         return "autograd calls it to differentiate an operator, and there is no lowering for it"
     return "there is no lowering for it"

@@ -155,33 +155,36 @@ OF_DYNAMIC_SIZES = [
 
 OF_DTYPES = [
     case(
+        lambda x: (
+            torch.ops.aten._weight_int4pack_mm_for_cpu(
+                x.new_ones(2, 64).bfloat16(),
+                torch.zeros(32, 32, dtype=torch.uint8),
+                32,
+                x.new_ones(2, 32, 2).bfloat16(),
+            ).float()
+            + x.sum()
+        ),
+        (X,),
+        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: "
+        "give the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+        opset=21,
+    ),
+    case(
+        lambda x: torch.complex(x, x).mT.as_strided((2, 2), (1, 2)),
+        (X,),
+        "aten::as_strided of complex numbers: the order of its elements in memory is not known: call contiguous() "
+        "before it, or use slices or unfold",
+    ),
+    case(
         torch.fmod,
         (X.double(), X.double()),
         "aten::fmod.Tensor: the remainder of torch.float64 needs ONNX's Mod (possible from opset 10)",
         opset=9,
     ),
     case(
-        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
-        (X.to(torch.uint8),),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of torch.uint8 is not supported: convert to torch.float32 "
-        "before it, and back after",
-    ),
-    case(
-        lambda x: F.interpolate(x, (4, 4), mode="bicubic"),
-        (X.to(torch.uint8),),
-        "aten::upsample_bicubic2d: cubic interpolation of torch.uint8 is not supported: convert to torch.float32 "
-        "before it, and back after",
-    ),
-    case(
         lambda x: x.view(torch.int32),
         (X,),
         "aten::view.dtype: ONNX has no operator that reinterprets the bits of torch.float32 as torch.int32",
-    ),
-    case(
-        lambda x: torch.linalg.eigvals((x.mT @ x) * 1j),
-        (X,),
-        "aten::linalg_eig of complex numbers: the eigenvalues of real matrices are exported, and not those of complex "
-        "ones: use real matrices",
     ),
     case(
         torch.relu,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx_parity.exporter.capture.complex_numbers import (  # noqa: F401  (they register their rules)
     arithmetic,
     conversion,
+    decompositions,
     eigenvalues,
     fourier,
     functions,

@@ -22,7 +22,8 @@ by_parts(_aten.nansum.default)
 
 def sum_of(x: Operand, y: Operand, alpha: Operand = 1) -> Operand:
     """x + alpha * y"""
-    y = product(y, alpha)
+    if isinstance(alpha, (Parts, torch.Tensor)) or alpha != 1:
+        y = product(y, alpha)
     if not isinstance(x, Parts) and not isinstance(y, Parts):
         return x + y
     (a, b), (c, d) = _loose(x), _loose(y)
@@ -30,34 +31,37 @@ def sum_of(x: Operand, y: Operand, alpha: Operand = 1) -> Operand:
 
 
 def product(x: Operand, y: Operand) -> Operand:
-    if _is_one(y):
-        return x
-    if _is_one(x):
-        return y
-    if not isinstance(x, Parts):
-        return Parts(x * y.real, x * y.imag) if isinstance(y, Parts) else x * y
-    if not isinstance(y, Parts):
-        return Parts(x.real * y, x.imag * y)
-    (a, b), (c, d) = x, y
-    return Parts(_minus(_times(a, c), _times(b, d)), _sum(_times(a, d), _times(b, c)))
+    """x * y. As in torch, a real factor has zeros as its imaginary part, which make NaN of infinities."""
+    if not isinstance(x, Parts) and not isinstance(y, Parts):
+        return _times(x, y)
+    (a, b), (c, d) = _loose(x), _loose(y)
+    return Parts(_times(a, c) - _times(b, d), _times(a, d) + _times(b, c))
 
 
 def divided(x: Operand, y: Operand) -> Operand:
-    """x / y, with y scaled to a size of about 1, so that its square neither overflows nor underflows"""
+    """x / y by Smith's method, as torch computes it: the parts of y are divided by the larger one, not squared."""
+    if not isinstance(x, Parts) and not isinstance(y, Parts):
+        return x / y
+    (a, b), (c, d) = _loose(x), _loose(y)
+    if not isinstance(c, torch.Tensor) and not isinstance(d, torch.Tensor):
+        if complex(c, d) != 0:
+            inverse = 1 / complex(c, d)
+            return product(x, Parts(inverse.real, inverse.imag))
+        c, d = (torch.full((), each, dtype=a.dtype, device=a.device) for each in (c, d))
     if not isinstance(y, Parts):
-        return Parts(x.real / y, x.imag / y) if isinstance(x, Parts) else x / y
-    if not isinstance(y.real, torch.Tensor):
-        inverse = 1 / complex(*y)
-        return product(x, Parts(inverse.real, inverse.imag))
-    scale = torch.maximum(y.real.abs(), y.imag.abs())
-    c, d = y.real / scale, y.imag / scale
-    length = (c * c + d * d) * scale
-    up = product(x, Parts(c, -d))
-    return Parts(up.real / length, up.imag / length)
-
-
-def _is_one(x: Operand) -> bool:
-    return not isinstance(x, (Parts, torch.Tensor)) and x == 1
+        # 0 as a divisor has no sign, and does not mix the parts.
+        is_zero = c == 0
+        divisor = torch.where(is_zero, 0, c)
+        return Parts(torch.where(is_zero, a, a + b * 0) / divisor, torch.where(is_zero, b, b - a * 0) / divisor)
+    is_zero = (c == 0) & (d == 0)
+    is_low = c.abs() >= d.abs()
+    large, small = torch.where(is_low, c, d), torch.where(is_low, d, c)
+    ratio = small / large
+    length = large + small * ratio
+    a_part, b_part = (0 if _is_zero(each) else _times(each, ratio) for each in (a, b))
+    real = torch.where(is_low, a + b_part, b + a_part) / length
+    imag = torch.where(is_low, b - a_part, b_part - a) / length
+    return Parts(torch.where(is_zero, a / c.abs(), real), torch.where(is_zero, b / d.abs(), imag))
 
 
 def _loose(x: Operand) -> Parts:
@@ -70,21 +74,15 @@ def _is_zero(x: Real) -> bool:
 
 
 def _times(x: Real, y: Real) -> Real:
-    """The product; the number 0 where a factor is that number, as the real part of 1j is"""
-    return 0 if _is_zero(x) or _is_zero(y) else x * y
-
-
-def _minus(x: Real, y: Real) -> Real:
-    return x if _is_zero(y) else -y if _is_zero(x) else x - y
-
-
-def _sum(x: Real, y: Real) -> Real:
-    return x if _is_zero(y) else y if _is_zero(x) else x + y
+    """The product; a factor is left out if it is the number 1"""
+    if not isinstance(x, torch.Tensor) and x == 1:
+        return y
+    return x if not isinstance(y, torch.Tensor) and y == 1 else x * y
 
 
 def _plus(x: Real, y: Real, like: Real) -> Real:
     """The sum of imaginary parts, of which one may be missing, in the shape that both operands have together."""
-    total = _sum(x, y)
+    total = x if _is_zero(y) else y if _is_zero(x) else x + y
     if isinstance(total, torch.Tensor) and isinstance(like, torch.Tensor):
         return total.expand(like.shape)
     return total
@@ -179,7 +177,7 @@ def _of_truth(op: Any) -> None:
 
 for _op in (
     _aten.any.default, _aten.any.dim, _aten.any.dims, _aten.all.default, _aten.all.dim, _aten.all.dims,
-    _aten.count_nonzero.default, _aten.count_nonzero.dim_IntList, _aten.nonzero.default,
+    _aten.count_nonzero.default, _aten.count_nonzero.dim_IntList, _aten.nonzero.default, _aten.nonzero_static.default,
 ):  # fmt: skip
     _of_truth(_op)
 

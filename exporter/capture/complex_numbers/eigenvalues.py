@@ -1,4 +1,4 @@
-"""Eigenvalues of matrices that are not symmetric, from a real Schur decomposition: `onnx_parity::schur`."""
+"""Eigenvalues of matrices that are not symmetric, from Schur decompositions: `onnx_parity::schur`, `complex_schur`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, complex_of
+from onnx_parity.exporter.capture.complex_numbers.decompositions import solve_triangular
+from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, complex_of, parts_of
+from onnx_parity.exporter.capture.complex_numbers.products import matmul
 from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.own_operators import define, run_by
 
@@ -20,6 +22,7 @@ def _shapes(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 SCHUR = define("schur(Tensor a) -> (Tensor, Tensor)", _shapes)
+COMPLEX_SCHUR = define("complex_schur(Tensor a) -> (Tensor, Tensor)", _shapes)
 
 
 def _computed(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,13 +32,21 @@ def _computed(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return z.mT @ a @ z, z
 
 
+def _computed_of_complex(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    whole = torch.complex(a[0], a[1])
+    z, _ = torch.linalg.qr(torch.linalg.eig(whole)[1])
+    t = z.mH @ whole @ z
+    return torch.stack([t.real, t.imag]), torch.stack([z.real, z.imag])
+
+
 run_by(SCHUR, _computed)
+run_by(COMPLEX_SCHUR, _computed_of_complex)
 
 
 @complex_of(_aten.linalg_eig.default)
 def linalg_eig(a: Operand) -> Any:
     if isinstance(a, Parts):
-        return NotImplemented
+        return _of_complex(a)
     assert isinstance(a, torch.Tensor)
     if any(same_size(size, 0) for size in a.shape):
         nothing = torch.zeros_like(a)
@@ -45,6 +56,40 @@ def linalg_eig(a: Operand) -> Any:
     blocks = _Blocks(t)
     values = blocks.values()
     return values, _normalized(_product(z, blocks.vectors(values)))
+
+
+def _of_complex(a: Parts) -> tuple[Parts, Parts]:
+    if any(same_size(size, 0) for size in a.real.shape):
+        none = a.real.sum(-1)
+        return Parts(none, none), a
+    pair, turns = COMPLEX_SCHUR(torch.stack([a.real, a.imag], 0))
+    t, z = (Parts(each.select(0, 0), each.select(0, 1)) for each in (pair, turns))
+    values = Parts(*(part.diagonal(0, -2, -1) for part in t))
+    return values, _normalized(parts_of(matmul(z, _vectors_of_triangle(t, values))))
+
+
+def _vectors_of_triangle(t: Parts, values: Parts) -> Parts:
+    """The eigenvectors of an upper triangle T, as columns: (T - value) @ x = 0, with 1 in the row of the value."""
+    size = t.real.shape[-1]
+    rows = torch.arange(size, device=t.real.device)
+    is_own = rows.unsqueeze(-1) == rows
+    is_above = rows < rows.unsqueeze(-1)
+    unit = is_own.to(t.real)
+    sides = Parts(torch.where(is_above, -t.real.mT, unit), torch.where(is_above, -t.imag.mT, 0))
+    differences = [part.unsqueeze(-2) - part.unsqueeze(-1) for part in values]
+    # Values that are equal make it singular, by which LAPACK's solution is perturbed too.
+    info = torch.finfo(t.real.dtype)
+    smallest = info.eps * torch.hypot(*t).amax((-2, -1)).unsqueeze(-1).unsqueeze(-1)
+    is_close = torch.hypot(*differences) <= smallest
+    heads = Parts(torch.where(is_close, smallest.clamp(min=info.tiny), differences[0]),
+                  torch.where(is_close, 0, differences[1]))  # fmt: skip
+    both = is_above.unsqueeze(-1) & is_above.unsqueeze(-2)
+    others = [part.triu(1).unsqueeze(-3) for part in t]
+    system = [torch.where(both, other + torch.diag_embed(head), 0) for other, head in zip(others, heads, strict=True)]
+    kept = torch.where(is_above.unsqueeze(-1), 0, unit)
+    whole = Parts(system[0] + kept, system[1])
+    solution = solve_triangular(whole, Parts(*(part.unsqueeze(-1) for part in sides)), upper=True)
+    return Parts(solution.real.squeeze(-1).mT, solution.imag.squeeze(-1).mT)
 
 
 class _Blocks:

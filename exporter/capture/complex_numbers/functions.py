@@ -33,8 +33,15 @@ def sgn(x: Parts) -> Parts:
 
 @complex_of(_aten.exp.default)
 def exp(x: Parts) -> Parts:
-    size = x.real.exp()
-    return Parts(size * x.imag.cos(), size * x.imag.sin())
+    """exp(a) (cos b + i sin b), and where a part is infinite what C defines; half the exponent overflows later"""
+    a, b = x
+    root = (a * 0.5).exp()
+    # Of an infinite a: the direction is unknown if b is not finite.
+    is_lost = (a.abs() == math.inf) & (b * 0 != 0)
+    cosine = torch.where(is_lost, 1, b.cos())
+    sine = torch.where(is_lost & (a < 0), 0, b.sin())
+    imag = torch.where(b == 0, b, root * sine * root)
+    return Parts(root * cosine * root, imag)
 
 
 @complex_of(_aten.exp2.default)
@@ -64,6 +71,35 @@ def log10(x: Parts) -> Parts:
     return Parts(abs_(x).log10(), angle(x) / math.log(10))
 
 
+@complex_of(_aten.logcumsumexp.default)
+def logcumsumexp(x: Parts, dim: int) -> Parts:
+    """One element after the other"""
+    if not x.real.dim():
+        return x
+    totals: list[Parts] = []
+    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
+        totals.append(_added_logs(Parts(a, b), totals[-1]) if totals else Parts(a, b))
+    if not totals:
+        return x
+    return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))
+
+
+def _added_logs(x: Parts, y: Parts) -> Parts:
+    """log(exp(x) + exp(y)) as m + log1p(exp(n - m)), where m has the larger real part; its angle is not reduced"""
+    is_less = x.real < y.real
+    least, most = (
+        Parts(*(torch.where(is_less, a, b) for a, b in zip(*pair, strict=True))) for pair in ((x, y), (y, x))
+    )
+    # Of two infinite ones there is no difference.
+    is_flat = (least.real == most.real) & (most.real.abs() == math.inf)
+    ratio = exp(Parts(torch.where(is_flat, 0, least.real - most.real), least.imag - most.imag))
+    added = log1p(ratio)
+    return Parts(
+        torch.where(is_flat, least.real, most.real + added.real),
+        torch.where(is_flat, least.imag, most.imag + added.imag),
+    )
+
+
 @complex_of(_aten.log1p.default)
 def log1p(x: Parts) -> Parts:
     """log|1 + x| is half the log1p of |1 + x|² - 1 where x is small, which does not lose its digits"""
@@ -77,10 +113,14 @@ def log1p(x: Parts) -> Parts:
 def sqrt(x: Parts) -> Parts:
     """The root with a real part that is not negative, computed from the part that cancels nothing"""
     a, b = x
-    root = ((abs_(x) + a.abs()) / 2).sqrt()
-    other = b.abs() / (2 * torch.where(root == 0, 1, root))
+    height = b.abs()
+    root = (abs_(x) * 0.5 + a.abs() * 0.5).sqrt()
+    other = height / (2 * torch.where(root == 0, 1, root))
     right = a >= 0
-    return Parts(torch.where(right, root, other), torch.copysign(torch.where(right, other, root), b))
+    # As C has it, an infinite imaginary part makes both parts infinite, whatever the real one is.
+    is_high = height == math.inf
+    real = torch.where(is_high, math.inf, torch.where(right, root, other))
+    return Parts(real, torch.copysign(torch.where(is_high, math.inf, torch.where(right, other, root)), b))
 
 
 @complex_of(_aten.rsqrt.default)
@@ -90,23 +130,20 @@ def rsqrt(x: Parts) -> Operand:
 
 @complex_of(_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor, _aten.pow.Scalar, promotes=range(2))
 def pow_(x: Operand, exponent: Operand) -> Operand:
-    """exp(exponent * log(x)); 1 for the exponent 0; small whole powers as products. As torch has it, 0 becomes 0, but
-    infinity if the real part of the exponent is negative."""
-    if not isinstance(exponent, (Parts, torch.Tensor)) and exponent in (1, 2, 3, -1, -2, 0.5):
+    """exp(exponent * log(x)), also where x is 0; small whole powers as products, and 1 for the number 0"""
+    if isinstance(exponent, Parts) and not isinstance(exponent.real, torch.Tensor) and exponent.imag == 0:
+        exponent = exponent.real
+    if not isinstance(exponent, (Parts, torch.Tensor)) and exponent in (0, 1, 2, 3, -1, -2, 0.5, -0.5):
         return _small_power(parts_of(x), exponent)
     base, power = _as_tensors(x, exponent), _as_tensors(exponent, x)
-    is_zero = (base.real == 0) & (base.imag == 0)
-    safe = Parts(torch.where(is_zero, 1, base.real), base.imag)
-    result = exp(parts_of(product(power, log(safe))))
-    none = (power.real == 0) & (power.imag == 0)
-    of_zero = torch.where(none, 1, torch.where(power.real < 0, math.inf, 0))
-    real = torch.where(is_zero, of_zero, result.real)
-    return Parts(real, torch.where(is_zero, torch.where(power.real < 0, math.nan, 0), result.imag))
+    return exp(parts_of(product(power, log(base))))
 
 
 def _small_power(x: Parts, exponent: float) -> Operand:
-    if exponent == 0.5:
-        return sqrt(x)
+    if exponent == 0:
+        return Parts(torch.ones_like(x.real), torch.zeros_like(x.imag))
+    if exponent in (0.5, -0.5):
+        return sqrt(x) if exponent > 0 else rsqrt(x)
     power: Operand = x
     for _ in range(abs(int(exponent)) - 1):
         power = product(power, x)
@@ -125,48 +162,56 @@ def _as_tensors(x: Operand, other: Operand) -> Parts:
 # --- trigonometry -----------------------------------------------------------------------------------------------------
 
 
-def _times_i(x: Parts) -> Parts:
-    return Parts(-x.imag, x.real)
-
-
-def _by_i(x: Parts) -> Parts:
-    return Parts(x.imag, -x.real)
+def _swapped(x: Parts) -> Parts:
+    """i times the conjugate: of i times the conjugate of x, sinh is that of sin, tanh that of tan, and so on"""
+    return Parts(x.imag, x.real)
 
 
 @complex_of(_aten.sinh.default)
 def sinh(x: Parts) -> Parts:
-    return Parts(x.real.sinh() * x.imag.cos(), x.real.cosh() * x.imag.sin())
+    """sinh a cos b + i cosh a sin b, where one of the factors may be infinite and the other 0"""
+    a, b = x
+    size, is_lost = a.abs(), b * 0 != 0
+    real = torch.where(is_lost & (size == math.inf), size, torch.where(a == 0, a, a.sinh() * b.cos()))
+    return Parts(real, torch.where(b == 0, b, a.cosh() * b.sin()))
 
 
 @complex_of(_aten.cosh.default)
 def cosh(x: Parts) -> Parts:
-    return Parts(x.real.cosh() * x.imag.cos(), x.real.sinh() * x.imag.sin())
+    """cosh a cos b + i sinh a sin b, likewise"""
+    a, b = x
+    size, is_lost = a.abs(), b * 0 != 0
+    real = torch.where(is_lost & (size == math.inf), size, a.cosh() * b.cos())
+    imag = torch.where(is_lost & (a == 0), a, a.sinh() * b.sin())
+    return Parts(real, torch.where(b == 0, a.tanh() * b, imag))
 
 
 @complex_of(_aten.tanh.default)
 def tanh(x: Parts) -> Parts:
-    """(sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with both sides divided by cosh² a, which may overflow"""
-    t, tangent = x.real.tanh(), x.imag.tan()
-    narrow = 1 - t * t
-    c, s = x.imag.cos(), x.imag.sin()
+    """(sinh 2a + i sin 2b) / (cosh 2a + cos 2b), divided by cosh² a; as in C where a part is infinite"""
+    a, b = x
+    t, inverse, c, s = a.tanh(), a.cosh().reciprocal(), b.cos(), b.sin()
+    narrow = inverse * inverse
     below = c * c + s * s * t * t
-    del tangent
-    return Parts(t / below, s * c * narrow / below)
+    is_far = a.abs() == math.inf
+    imag = torch.where(is_far & (b * 0 != 0), torch.copysign(narrow, b), s * c * narrow / below)
+    return Parts(torch.where(is_far | (a == 0), t, t / below), torch.where(b == 0, b, imag))
 
 
 @complex_of(_aten.sin.default)
 def sin(x: Parts) -> Parts:
-    return _by_i(sinh(_times_i(x)))
+    return _swapped(sinh(_swapped(x)))
 
 
 @complex_of(_aten.cos.default)
 def cos(x: Parts) -> Parts:
-    return cosh(_times_i(x))
+    real, imag = cosh(_swapped(x))
+    return Parts(real, -imag)
 
 
 @complex_of(_aten.tan.default)
 def tan(x: Parts) -> Parts:
-    return _by_i(tanh(_times_i(x)))
+    return _swapped(tanh(_swapped(x)))
 
 
 @complex_of(_aten.sinc.default)
@@ -189,8 +234,7 @@ def silu(x: Parts) -> Operand:
 
 @complex_of(_aten.asinh.default)
 def asinh(x: Parts) -> Parts:
-    """By Hull, Fairgrieve and Tang: -i asin(i x)"""
-    return _by_i(asin(_times_i(x)))
+    return _swapped(asin(_swapped(x)))
 
 
 def _arc(x: Parts) -> tuple[torch.Tensor, torch.Tensor, Parts, Parts]:
@@ -202,35 +246,45 @@ def _arc(x: Parts) -> tuple[torch.Tensor, torch.Tensor, Parts, Parts]:
 @complex_of(_aten.asin.default)
 def asin(x: Parts) -> Parts:
     """By Kahan: from the roots of 1 - x and 1 + x, whose product is taken part by part"""
-    a, _, low, high = _arc(x)
-    real = torch.atan2(a, low.real * high.real - low.imag * high.imag)
-    return Parts(real, torch.asinh(low.real * high.imag - low.imag * high.real))
+    a, b, low, high = _arc(x)
+    size = a.abs()
+    # The product is 0 times infinity where only the real part is infinite.
+    is_far = (size == math.inf) & (b.abs() < math.inf)
+    real = torch.atan2(size, torch.where(is_far, 0, low.real * high.real - low.imag * high.imag))
+    return Parts(torch.copysign(real, a), torch.asinh(low.real * high.imag - low.imag * high.real))
 
 
 @complex_of(_aten.acos.default)
 def acos(x: Parts) -> Parts:
-    _, _, low, high = _arc(x)
-    return Parts(2 * torch.atan2(low.real, high.real), torch.asinh(high.real * low.imag - high.imag * low.real))
+    a, b, low, high = _arc(x)
+    # Halfway to the axis where both parts are infinite.
+    turn = torch.where((a.abs() == math.inf) & (b.abs() == math.inf), torch.sign(a) * (math.pi / 4), 0)
+    real = 2 * torch.atan2(low.real, high.real) - turn
+    return Parts(real, torch.asinh(high.real * low.imag - high.imag * low.real))
 
 
 @complex_of(_aten.acosh.default)
 def acosh(x: Parts) -> Parts:
+    """The real part by Kahan; the imaginary part is the angle of acos, with the sign of the imaginary part"""
     less, more = sqrt(Parts(x.real - 1, x.imag)), sqrt(Parts(x.real + 1, x.imag))
-    return Parts(torch.asinh(less.real * more.real + less.imag * more.imag), 2 * torch.atan2(less.imag, more.real))
+    real = torch.asinh(less.real * more.real + less.imag * more.imag)
+    return Parts(real, torch.copysign(acos(x).real, x.imag))
 
 
 @complex_of(_aten.atanh.default)
 def atanh(x: Parts) -> Parts:
-    """log((1 + x) / (1 - x)) / 2, with the real part computed where it is positive"""
+    """log((1 + x) / (1 - x)) / 2, with the real part computed where it is positive; 0 and a right angle at infinity"""
     a, b = x
     size = a.abs()
-    real = torch.copysign((4 * size / ((1 - size) * (1 - size) + b * b)).log1p() / 4, a)
-    return Parts(real, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
+    is_far = (size == math.inf) | (b.abs() == math.inf)
+    real = torch.where(is_far, 0, (4 * size / ((1 - size) * (1 - size) + b * b)).log1p() / 4)
+    imag = torch.where(is_far, math.pi / 2, torch.atan2(2 * b.abs(), (1 - a) * (1 + a) - b * b) / 2)
+    return Parts(torch.copysign(real, a), torch.copysign(imag, b))
 
 
 @complex_of(_aten.atan.default)
 def atan(x: Parts) -> Parts:
-    return _by_i(atanh(_times_i(x)))
+    return _swapped(atanh(_swapped(x)))
 
 
 # --- questions, norms -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import torch
 
 from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, by_parts, complex_of, parts_of
 from onnx_parity.exporter.capture.replace.dispatch import whole
+from onnx_parity.exporter.capture.replace.views import places_by_strides
 
 _aten = torch.ops.aten
 
@@ -128,9 +129,50 @@ def index_put(x: Operand, indices: list[torch.Tensor | None], values: Operand, a
     )
 
 
+@complex_of(_aten.scatter.reduce, _aten.scatter.value_reduce)
+def scatter_reduce(x: Operand, dim: int, index: torch.Tensor, src: Operand, *, reduce: str) -> Any:
+    """A sum, of elements or of one number"""
+    if reduce != "add":
+        return NotImplemented
+    return Parts(*(torch.scatter(part, dim, index, each, reduce="add")
+                   for part, each in zip(parts_of(x), parts_of(src), strict=True)))  # fmt: skip
+
+
+@complex_of(_aten.as_strided.default, _aten.as_strided_copy.default)
+def as_strided(x: Parts, size: list[int], stride: list[int], storage_offset: int | None = None) -> Any:
+    places = _strided(x, size, stride, storage_offset)
+    return NotImplemented if places is None else Parts(torch.take(x.real, places), torch.take(x.imag, places))
+
+
+@complex_of(_aten.as_strided_scatter.default)
+def as_strided_scatter(
+    x: Operand, src: Operand, size: list[int], stride: list[int], storage_offset: int | None = None
+) -> Any:
+    parts = parts_of(x)
+    places = _strided(parts, size, stride, storage_offset)
+    if places is None:
+        return NotImplemented
+    return Parts(*(torch.put(part, places, each) for part, each in zip(parts, parts_of(src), strict=True)))
+
+
+def _strided(x: Parts, size: list[int], stride: list[int], storage_offset: int | None) -> torch.Tensor | None:
+    """The indices of elements, if the tensor is known to be row-major in memory, as its parts are then."""
+    real = x.real
+    expected, steps = 1, []
+    for extent in reversed(real.shape):
+        steps.append(expected)
+        expected = expected * extent
+    # The parts of an input have every other element of a tensor that has both.
+    is_row_major = any(real.stride() == tuple(each * apart for each in reversed(steps)) for apart in (1, 2))
+    if not is_row_major:
+        return None
+    whole = real.new_empty(real.shape)
+    return places_by_strides(whole, size, stride, storage_offset)
+
+
 @complex_of(_aten.masked_select.default)
 def masked_select(x: Parts, mask: torch.Tensor) -> Parts:
-    real, imag, mask = torch.broadcast_tensors(x.real, x.imag, mask)
+    real, imag, mask = torch.broadcast_tensors(*(each if each.dim() else each.reshape(1) for each in (*x, mask)))
     return index(Parts(real, imag), [mask])
 
 

@@ -38,6 +38,8 @@ _VIEW_AS_REAL = _aten.view_as_real.default
 _SELECT = _aten.select.int
 _COPY_INTO = _aten.copy_.default
 _COPY = _aten.copy.default
+#: Operators that refer to positions in memory.
+_BY_MEMORY = frozenset({_aten.as_strided.default, _aten.as_strided_copy.default, _aten.as_strided_scatter.default})
 _NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat)
 
 
@@ -115,6 +117,8 @@ class ComplexValues:
         if func is _SELECT and id(args[0]) in self._viewed:
             return self._selected(*args)
         rule = _rules().get(func)
+        if func in _BY_MEMORY and not args[0].is_contiguous():
+            return self._refused(func, args, kwargs)
         if rule is not None:
             arguments, keywords = self._given(list(args)), self._given(kwargs)
             with self._recorder:

@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import instead_of
+from onnx_parity.exporter.capture.replace.registry import instead_of, result_with_dynamic_sizes
 
 _aten = torch.ops.aten
 
@@ -54,18 +54,6 @@ def _solution(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, check_erro
     if not left:
         solution = solution.mT
     return solution.squeeze(-1) if is_vector else solution, info
-
-
-@instead_of(_aten.linalg_solve_triangular.default, why=_WHY)
-def _solution_of_triangle(
-    self: torch.Tensor, B: torch.Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
-    if not self.is_complex():
-        return NotImplemented
-    a = self.triu(int(unitriangular)) if upper else self.tril(-int(unitriangular))
-    if unitriangular:
-        a = a + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    return _solution(a, B, left=left)[0]
 
 
 @instead_of(_aten.linalg_matrix_exp.default, why=_WHY)
@@ -132,6 +120,29 @@ def _pivots(a: torch.Tensor, name: str) -> torch.Tensor:
     return torch.cat(found, -1) if found else torch.ones([*a.shape[:-2], 0], dtype=a.dtype, device=a.device)
 
 
+# --- sizes of results -------------------------------------------------------------------------------------------------
+
+
+@result_with_dynamic_sizes(
+    _aten.linalg_solve_triangular.default,
+    _aten.cholesky_solve.default,
+    why="torch's fake kernel expands both tensors to plain ints",
+)
+def _solution_sizes(self: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+    """Of the batch of both, and the sides, which are the second tensor of the first operator; both have as many rows"""
+    is_triangular = "left" in options or "upper" in options
+    sides, matrices = (other, self) if is_triangular else (self, other)
+    batch = torch.broadcast_shapes(sides.shape[:-2], matrices.shape[:-2])
+    return sides.new_empty([*batch, *sides.shape[-2:]])
+
+
+@result_with_dynamic_sizes(
+    _aten.linalg_pinv.atol_rtol_tensor, why="torch's decomposition asks which of the two sizes is larger"
+)
+def _inverse_sizes(self: torch.Tensor, **options: Any) -> torch.Tensor:
+    return self.new_empty([*self.shape[:-2], self.shape[-1], self.shape[-2]])
+
+
 # --- least squares ----------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +152,7 @@ def _pivots(a: torch.Tensor, name: str) -> torch.Tensor:
 def _lstsq(
     self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The solution of least norm, by singular values: V @ diag(1 / s) @ U.T @ b, without those that are negligible."""
+    """The solution of least norm, by singular values: V @ diag(1 / s) @ U.H @ b, without those that are negligible."""
     rows, columns = self.shape[-2:]
     is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     sides = b.unsqueeze(-1) if is_vector else b
@@ -152,12 +163,12 @@ def _lstsq(
         limit = torch.finfo(self.dtype).eps * torch.sym_max(rows, columns) if rcond is None else rcond
         kept = values > limit * values[..., :1]
     weights = torch.where(kept, 1 / torch.where(kept, values, 1), 0).unsqueeze(-1)
-    solution = vt.mT @ (weights * (u.mT @ sides))
+    solution = vt.mH @ (weights * (u.mH @ sides))
     none = self.new_empty([0])
     residuals = none
     is_known = {type(rows), type(columns)} == {int}
     if driver not in (None, "gelsy") and is_known and rows > columns:
-        residuals = (sides - self @ solution).square().sum(-2)
+        residuals = (sides - self @ solution).abs().square().sum(-2)
         if driver != "gels" and self.dim() > 2:
             # An empty vector unless all matrices of the batch have full rank.
             residuals = torch.cond(kept.all(), torch.clone, lambda each: each.new_empty([0]), (residuals,))

@@ -16,6 +16,8 @@ from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
 
+__all__ = ["places_by_strides"]
+
 _aten = torch.ops.aten
 
 _WHY = "it refers to positions in memory, which values of the graph do not have, so elements are selected by index"
@@ -25,7 +27,7 @@ _WHY = "it refers to positions in memory, which values of the graph do not have,
 def _as_strided(
     self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> torch.Tensor:
-    return torch.take(self, _places(self, size, stride, storage_offset))
+    return torch.take(self, places_by_strides(self, size, stride, storage_offset))
 
 
 @decomposition_of(_aten.as_strided_scatter.default, why=_WHY)
@@ -36,10 +38,12 @@ def _as_strided_scatter(
     stride: Sequence[Size],
     storage_offset: Size | None = None,
 ) -> torch.Tensor:
-    return torch.put(self, _places(self, size, stride, storage_offset), src)
+    return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
 
 
-def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None) -> torch.Tensor:
+def places_by_strides(
+    x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
+) -> torch.Tensor:
     """The row-major indices of the elements of `x` that the strides refer to in its memory."""
     offset = x.storage_offset() if storage_offset is None else storage_offset
     known = (*x.shape, *x.stride(), *size, *stride, offset)

@@ -28,10 +28,10 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["diagonalized", "orthogonalized"]
+__all__ = ["MOST_SWEEPS", "Rotation", "Tournament", "diagonalized", "orthogonalized", "partners"]
 
 #: More than any matrix needs: 6 to 10 are usual.
-_MOST_SWEEPS = 40
+MOST_SWEEPS = 40
 
 
 def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value | None]:
@@ -40,7 +40,7 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
     Rounds go on until all that is beside the diagonal is negligible.
     """
     size = a.sizes[-1]
-    tournament = _Tournament.of(g, size)
+    tournament = Tournament.of(g, size)
     scale = power_of_two_near(g, largest(g, a, 2))
     scaled = shaped(g.op("Div", a, scale), a.shape)
     is_diagonal = on_diagonal(g, size, size)
@@ -49,27 +49,27 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
     def step(number: Value, carried: list[Value]) -> Sequence[Value]:
         x, *vectors = carried
         partner, goes_first = tournament.round(g, number)
-        met = _partners(g, x, partner, x.rank - 1)
+        met = partners(g, x, partner, x.rank - 1)
         d, off = diagonal(g, x), diagonal(g, met)
         # A column without a partner meets itself.
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
         off = g.where(is_pair, off, zero)
         off = _of_first(g, shaped(off, d.shape), partner, goes_first)
-        rotation = _Rotation.of(g, d, _partners(g, d, partner, d.rank - 1), off, goes_first)
+        rotation = Rotation.of(g, d, partners(g, d, partner, d.rank - 1), off, goes_first)
         turned = rotation.of_columns(g, x, met)
-        turned = rotation.of_rows(g, turned, _partners(g, turned, partner, x.rank - 2))
+        turned = rotation.of_rows(g, turned, partners(g, turned, partner, x.rank - 2))
         # The element that the rotation makes zero is set to zero, or its rounding error would remain.
         gone = g.op("And", g.equal(standing(g, partner), lying(g, tournament.columns)), g.op("Not", is_diagonal))
         turned = shaped(g.where(shaped(gone, is_diagonal.shape), zero, turned), x.shape)
         beside = largest(g, shaped(g.where(is_diagonal, zero, turned), x.shape), x.rank)
         limit = g.const(torch.finfo(a.dtype).eps ** 2, a.dtype)
         goes_on = g.reshape(g.greater(beside, limit), [])
-        return [goes_on, turned, *(rotation.of_columns(g, v, _partners(g, v, partner, v.rank - 1)) for v in vectors)]
+        return [goes_on, turned, *(rotation.of_columns(g, v, partners(g, v, partner, v.rank - 1)) for v in vectors)]
 
     initial = [scaled]
     if with_vectors:
         initial.append(g.expand(identity_matrix(g, size, size, a.dtype), a.sizes))
-    turned, *vectors = g.repeat_while(tournament.rounds * _MOST_SWEEPS, initial, step)
+    turned, *vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, initial, step)
     values = shaped(g.op("Mul", diagonal(g, turned), g.squeeze(scale, [a.rank - 1])), a.sizes[:-1])
     return values, vectors[0] if vectors else None
 
@@ -82,39 +82,39 @@ def orthogonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value
     This is Hestenes' one-sided method. Rounds go on until in a whole sweep no pair is left that is not orthogonal.
     """
     size = a.sizes[-1]
-    tournament = _Tournament.of(g, size)
+    tournament = Tournament.of(g, size)
     scale = power_of_two_near(g, largest(g, a, 2))
     epsilon = torch.finfo(a.dtype).eps
 
     def step(number: Value, carried: list[Value]) -> Sequence[Value]:
         quiet, x, *vectors = carried
         partner, goes_first = tournament.round(g, number)
-        met = _partners(g, x, partner, x.rank - 1)
+        met = partners(g, x, partner, x.rank - 1)
         lengths = sum_over(g, g.op("Mul", x, x), -2)
-        others = _partners(g, lengths, partner, lengths.rank - 1)
+        others = partners(g, lengths, partner, lengths.rank - 1)
         is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
         product = g.where(is_pair, sum_over(g, g.op("Mul", x, met), -2), g.const(0, a.dtype))
         product = _of_first(g, shaped(product, lengths.shape), partner, goes_first)
-        rotation = _Rotation.of(g, lengths, others, product, goes_first)
+        rotation = Rotation.of(g, lengths, others, product, goes_first)
         # Below this a product is due to rounding: the error of each column is that of the largest.
         total = g.op("Mul", sum_over(g, lengths, -1, keepdim=True), epsilon)
         limit = g.op("Add", g.op("Sqrt", g.op("Mul", lengths, others)), total)
         goes_on = g.greater(g.op("Abs", product), g.op("Mul", limit, 8 * epsilon))
         turns = g.reduce("Max", g.cast(shaped(goes_on, lengths.shape), torch.int64), list(range(lengths.rank)), False)
         quiet = shaped(g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns)), ())
-        turned = [rotation.of_columns(g, v, _partners(g, v, partner, v.rank - 1)) for v in vectors]
+        turned = [rotation.of_columns(g, v, partners(g, v, partner, v.rank - 1)) for v in vectors]
         return [g.less(quiet, tournament.count), quiet, rotation.of_columns(g, x, met), *turned]
 
     initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape)]
     if with_vectors:
         square = (*a.sizes[:-2], size, size)
         initial.append(g.expand(identity_matrix(g, size, size, a.dtype), square))
-    _, turned, *vectors = g.repeat_while(tournament.rounds * _MOST_SWEEPS, initial, step)
+    _, turned, *vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, initial, step)
     return turned, scale, vectors[0] if vectors else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Tournament:
+class Tournament:
     """Which columns meet in which round: in round r, column i meets column r - i, modulo an odd number of rounds."""
 
     rounds: Size
@@ -122,7 +122,7 @@ class _Tournament:
     columns: Value
 
     @classmethod
-    def of(cls, g: Graph, size: Size) -> _Tournament:
+    def of(cls, g: Graph, size: Size) -> Tournament:
         rounds = size + 1 - size % 2
         return cls(rounds, g.scalar(rounds, torch.int64), g.iota(size))
 
@@ -135,7 +135,7 @@ class _Tournament:
         return partner, shaped(g.less(self.columns, partner), self.columns.shape)
 
 
-def _partners(g: Graph, x: Value, partner: Value, axis: int) -> Value:
+def partners(g: Graph, x: Value, partner: Value, axis: int) -> Value:
     """In the place of each slice of `x` along an axis, its partner."""
     return shaped(g.op("Gather", x, partner, axis_i=axis), x.shape)
 
@@ -146,12 +146,12 @@ def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Va
     They may differ by rounding errors. If both lengths are equal, the angle is half a right one for any product but 0,
     and the pair would rotate by two different angles.
     """
-    others = _partners(g, product, partner, product.rank - 1)
+    others = partners(g, product, partner, product.rank - 1)
     return shaped(g.where(goes_first, product, others), product.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rotation:
+class Rotation:
     """The sine of the angle that each column and its partner rotate by, and the tangent of half of it.
 
     Those of the partner are the opposite.
@@ -161,7 +161,7 @@ class _Rotation:
     half_tangent: Value
 
     @classmethod
-    def of(cls, g: Graph, one: Value, other: Value, product: Value, goes_first: Value) -> _Rotation:
+    def of(cls, g: Graph, one: Value, other: Value, product: Value, goes_first: Value) -> Rotation:
         """The rotation that makes [[one, product], [product, other]] diagonal, by the smaller of the two angles.
 
         Its tangent is 2p / (|d| + sqrt(d² + 4p²)), with the sign of d = other - one.

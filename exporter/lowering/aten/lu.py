@@ -28,6 +28,8 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
+__all__ = ["swapped_rows"]
+
 
 def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
     """L below the diagonal and U from it on, in one matrix; and the row, from 1, that each row was swapped with.
@@ -44,7 +46,7 @@ def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
         if pivot:
             magnitudes = g.where(g.less(rows, k), g.const(-1, a.dtype), g.op("Abs", column(g, matrix, k)))
             chosen = shaped(g.op("ArgMax", magnitudes, axis_i=a.rank - 2, keepdims_i=1), (*a.sizes[:-2], 1))
-            matrix = _swapped(g, matrix, k, chosen, rows)
+            matrix = swapped_rows(g, matrix, k, chosen, rows)
         upper = row(g, matrix, k)
         head = element(g, upper, k)
         divisor = g.where(g.equal(head, zero), g.const(1, a.dtype), head)
@@ -60,7 +62,7 @@ def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
     return matrix, shaped(g.cast(pivots, torch.int32), (*a.sizes[:-2], smallest_side(a)))
 
 
-def _swapped(g: Graph, matrix: Value, k: Value, chosen: Value, rows: Value) -> Value:
+def swapped_rows(g: Graph, matrix: Value, k: Value, chosen: Value, rows: Value) -> Value:
     """Row k and the chosen one of each matrix swapped; `chosen` has an axis of size 1 in the place of the rows."""
     is_chosen = standing(g, shaped(g.equal(rows, chosen), (*matrix.sizes[:-2], rows.sizes[0])))
     alone = shaped(g.where(is_chosen, matrix, g.const(0, matrix.dtype)), matrix.shape)
@@ -78,7 +80,7 @@ def _order(g: Graph, pivots: Value, size: Size) -> Value:
 
     def step(k: Value, carried: list[Value]) -> Sequence[Value]:
         (order,) = carried
-        return [g.squeeze(_swapped(g, standing(g, order), k, element(g, swaps, k), rows), [order.rank])]
+        return [g.squeeze(swapped_rows(g, standing(g, order), k, element(g, swaps, k), rows), [order.rank])]
 
     (order,) = g.repeat(pivots.sizes[-1], [g.expand(rows, (*batch, size))], step)
     return order

@@ -149,6 +149,8 @@ def first_flagged(g: Graph, flags: Value) -> Value:
         return g.full(flags.sizes[:-1], 0, torch.int32)
     left = g.op("Sub", g.scalar(size, torch.int64), g.iota(size))
     most = g.reduce("Max", shaped(g.op("Mul", g.cast(flags, torch.int64), left), flags.sizes), [flags.rank - 1], False)
+    if not isinstance(size, int):
+        most = g.extreme("Max", most, g.const(0))  # The maximum of no elements is the smallest integer.
     found = g.op("Sub", g.scalar(size + 1, torch.int64), most)
     return g.cast(g.op("Mul", found, g.cast(g.cast(most, torch.bool), torch.int64)), torch.int32)
 

@@ -28,10 +28,12 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
+__all__ = ["EXCEPTIONAL", "EXCEPTIONAL_AFTER", "MOST_SWEEPS", "before_each", "is_negligible", "nan_unless_found"]
+
 #: For each row: 3 are usual.
-_MOST_SWEEPS = 30
+MOST_SWEEPS = 30
 #: LAPACK's shifts for matrices that do not converge by their own, after so many sweeps.
-_EXCEPTIONAL_AFTER, _EXCEPTIONAL, _EXCEPTIONAL_BESIDE = 10, 0.75, -0.4375
+EXCEPTIONAL_AFTER, EXCEPTIONAL, _EXCEPTIONAL_BESIDE = 10, 0.75, -0.4375
 
 
 @lowering("onnx_parity::schur")
@@ -54,8 +56,8 @@ def schur(g: Graph, a: Value) -> tuple[Value, Value]:
         return [g.greater(most, g.const(0)), h, z, bottom, sweeps]
 
     initial = [upper, vectors, g.expand(last, per_matrix), g.full(per_matrix, 1, torch.int64)]
-    t, z, *_ = g.repeat_while(size * _MOST_SWEEPS, initial, step)
-    return shaped(g.op("Mul", t, scale), a.shape), z
+    t, z, bottom, _ = g.repeat_while(size * MOST_SWEEPS, initial, step)
+    return shaped(g.op("Mul", nan_unless_found(g, t, bottom), scale), a.shape), z
 
 
 def _hessenberg(g: Graph, a: Value, vectors: Value) -> tuple[Value, Value]:
@@ -177,8 +179,8 @@ class _Window:
         before, after = g.op("Sub", last, 1), g.op("Add", self.top, 1)
         a, d = self._at(g, self.own, before), self._at(g, self.own, last)
         b, c = self._at(g, self.above, last), self._at(g, self.left, last)
-        rounds = g.remainder(sweeps, g.const(2 * _EXCEPTIONAL_AFTER))
-        at_bottom, at_top = (g.equal(rounds, g.const(number)) for number in (0, _EXCEPTIONAL_AFTER))
+        rounds = g.remainder(sweeps, g.const(2 * EXCEPTIONAL_AFTER))
+        at_bottom, at_top = (g.equal(rounds, g.const(number)) for number in (0, EXCEPTIONAL_AFTER))
         is_exceptional = g.op("Or", at_bottom, at_top)
         sums = [
             g.op("Add", *(g.op("Abs", self._at(g, self.left, place)) for place in places))
@@ -186,7 +188,7 @@ class _Window:
         ]
         near = g.where(at_bottom, sums[0], sums[1])
         beside = g.where(at_bottom, d, self._at(g, self.own, self.top))
-        shifted = g.op("Add", g.op("Mul", near, _EXCEPTIONAL), beside)
+        shifted = g.op("Add", g.op("Mul", near, EXCEPTIONAL), beside)
         a, d = (g.where(is_exceptional, shifted, each) for each in (a, d))
         b = g.where(is_exceptional, g.op("Mul", near, _EXCEPTIONAL_BESIDE), b)
         c = g.where(is_exceptional, near, c)
@@ -219,19 +221,32 @@ class _Window:
 
 
 def _is_negligible(g: Graph, own: Value, left: Value, above: Value) -> Value:
-    """Whether the element left of the diagonal is, by the test of Ahues and Tisseur; of the first row it is."""
-    zero, one = g.const(0, own.dtype), g.const(1, own.dtype)
-    info = torch.finfo(own.dtype)
+    """Whether the element left of the diagonal is; of the first row it is."""
+    before = before_each(g, own)
+    sizes = [shaped(g.op("Abs", each), own.shape) for each in (left, above, own, before, g.op("Sub", before, own))]
+    return is_negligible(g, *sizes)
+
+
+def before_each(g: Graph, own: Value) -> Value:
+    """The elements of a diagonal before those of each row; the first one for the first."""
     places = g.extreme("Max", g.op("Sub", g.iota(own.sizes[-1]), 1), g.const(0))
-    before = shaped(g.op("Gather", own, places, axis_i=own.rank - 1), own.shape)
-    size, other = g.op("Abs", left), g.op("Abs", above)
-    total = g.op("Add", g.op("Abs", own), g.op("Abs", before))
+    return shaped(g.op("Gather", own, places, axis_i=own.rank - 1), own.shape)
+
+
+def is_negligible(g: Graph, left: Value, above: Value, own: Value, before: Value, distance: Value) -> Value:
+    """Whether the element left of the diagonal is, by the test of Ahues and Tisseur; of the first row it is.
+
+    Given are magnitudes: of that element, of the one above the diagonal, of both on it, and of their difference.
+    """
+    one = g.const(1, own.dtype)
+    zero = g.const(0, own.dtype)
+    info = torch.finfo(own.dtype)
+    total = g.op("Add", own, before)
     total = g.where(g.equal(total, zero), one, total)
-    is_tiny = g.op("Not", g.greater(size, g.const(info.tiny / info.eps, own.dtype)))
-    is_small = g.op("Not", g.greater(size, g.op("Mul", total, info.eps)))
-    more, less = g.extreme("Max", size, other), g.extreme("Min", size, other)
-    distance, height = g.op("Abs", g.op("Sub", before, own)), g.op("Abs", own)
-    wide, narrow = g.extreme("Max", height, distance), g.extreme("Min", height, distance)
+    is_tiny = g.op("Not", g.greater(left, g.const(info.tiny / info.eps, own.dtype)))
+    is_small = g.op("Not", g.greater(left, g.op("Mul", total, info.eps)))
+    more, less = g.extreme("Max", left, above), g.extreme("Min", left, above)
+    wide, narrow = g.extreme("Max", own, distance), g.extreme("Min", own, distance)
     whole = g.op("Add", wide, more)
     whole = g.where(g.equal(whole, zero), one, whole)
     product = g.op("Mul", less, g.op("Div", more, whole))
@@ -239,3 +254,9 @@ def _is_negligible(g: Graph, own: Value, left: Value, above: Value) -> Value:
     is_explained = g.op("Not", g.greater(product, g.extreme("Max", limit, g.const(info.tiny / info.eps, own.dtype))))
     negligible = g.op("Or", is_tiny, g.op("And", is_small, is_explained))
     return shaped(g.op("Or", negligible, g.equal(g.iota(own.sizes[-1]), g.const(0))), own.shape)
+
+
+def nan_unless_found(g: Graph, t: Value, bottom: Value) -> Value:
+    """T, or NaN for matrices of which rows up to `bottom` have not converged. torch raises an error for them."""
+    is_left = shaped(g.greater(bottom, g.const(0)), bottom.shape)
+    return shaped(g.where(standing(g, is_left), g.const(float("nan"), t.dtype), t), t.shape)

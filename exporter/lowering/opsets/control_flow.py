@@ -86,10 +86,23 @@ class ControlFlowForms(Base):
             return [*initial, *(self.full((0, *value.sizes), 0, value.dtype) for value in stacked)]
         trips = times if isinstance(times, Value) else self.scalar(times, torch.int64)
         results = self._loop(trips, None, initial, initial, write)
+        last, stacks = results[: len(initial)], results[len(initial) :]
+        if not isinstance(times, int | Value):
+            # Of a Loop without iterations onnxruntime makes every dynamic size of what is stacked 0.
+            stacks = [
+                self._as_stacked(stack, (times, *value.sizes)) for stack, value in zip(stacks, stacked, strict=True)
+            ]
         shapes = [value.sizes for value in initial]
         if not isinstance(times, Value):
             shapes += [(times, *value.sizes) for value in stacked]
-        return [shaped(result, shape) for result, shape in zip(results, shapes, strict=True)]
+        return [shaped(result, shape) for result, shape in zip([*last, *stacks], shapes, strict=True)]
+
+    def _as_stacked(self, stack: Value, sizes: Sequence[Size]) -> Value:
+        if all(isinstance(size, int) for size in sizes[1:]):
+            return stack
+        if self.opset >= 14:
+            return self.op("Reshape", stack, self.ints(sizes), allowzero_i=1)
+        return self.op("Reshape", stack, self.ints(sizes))  # A 0 copies the size of the stack, which is 0 too.
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
         """A scan over the first axis of tensors.
