@@ -164,7 +164,7 @@ def _lstsq(
         kept = values > limit * values[..., :1]
     weights = torch.where(kept, 1 / torch.where(kept, values, 1), 0).unsqueeze(-1)
     solution = vt.mH @ (weights * (u.mH @ sides))
-    none = self.new_empty([0])
+    none = self.new_empty([0], dtype=self.dtype.to_real())
     residuals = none
     is_known = {type(rows), type(columns)} == {int}
     if driver not in (None, "gelsy") and is_known and rows > columns:
