@@ -64,7 +64,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Export PyTorch models to ONNX at every opset, and test the exports against PyTorch.
 
-Start with `parity run --tier smoke`: it takes under a minute and writes an HTML report.
+Start with `parity run --tier smoke`: it takes a few minutes and writes an HTML report.
 
 Exit codes of every command: 0 if nothing is wrong; 1 if there are findings, such as a cell that fails; 2 if the command
 was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if pytest itself failed.

@@ -19,7 +19,14 @@ from onnx_parity.exporter.lowering.aten.complex_loops import (
     real_part,
     times,
 )
-from onnx_parity.exporter.lowering.aten.matrix_loops import column, diagonal, standing, sum_over, transposed, triangle
+from onnx_parity.exporter.lowering.aten.matrix_loops import (
+    below_diagonal,
+    beside_diagonal,
+    column,
+    standing,
+    sum_over,
+    triangle,
+)
 from onnx_parity.exporter.lowering.aten.schur import (
     EXCEPTIONAL,
     EXCEPTIONAL_AFTER,
@@ -112,10 +119,8 @@ class _Window:
     def of(cls, g: Graph, h: Value, bottom: Value) -> _Window:
         size = h.sizes[-1]
         rows, zero = g.iota(size), g.const(0, h.dtype)
-        is_left = g.equal(g.along(size, 0, 2), g.op("Add", g.along(size, 1, 2), 1))
-        is_left = shaped(is_left, (size, size))
-        own, left = diagonal(g, h), sum_over(g, shaped(g.where(is_left, h, zero), h.shape), -1)
-        above = sum_over(g, shaped(g.where(is_left, transposed(g, h), zero), h.shape), -1)
+        is_left = below_diagonal(g, size)
+        own, left, above = beside_diagonal(g, h, is_left)
         before = before_each(g, own)
         distance = shaped(g.op("Sub", before, own), own.shape)
         is_small = is_negligible(g, *(magnitude(g, each) for each in (left, above, own, before, distance)))

@@ -17,6 +17,8 @@ from onnx_parity.exporter.lowering.values.shapes import broadcast, same_shape, s
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = [
+    "below_diagonal",
+    "beside_diagonal",
     "broadcast_batch",
     "column",
     "diagonal",
@@ -113,6 +115,18 @@ def diagonal(g: Graph, a: Value) -> Value:
 
 
 # --- computations -----------------------------------------------------------------------------------------------------
+
+
+def below_diagonal(g: Graph, size: Size) -> Value:
+    """The places left of the diagonal's, which are those of the first diagonal below it."""
+    return shaped(g.equal(g.along(size, 0, 2), g.op("Add", g.along(size, 1, 2), 1)), (size, size))
+
+
+def beside_diagonal(g: Graph, a: Value, is_left: Value) -> tuple[Value, Value, Value]:
+    """Of each row: the element on the diagonal, the one left of it, and the one above it; 0 if there is none."""
+    zero = g.const(0, a.dtype)
+    left, above = (sum_over(g, shaped(g.where(is_left, each, zero), a.shape), -1) for each in (a, transposed(g, a)))
+    return diagonal(g, a), left, above
 
 
 def matrix_product(g: Graph, a: Value, b: Value) -> Value:

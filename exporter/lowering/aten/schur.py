@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from onnx_parity.exporter.lowering.aten.matrix_loops import (
+    below_diagonal,
+    beside_diagonal,
     column,
-    diagonal,
     identity_matrix,
     largest,
     lying,
@@ -129,10 +130,8 @@ class _Window:
     def of(cls, g: Graph, h: Value, bottom: Value) -> _Window:
         size = h.sizes[-1]
         rows, zero = g.iota(size), g.const(0, h.dtype)
-        is_left = g.equal(g.along(size, 0, 2), g.op("Add", g.along(size, 1, 2), 1))
-        is_left = shaped(is_left, (size, size))
-        own, left = diagonal(g, h), sum_over(g, shaped(g.where(is_left, h, zero), h.shape), -1)
-        above = sum_over(g, shaped(g.where(is_left, transposed(g, h), zero), h.shape), -1)
+        is_left = below_diagonal(g, size)
+        own, left, above = beside_diagonal(g, h, is_left)
         is_cut = g.op(
             "And", _is_negligible(g, own, left, above), g.op("Not", shaped(g.greater(rows, bottom), own.shape))
         )
