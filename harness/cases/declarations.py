@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +27,13 @@ def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
 
 def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
     """Whether this file declares cases by this name: the name is public, and not imported from another file."""
-    return not name.startswith("_") and declaration.file.resolve() == file.resolve()
+    return not name.startswith("_") and _resolved(declaration.file) == _resolved(file)
+
+
+@cache
+def _resolved(file: Path) -> Path:
+    """The file behind links. To ask the system for it for each of thousands of declarations takes seconds."""
+    return file.resolve()
 
 
 def declared_under(place: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:

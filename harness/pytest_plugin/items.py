@@ -7,6 +7,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -259,14 +260,14 @@ class ExpectationItem(pytest.Item):
         )
         declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
         one_of_each: dict[str, str] = {}
-        for name, declaration in declared_under(declarations):
+        for name, declaration in _declared_in_folder(declarations):
             if self._expectation.may_match(name):
                 # Only cases that it may match, because the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return
                     one_of_each.setdefault(cell.case.label, cell.id)
-        for name, declaration in declared_under(declarations):
+        for name, declaration in _declared_in_folder(declarations):
             # One cell of each other declaration is enough for a suggestion.
             for cell in itertools.islice(cells_of(name, declaration, everything), 1):
                 one_of_each.setdefault(cell.case.label, cell.id)
@@ -277,3 +278,9 @@ class ExpectationItem(pytest.Item):
             "Remove or correct it." + (f" A similar cell is {close[0]}" if close else ""),
             pytrace=False,
         )
+
+
+@cache
+def _declared_in_folder(folder: Path) -> tuple[tuple[str, Declaration], ...]:
+    """The declarations of a folder, found once for its thousands of expectations."""
+    return tuple(declared_under(folder))
