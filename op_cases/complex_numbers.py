@@ -243,11 +243,11 @@ def spectra(a: torch.Tensor) -> Any:
     return linalg.svdvals(a), linalg.eigvalsh(a), linalg.eigvalsh(a, UPLO="U"), linalg.matrix_norm(a, "nuc")
 
 
-matrices_solved = op(solved, complexes(2, 3, 3), complexes(2, 3, 2), dynamic=BATCH_OF_BOTH)
-matrices_inverted = op(inverted, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
+matrices_solved = op(solved, complexes(2, 3, 3), complexes(2, 3, 2), dynamic=BATCH_OF_BOTH, tier="default")
+matrices_inverted = op(inverted, complexes(2, 3, 3), dynamic={"x": {0: "batch"}}, tier="default")
 matrices_of_any_size = op(linalg.inv, complexes(2, 3, 3), dynamic={"x": {0: "batch", 1: "size", 2: "size"}})
-determinant = op(determinants, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
-spectrum = op(spectra, complexes(2, 3, 3), dynamic={"x": {0: "batch"}})
+determinant = op(determinants, complexes(2, 3, 3), dynamic={"x": {0: "batch"}}, tier="default")
+spectrum = op(spectra, complexes(2, 3, 3), dynamic={"x": {0: "batch"}}, tier="default")
 matrix_exponential = op(linalg.matrix_exp, complexes(2, 3, 3))
 
 
@@ -307,17 +307,21 @@ def in_memory(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 _ROUNDED: Keywords = {
+    "tier": "default",
     "tolerance": {torch.float32: 4e-5, torch.float64: 8e-14},
     "because": "elements of products of orthonormal vectors that are 0 are sums of rounding errors",
 }
 cholesky_and_qr = op(
     factors, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch", 1: "size", 2: "size"}},
     signed_zeros=False, because="torch divides zeros by numbers of either sign",
+    tier="default",
 )  # fmt: skip
-householder = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dynamic=BATCH_OF_BOTH)
-householder_in_float64 = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dtypes=[torch.float64])
-elimination = op(eliminated, complexes(2, 4, 4), complexes(2, 4, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH)
-elimination_of_rectangles = op(lambda a: (*linalg.lu(a), *linalg.lu(a.mT)), complexes(2, 3, 5))
+householder = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dynamic=BATCH_OF_BOTH, tier="default")
+householder_in_float64 = op(reflections, complexes(2, 5, 3), complexes(2, 5, 2), dtypes=[torch.float64], tier="default")
+elimination = op(
+    eliminated, complexes(2, 4, 4), complexes(2, 4, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH, tier="default"
+)
+elimination_of_rectangles = op(lambda a: (*linalg.lu(a), *linalg.lu(a.mT)), complexes(2, 3, 5), tier="default")
 hermitian_eigenvectors = op(eigenvectors, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
 singular_vectors = op(singular, complexes(2, 5, 3), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
 singular_vectors_of_wide = op(singular, complexes(2, 3, 5), **_ROUNDED)
@@ -326,11 +330,11 @@ eigenvectors_of_any = op(general, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x
 triangles = op(
     lambda a, b: (torch.triangular_solve(b, a), torch.triangular_solve(b, a, upper=False, transpose=True),
                   torch.cholesky_solve(b, a.tril(-1) + torch.eye(3), upper=False)),
-    complexes(2, 3, 3), complexes(2, 3, 2),
+    complexes(2, 3, 3), complexes(2, 3, 2), tier="default",
 )  # fmt: skip
 strided = op(in_memory, complexes(3, 4), complexes(3, 4))
 summed = op(
     lambda x, i: (x.logcumsumexp(1), x.scatter(1, i, x * 2, reduce="add"), x.scatter(0, i, 2.5, reduce="add")),
-    complexes(3, 4), ints(3, 2, high=3),
+    complexes(3, 4), ints(3, 2, high=3), tier="default",
 )  # fmt: skip
 selected = op(lambda x: (torch.nonzero_static(x, size=14), x[0, 0].masked_select(x[0, 0].real < 9)), complexes(3, 4))
