@@ -192,6 +192,15 @@ def _paired(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 eigvalsh_paired = op(_paired, floats(2, 3, 3), floats(2, 3, 3), dtypes=WIDE_FLOATS)
 svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
+#: Which side is shorter is not known: in the example there are more columns than rows.
+svd_of_any_size = op(
+    lambda x: (*_singular(x), torch.linalg.pinv(x)),
+    floats(2, 3, 5),
+    dynamic={"x": {0: "batch", 1: "rows", 2: "columns"}},
+    sizes={"rows": (5, 2), "columns": (3, 6)},
+    **_ORTHOGONAL,
+    tier="default",
+)
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 #: Each matrix is a result of its own: beside the greatest values of one result, the smallest would not count.

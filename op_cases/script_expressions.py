@@ -51,6 +51,13 @@ def list_slice_by_value(x: Tensor) -> Tensor:
     return torch.stack(items[:k]).sum(0)
 
 
+def list_slice_by_size(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Slices whose bounds are before the list, in the other order, or beyond it with other numbers of rows."""
+    items = [x, x * 2, x * 3, x * 4]
+    rows = x.size(0)
+    return torch.stack(items[: rows - 1]).sum(0), torch.stack(items[rows - 1 : 2] + items[-rows:]).sum(0)
+
+
 def str_slicing(x: Tensor) -> Tensor:
     s = "abcdef"
     return x + len(s[1:3]) + int(s[0] == "a") + ord(s[-1])
@@ -169,6 +176,7 @@ traced_dict_comprehension = op(dict_comprehension, floats(3, 4), dynamic=_ROWS)
 script_list_slicing = op(scripted(list_slicing), floats(3, 4), dynamic=_ROWS)
 traced_list_slicing = op(list_slicing, floats(3, 4), dynamic=_ROWS)
 script_list_slice_by_value = op(scripted(list_slice_by_value), floats(3, 4), dynamic=_ROWS)
+script_list_slice_by_size = op(scripted(list_slice_by_size), floats(3, 4), dynamic=_ROWS, sizes={"rows": (2, 7, 4)})
 script_str_slicing = op(scripted(str_slicing), floats(3, 4), dynamic=_ROWS)
 traced_str_slicing = op(str_slicing, floats(3, 4), dynamic=_ROWS)
 script_tuple_slicing = op(scripted(tuple_slicing), floats(3, 4), dynamic=_ROWS)

@@ -8,6 +8,7 @@ tensors, their bytes are written one after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import onnx_ir as ir
@@ -92,8 +93,8 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Sub": lambda node, inputs: inputs[0] - inputs[1],
     "Mul": lambda node, inputs: inputs[0] * inputs[1],
     "Div": lambda node, inputs: inputs[0] / inputs[1],
-    "Max": lambda node, inputs: torch.maximum(*inputs) if len(inputs) > 1 else inputs[0],
-    "Min": lambda node, inputs: torch.minimum(*inputs) if len(inputs) > 1 else inputs[0],
+    "Max": lambda node, inputs: reduce(torch.maximum, inputs),
+    "Min": lambda node, inputs: reduce(torch.minimum, inputs),
     "Floor": lambda node, inputs: inputs[0].floor(),
     "Relu": lambda node, inputs: inputs[0].relu(),
     "Sqrt": lambda node, inputs: inputs[0].sqrt(),
@@ -129,8 +130,6 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
         tensors = [known_tensor(value) for value in node.inputs]
         known = [tensor for tensor in tensors if tensor is not None]
         if len(known) < len(tensors) or any(output.is_graph_output() for output in node.outputs):
-            continue
-        if node.op_type in _ELEMENTWISE and len(known) > 2:
             continue
         if keeps_weights and any(
             type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known

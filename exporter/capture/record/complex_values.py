@@ -162,7 +162,7 @@ class ComplexValues:
     # --- results ------------------------------------------------------------------------------------------------------
 
     def _handed_out(self, func: OpOverload, args: Any, kwargs: Any, results: Any) -> Any:
-        """The results of an operator for the program: a complex tensor for each `Parts`."""
+        """The results of an operator for the program: a complex tensor for each `Parts`, which have one shape."""
         if isinstance(results, (list, tuple)) and not isinstance(results, Parts):
             return [self._handed_out(func, args, kwargs, each) for each in results]
         if not isinstance(results, Parts):
@@ -172,11 +172,8 @@ class ComplexValues:
             # A rule leaves a part a number where it is the same everywhere.
             real = real if isinstance(real, torch.Tensor) else torch.full_like(imag, real)
             imag = imag if isinstance(imag, torch.Tensor) else torch.full_like(real, imag)
-        shape = torch.broadcast_shapes(real.shape, imag.shape)
-        with self._recorder:
-            results = Parts(*(part if part.shape == shape else part.expand(shape) for part in (real, imag)))
-        fake = self._recorder.contiguous(real.dtype.to_complex(), shape, real.device)
-        self._held[id(fake)] = _Held(fake, parts=results, home=self._recorder.nodes)
+        fake = self._recorder.contiguous(real.dtype.to_complex(), real.shape, real.device)
+        self._held[id(fake)] = _Held(fake, parts=Parts(real, imag), home=self._recorder.nodes)
         return fake
 
     def _viewed_as_real(self, tensor: torch.Tensor) -> torch.Tensor:

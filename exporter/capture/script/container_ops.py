@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.record import recorded_lists
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import EMPTY
@@ -247,30 +246,11 @@ def _known_places(blocks: Blocks, *places: Any) -> None:
 
 def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int) -> torch.Tensor:
     if by > 0:
-        first, last = _index(blocks, start), _index(blocks, end)
-        if _is_size(blocks, first) or _is_size(blocks, last):
-            # torch would assume that these indices are in the list, in this order.
-            length = stack.shape[0]
-            first = _within(length, 0 if first is None else first)
-            last = torch.sym_max(_within(length, length if last is None else last), first)
-        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, first, last, by)
+        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, _index(blocks, start), _index(blocks, end), by)
         return part
     if (start, end, by) != (None, None, -1):
         raise blocks.error("a list whose length depends on values can be sliced backwards only with [::-1]")
     return stack.flip([0])
-
-
-def _is_size(blocks: Blocks, place: Any) -> bool:
-    """Whether an index depends on sizes of inputs only."""
-    symbols = blocks.recorder.fakes.symbols
-    return isinstance(place, torch.SymInt) and symbols is not None and symbols.is_in_example(place)
-
-
-def _within(length: Size, place: Size) -> Size:
-    """The index that is meant by an index of a slice, which may count from the end or lie outside."""
-    is_negative = torch.sym_min(torch.sym_max(-place, 0), 1)
-    index: Size = torch.sym_min(torch.sym_max(place + length * is_negative, 0), length)
-    return index
 
 
 @step_of("aten::pop")
