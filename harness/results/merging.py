@@ -53,14 +53,16 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
         shard="",
         merged=tuple(info.id for info in infos),
     )
+    # `last` is a link, which leads to the merged run as soon as that is created.
+    sources = [source.resolve() for source in runs]
     run = create_run(root, merged)
-    for source, info in zip(runs, infos, strict=True):
+    for source, info in zip(sources, infos, strict=True):
         for path in record_files(source):
             # The modification time is kept: of two records of a cell without start times, the later file's is used.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
-    rows = _merge_columns(runs, run)
-    ends = [end for source in runs if (end := read_end(source)) is not None]
-    if len(ends) == len(runs):
+    rows = _merge_columns(sources, run)
+    ends = [end for source in sources if (end := read_end(source)) is not None]
+    if len(ends) == len(sources):
         whole = not partial and all(end.whole for end in ends)
         write_end(
             run, RunEnd(max(end.ended for end in ends), whole, cells=len(read_records(run)) if rows is None else rows)

@@ -102,6 +102,14 @@ def test_shards_are_merged_into_a_run_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "merged" / "last").resolve() == run
 
 
+def test_the_last_run_is_merged_by_its_link(tmp_path: Path) -> None:
+    shards = [make_shard(tmp_path, number, 2) for number in (1, 2)]
+    run = merge([shards[0], tmp_path / "last"], tmp_path)
+    assert (tmp_path / "last").resolve() == run
+    assert [each.case for each in read_records(run)] == ["case1", "case2"]
+    assert read_end(run) == RunEnd("2026-01-31T10:22:00+00:00", whole=True, cells=2)
+
+
 def test_missing_shards_are_reported(tmp_path: Path) -> None:
     first = make_shard(tmp_path, 1, 3)
     with pytest.raises(RunStoreError) as error:
