@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -89,6 +90,39 @@ def test_axis_that_the_program_fixes() -> None:
     assert str(caught.value).endswith(
         "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
     )
+
+
+@pytest.mark.parametrize(
+    ("viewed", "needs"),
+    [
+        (lambda x: x.reshape(2, 24), "Eq(batch, 2)"),
+        (lambda x: x.view(48), "Eq(batch, 2)"),
+        (lambda x: x.view(2, x.shape[1], 2, 4), "Eq(batch, 2)"),
+    ],
+)
+def test_axis_that_a_view_fixes(viewed: Callable[[torch.Tensor], torch.Tensor], needs: str) -> None:
+    axes: Any = {0: "batch", 1: "length"} if viewed(torch.ones(2, 3, 8)).ndim == 4 else {0: "batch"}
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(viewed, (torch.ones(2, 3, 8),), dynamic_shapes=(axes,))
+    assert f"the program needs {needs} to be True" in str(caught.value)
+
+
+def test_views_of_any_size() -> None:
+    def viewed(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        batch, length, features = x.shape
+        return x.view(batch * length, features), x.view(batch, length, 2, 4), x.view(2, -1), x[:, :1].reshape(batch, 8)
+
+    axes = {"x": {0: "batch", 1: "length"}}
+    program = onnx_parity.export(viewed, (torch.ones(2, 3, 8),), dynamic_axes=axes, input_names=["x"])
+    assert shape_of(program, "x") == ["batch", "length", 8]
+    assert_agrees(program, viewed, torch.rand(5, 4, 8))
+
+
+@pytest.mark.parametrize(("example", "size"), [(torch.ones(1, 4), "4*batch"), (torch.ones(3, 4), "4*")])
+def test_view_of_another_size_than_the_example(example: torch.Tensor, size: str) -> None:
+    # An axis of size 1 is recorded as one of any other size.
+    with pytest.raises(onnx_parity.errors.ProgramFailedError, match=re.escape(f"is invalid for input of size {size}")):
+        onnx_parity.export(lambda x: x.view(1, 4), (example,), dynamic_axes={"x": {0: "batch"}})
 
 
 @pytest.mark.parametrize(

@@ -275,11 +275,29 @@ def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
         symbols: HintedShapeEnv = count.node.shape_env
         whole = count // known
         sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
+    elif not _may_hold(math.prod(self.shape), math.prod(sizes)):
+        return NotImplemented  # torch's own says why not.
     if not is_surely_contiguous(self):
         result: torch.Tensor = _aten.view.default(self, size)
         if same_shape(result.shape, sizes):
             return result
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _may_hold(elements: Size, wanted: Size) -> bool:
+    """Whether a view may have as many elements as its tensor, as far as numbers or one size of an input decide it.
+
+    A batch of b rows of 4 is viewed as (2, 4) only where b is 2: the comparison records that as an assumption. Other
+    expressions over sizes are not compared: sympy does not see of all equal ones that they are.
+    """
+    if isinstance(elements, int):
+        return not isinstance(wanted, int) or elements == wanted
+    count = wanted if isinstance(wanted, int) else wanted.node.expr
+    symbols: HintedShapeEnv = elements.node.shape_env
+    size, divisor = (elements.node.expr / (count or 1)).cancel().as_numer_denom()
+    if len(size.free_symbols) > 1 or not divisor.is_Integer or not size.is_polynomial() or not symbols.is_of_inputs(size):
+        return True
+    return bool(symbols.size_of(size) == int(divisor))
 
 
 def is_surely_contiguous(x: torch.Tensor) -> bool:
