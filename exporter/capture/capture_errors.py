@@ -118,9 +118,10 @@ def failed_while_recorded(
             f"{error}\nCall it without exporting. If it works there, what it asks for is computed from tensors that "
             "are neither inputs nor weights of the module: make them one of these."
         )
-    if axis_names and unlike_the_example:
-        names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
-        named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
+    known = axis_names or {}
+    named = re.sub(r"\bs\d+\b", lambda symbol: known.get(symbol[0], symbol[0]), str(error))
+    if known and unlike_the_example:
+        names = ", ".join(repr(known[symbol]) for symbol in unlike_the_example)
         return ProgramFailedError(
             f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
             f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size "
@@ -128,7 +129,7 @@ def failed_while_recorded(
             "needs this one, leave the axis out of dynamic_axes."
         )
     return ProgramFailedError(
-        f"the program failed while it was recorded{placed}: {type(error).__name__}: {error}\n"
+        f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )

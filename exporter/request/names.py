@@ -31,12 +31,16 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     excess = len(requested) - len(names) - weights
     if excess > 0:
         raise ArgumentError(
-            f"input_names has {len(requested)} names, but the program has {len(names)} inputs and {weights} weights: "
-            f"leave out the last {excess}{_of_numbers(arguments)}"
+            f"input_names has {len(requested)} names, but the program has {_counted(len(names), 'input')} and "
+            f"{_counted(weights, 'weight')}: leave out the last {excess}{_of_numbers(arguments)}"
         )
     names[: len(requested)] = requested[: len(names)]
     _refuse_duplicates("input", [*names, *requested[len(names) :]])
     return names
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _of_numbers(arguments: Mapping[str, Any]) -> str:
@@ -65,8 +69,8 @@ def output_names_for(
     requested = checked_names("output_names", requested)
     if len(requested) > count:
         raise ArgumentError(
-            f"output_names has {len(requested)} names ({', '.join(requested)}), but the program returns {count} "
-            f"outputs: leave out the last {len(requested) - count}"
+            f"output_names has {len(requested)} names ({', '.join(requested)}), but the program returns "
+            f"{_counted(count, 'output')}: leave out the last {len(requested) - count}"
         )
     names = [*requested, *(_unlike((*inputs, *requested), name) for name in names[len(requested) :])]
     _refuse_duplicates("output", names)

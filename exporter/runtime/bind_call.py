@@ -173,6 +173,8 @@ def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> dict[str, tuple[
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
     """Check one tensor. `seen` has the sizes of named axes so far; each tensor of a list has its own sizes."""
+    if tensor.is_meta:
+        raise ArgumentError(f"the input {value.name!r} is on the meta device, which has no data: give its values")
     tensor = in_pairs(tensor)
     shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
     sizes = zip(shape, tensor.shape, strict=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 import torch
+from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.capture.graph.graph import operator_name
@@ -48,6 +49,11 @@ class _Verification:
 
     def run(self) -> None:
         source, keeps_order = self._program.source, _searches(self._program)
+        if any(isinstance(each, torch.Tensor) and each.is_meta for each in tree_leaves((source.args, source.kwargs))):
+            raise VerificationError(
+                "an example input is on the meta device, which has no data to run the model on: give an example with "
+                "values, or export without verify=True"
+            )
         for trial in trials(source, keeps_order):
             self._compare(trial)
         refused: list[str] = []

@@ -68,7 +68,7 @@ class Suspect:
         runtime: Runtime = IsolatedRuntime(RUNTIMES[cell.runtime])
         outcome = Bench(seed, runtimes={cell.runtime: runtime}).run(cell)
         if outcome.status is Status.PASSED:
-            raise NothingToLocaliseError(f"{cell.id} passes: there is nothing to localise.")
+            raise NothingToLocaliseError(f"{cell.id} passes: there is nothing to localise or reduce.")
         if outcome.status is not Status.FAILED or outcome.stage in (Stage.BUILD, Stage.REFERENCE):
             raise NothingToLocaliseError(f"{cell.id} is {outcome.status} at {outcome.stage}: {outcome.reason}")
         assert outcome.prepared is not None

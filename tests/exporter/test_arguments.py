@@ -79,7 +79,7 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(model, (X,), input_names=[str(number) for number in range(7)])
     assert str(caught.value) == (
-        "input_names has 7 names, but the program has 1 inputs and 4 weights: leave out the last 2"
+        "input_names has 7 names, but the program has 1 input and 4 weights: leave out the last 2"
     )
 
 
@@ -91,7 +91,7 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
         ({"input_names": [3]}, "input_names contains 3: give strings that are not empty"),
         (
             {"output_names": ["a", "b"]},
-            "output_names has 2 names (a, b), but the program returns 1 outputs: leave out the last 1",
+            "output_names has 2 names (a, b), but the program returns 1 output: leave out the last 1",
         ),
     ],
 )

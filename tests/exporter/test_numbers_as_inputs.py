@@ -146,7 +146,7 @@ def test_a_name_too_many_says_how_numbers_become_inputs() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as refused:
         _export(moved, 0.5, 2, input_names=["x", "by"])
     assert str(refused.value) == (
-        "input_names has 2 names, but the program has 1 inputs and 0 weights: leave out the last 1. Numbers are "
+        "input_names has 2 names, but the program has 1 input and 0 weights: leave out the last 1. Numbers are "
         "constants of the model unless dynamic_axes={'by': AnyNumber()} makes them inputs"
     )
 

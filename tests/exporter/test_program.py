@@ -126,6 +126,16 @@ def test_weights_on_the_meta_device_are_supplied_later() -> None:
     assert_agrees(program, full, torch.ones(1, 3))
 
 
+def test_inputs_on_the_meta_device_have_no_data_to_run_with() -> None:
+    x = torch.ones(1, 3, device="meta")
+    program = onnx_parity.export(torch.nn.ReLU(), x)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        program(x)
+    assert str(caught.value) == "the input 'input' is on the meta device, which has no data: give its values"
+    with pytest.raises(onnx_parity.VerificationError, match="an example input is on the meta device"):
+        onnx_parity.export(torch.nn.ReLU(), x, verify=True)
+
+
 def test_wrong_weights() -> None:
     class Chosen(torch.nn.Module):
         def __init__(self) -> None:

@@ -109,7 +109,7 @@ def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
 
 
 def test_a_cell_that_passes_is_reported(project: Path) -> None:
-    assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise.\n")
+    assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise or reduce.\n")
     code, text = invoke("repro", _CELL)
     assert (code, text.splitlines()[0]) == (0, f"{_CELL}: passed at rerun_values")
 

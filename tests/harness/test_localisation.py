@@ -182,7 +182,7 @@ def test_the_signs_of_zeros_that_a_case_does_not_have_are_no_divergence(
 def test_a_cell_that_passes_has_nothing_to_localise() -> None:
     with pytest.raises(NothingToLocaliseError) as told:
         Suspect.of(cell(_NET))
-    assert str(told.value) == "case-float32-opset18-cpu-trace-onnxruntime passes: there is nothing to localise."
+    assert str(told.value).endswith("-onnxruntime passes: there is nothing to localise or reduce.")
 
 
 def test_a_refusal_has_nothing_to_localise() -> None:
