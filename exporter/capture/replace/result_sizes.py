@@ -295,9 +295,8 @@ def _may_hold(elements: Size, wanted: Size) -> bool:
     count = wanted if isinstance(wanted, int) else wanted.node.expr
     symbols: HintedShapeEnv = elements.node.shape_env
     size, divisor = (elements.node.expr / (count or 1)).cancel().as_numer_denom()
-    if len(size.free_symbols) > 1 or not divisor.is_Integer or not size.is_polynomial() or not symbols.is_of_inputs(size):
-        return True
-    return bool(symbols.size_of(size) == int(divisor))
+    decides = len(size.free_symbols) < 2 and divisor.is_Integer and size.is_polynomial() and symbols.is_of_inputs(size)
+    return not decides or bool(symbols.size_of(size) == int(divisor))
 
 
 def is_surely_contiguous(x: torch.Tensor) -> bool:
