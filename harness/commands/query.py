@@ -19,6 +19,9 @@ from onnx_parity.harness.results.query import FIELDS, Query, QueryError, parse
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_columns, read_records
 
+#: What a Parquet file begins with.
+_PARQUET = b"PAR1"
+
 
 def query(
     question: Annotated[
@@ -76,12 +79,19 @@ def query(
 
 
 def _write(file: Path, matching: Callable[[], Iterable[Record]]) -> None:
+    if file.is_file() and file.stat().st_size and not _is_parquet(file):
+        refuse(f"{file} exists and is no Parquet file: name another one, so that it is not lost.")
     try:
         write_columns(file, matching(), Counter(map(declaration_of, matching())), [])
     except OSError as error:
         # Arrow's own text names the file that is written first, and repeats the number of the error.
         why = os.strerror(error.errno) if error.errno else str(error)
         refuse(f"{file} cannot be written: {why}. Name a file in a folder that exists.")
+
+
+def _is_parquet(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(_PARQUET)) == _PARQUET
 
 
 def _found(condition: Query, run: Path) -> tuple[int, Callable[[], Iterable[Record]]]:

@@ -223,6 +223,18 @@ def test_a_query_writes_columns_of_any_run(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
+def test_a_query_overwrites_columns_and_nothing_else(tmp_path: Path) -> None:
+    run, columns, other = run_of(tmp_path), tmp_path / "failed.parquet", tmp_path / "pyproject.toml"
+    arguments = ["query", 'status == "failed"', "--run", str(run), "--parquet"]
+    for _ in range(2):
+        assert CliRunner().invoke(cli.app, [*arguments, str(columns)]).exit_code == 0
+    other.write_text("[project]")
+    refused = CliRunner().invoke(cli.app, [*arguments, str(other)])
+    assert refused.exit_code == 2
+    assert "exists and is no Parquet file" in " ".join(refused.output.split())
+    assert other.read_text() == "[project]"
+
+
 @pytest.mark.parametrize("what", ["a line", "the end", "a lost line"])
 def test_a_damaged_run_is_read_from_its_lines(tmp_path: Path, what: str) -> None:
     run = run_of(tmp_path)
