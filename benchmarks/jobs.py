@@ -17,6 +17,23 @@ class TimeJob(msgspec.Struct, frozen=True, tag="time"):
     warm: int
 
 
+class Variant(msgspec.Struct, frozen=True):
+    """One way to export a model."""
+
+    opset: int
+    dynamic: bool
+    batch: int
+    path: str
+
+
+class ExportJob(msgspec.Struct, frozen=True, tag="export"):
+    """Export a model in several ways, in one process."""
+
+    subject: Subject
+    model: str
+    variants: list[Variant]
+
+
 class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
     """Export once, and report by how much the resident memory exceeded that before the export."""
 
@@ -37,9 +54,10 @@ class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
     sessions: int
     #: The number of rounds in each session.
     rounds: int
+    batch: int = 1
 
 
-Job = TimeJob | MemoryJob | LatencyJob
+Job = TimeJob | ExportJob | MemoryJob | LatencyJob
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -52,6 +70,11 @@ class Clock(msgspec.Struct, frozen=True):
 class Times(msgspec.Struct, frozen=True, tag="time"):
     first: Clock
     warm: list[Clock]
+
+
+class Exported(msgspec.Struct, frozen=True, tag="export"):
+    #: For each variant, in order, why it failed; empty if it did not.
+    failures: list[str]
 
 
 class Memory(msgspec.Struct, frozen=True, tag="memory"):
@@ -68,6 +91,8 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
     milliseconds: dict[Subject, list[float]]
     #: Exporters whose file gives another output, and the size of the difference. Their latency is not measured.
     wrong: dict[Subject, str]
+    #: The operators of which onnxruntime's optimised graph has more nodes than the file, and how many more.
+    fused: dict[Subject, dict[str, int]] = {}
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
@@ -76,4 +101,4 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
     reason: str
 
 
-Outcome = Times | Memory | Latency | Failure
+Outcome = Times | Exported | Memory | Latency | Failure

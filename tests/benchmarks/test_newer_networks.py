@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from benchmarks.child import measure_time
 from benchmarks.jobs import TimeJob
-from benchmarks.newer_networks import app
+from benchmarks.newer_networks.__main__ import app
 from benchmarks.subjects import Subject
 
 
