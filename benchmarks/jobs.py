@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import msgspec
 
 from benchmarks.subjects import Subject, Weights
@@ -93,6 +95,13 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
     wrong: dict[Subject, str]
     #: The operators of which onnxruntime's optimised graph has more nodes than the file, and how many more.
     fused: dict[Subject, dict[str, int]] = {}
+
+    def ratio(self, over: Subject, under: Subject) -> float | None:
+        """The median over the sessions. In each they take turns, so that a slow machine affects both equally."""
+        if over not in self.milliseconds or under not in self.milliseconds:
+            return None
+        pairs = zip(self.milliseconds[over], self.milliseconds[under], strict=True)
+        return median(ours / theirs for ours, theirs in pairs)
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
