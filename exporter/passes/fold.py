@@ -102,6 +102,11 @@ def _slice(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     return x
 
 
+def _expand(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A weight that is repeated for a fixed batch, as the class token of a vision transformer."""
+    return inputs[0].expand(torch.broadcast_shapes(inputs[0].shape, inputs[1].tolist()))
+
+
 def _gather_elements(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     x, places = inputs
     axis = _attribute(node, "axis", 0) % x.ndim
@@ -145,6 +150,7 @@ _EVALUATE: dict[str, _Evaluate] = {
     # Those of the numbers of positions and of token types, which are buffers.
     "Slice": _slice,
     "GatherElements": _gather_elements,
+    "Expand": _expand,
     "ReduceMean": _mean,
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
