@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -95,12 +96,20 @@ def export(
                 dynamo=True,
                 input_names=names,
                 opset_version=opset,
-                dynamic_shapes=tuple({0: "batch"} for _ in args) if dynamic else None,
+                dynamic_shapes=_dynamic_batch(model, args) if dynamic else None,
                 external_data=external,
                 verbose=False,
             )
         case Subject.FLOOR:
             record_and_write(model, args, path)
+
+
+def _dynamic_batch(model: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    """`dynamic_shapes` as torch.export takes them: those of `*arguments` are a tuple in the tuple."""
+    axes = {0: "batch"}
+    named = sum(each.kind is not each.VAR_POSITIONAL for each in inspect.signature(model.forward).parameters.values())
+    others = (tuple(axes for _ in args[named:]),) if args[named:] else ()
+    return (*(axes for _ in args[:named]), *others)
 
 
 class _Recorder(TorchDispatchMode):
