@@ -188,6 +188,29 @@ def test_parts_of_buffers_are_folded(opset: int) -> None:
     assert_agrees(program, model, x)
 
 
+class Rotated(nn.Module):
+    """The rotations of the first positions, whose frequencies are a buffer."""
+
+    frequencies: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", torch.linspace(0.1, 1, 8))
+        self.logarithms = nn.Parameter(torch.linspace(-2, 2, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.arange(5)[:, None] * self.frequencies
+        return x * angles.cos() - x * angles.sin() * -self.logarithms.exp()
+
+
+@pytest.mark.parametrize("opset", [7, 18])
+def test_functions_of_weights_are_folded(opset: int) -> None:
+    model, x = Rotated(), torch.linspace(-1, 1, 80).reshape(2, 5, 8)
+    program = onnx_parity.export(model, (x,), opset_version=opset)
+    assert operators(program).keys() == {"Mul", "Sub"}
+    assert_agrees(program, model, x)
+
+
 def test_large_parts_of_a_weight_that_has_other_uses_are_not_written_twice() -> None:
     weight = nn.Parameter(torch.linspace(-1, 1, 200 * 200).reshape(200, 200))
     exported = onnx_parity.export(lambda x: x @ weight + (x @ weight[:, 1:]).sum(-1, keepdim=True), (torch.ones(200),))
