@@ -48,12 +48,10 @@ def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = No
 
 def _excludes_nothing(mask: Value, query: Value) -> bool:
     """Whether a mask is known to leave all scores as they are, as one that the program makes of ones only."""
-    known = (mask.repeats or mask).constant
-    if known is None or mask.rank > query.rank:
+    if mask.everywhere != (1 if mask.dtype is torch.bool else 0) or mask.rank > query.rank:
         return False
     batches = zip(mask.sizes[:-2][::-1], query.sizes[:-2][::-1], strict=False)
-    shares = all(same_size(own, 1) or same_size(own, wanted) for own, wanted in batches)
-    return shares and bool(known.all() if mask.dtype is torch.bool else (known == 0).all())
+    return all(same_size(own, 1) or same_size(own, wanted) for own, wanted in batches)
 
 
 def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool:

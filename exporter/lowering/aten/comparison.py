@@ -37,11 +37,9 @@ def where(g: Graph, condition: Value, self: Operand, other: Operand) -> Value:
 
 
 def _always_chosen(condition: Value, a: Value, b: Value) -> Value | None:
-    """The one of two values that is chosen everywhere, if the condition is known; None if both are."""
-    known = (condition.repeats or condition).constant
-    if known is None or not known.numel():
-        return None
-    return a if bool(known.all()) else b if not bool(known.any()) else None
+    """The one of two values that is chosen everywhere, if that is known."""
+    known = condition.everywhere
+    return None if known is None else a if known else b
 
 
 @lowering("aten::isnan")
