@@ -20,10 +20,24 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.jobs import Clock, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
+from benchmarks.graphs import operators
+from benchmarks.jobs import (
+    Clock,
+    Exported,
+    ExportJob,
+    Job,
+    Latency,
+    LatencyJob,
+    Memory,
+    MemoryJob,
+    Outcome,
+    TimeJob,
+    Times,
+)
 from benchmarks.models import SMALL_NETWORK
-from benchmarks.newer_models import model_named
+from benchmarks.newer_networks.models import model_named
 from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.running.channel import Channel, die_with
 
 #: torch.export treats a dimension of 1 as fixed.
@@ -54,6 +68,20 @@ def measure_time(job: TimeJob) -> Times:
         gc.collect()
         times.warm.append(clocked(once))
     return times
+
+
+def export_variants(job: ExportJob) -> Exported:
+    failures = []
+    for variant in job.variants:
+        # Each is made anew: some exporters leave their traces in a module.
+        model, args = model_named(job.model).make(variant.batch)
+        layout = DEFAULT_LAYOUT[job.subject]
+        try:
+            export(job.subject, model, args, Path(variant.path), layout, dynamic=variant.dynamic, opset=variant.opset)
+            failures.append("")
+        except Exception as error:  # noqa: BLE001  What an exporter raises is its outcome.
+            failures.append(error_line(error))
+    return Exported(failures)
 
 
 def measure_memory(job: MemoryJob) -> Memory:
@@ -92,12 +120,13 @@ def measure_latency(job: LatencyJob) -> Latency:
     import onnxruntime
     import torch
 
-    model, args = model_named(job.model).make()
+    model, args = model_named(job.model).make(job.batch)
     with torch.no_grad():
         output = model(*args)
     expected = (output if isinstance(output, torch.Tensor) else output[0]).numpy()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = ORT_THREADS
+    given = [arg.numpy() for arg in args]
     wrong: dict[Subject, str] = {}
     milliseconds: dict[Subject, list[float]] = {}
     order = list(job.paths)
@@ -106,7 +135,8 @@ def measure_latency(job: LatencyJob) -> Latency:
         runs: dict[Subject, Callable[[], list[np.ndarray]]] = {}
         for subject in order:
             session = onnxruntime.InferenceSession(job.paths[subject], options, providers=["CPUExecutionProvider"])
-            runs[subject] = partial(session.run, None, {session.get_inputs()[0].name: args[0].numpy()})
+            feeds = dict(zip((each.name for each in session.get_inputs()), given, strict=True))
+            runs[subject] = partial(session.run, None, feeds)
             (found, *_) = runs[subject]()
             if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
                 wrong[subject] = (
@@ -115,19 +145,38 @@ def measure_latency(job: LatencyJob) -> Latency:
         taken: dict[Subject, list[float]] = {subject: [] for subject in order}
         for _ in range(job.rounds):
             for subject in order:
-                start = time.perf_counter()
+                # Of the one thread: the time in which other programs had the processor does not count.
+                start = time.process_time()
                 runs[subject]()
-                taken[subject].append(1e3 * (time.perf_counter() - start))
+                taken[subject].append(1e3 * (time.process_time() - start))
         for subject in order:
             milliseconds.setdefault(subject, []).append(median(taken[subject]))
         order = [subject for subject in (*order[1:], *order[:1]) if subject not in wrong]
-    return Latency({subject: milliseconds[subject] for subject in order}, wrong=wrong)
+    fused = {subject: _fused(Path(path)) for subject, path in job.paths.items()}
+    return Latency({subject: milliseconds[subject] for subject in order}, wrong=wrong, fused=fused)
+
+
+def _fused(path: Path) -> dict[str, int]:
+    """The operators of which onnxruntime's optimiser adds nodes to the graph of a file, and how many."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    optimised = path.with_suffix(".optimised.onnx")
+    options.optimized_model_filepath = str(optimised)
+    options.log_severity_level = 3  # It warns that the file is for this machine only.
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    before, after = (operators(onnx.load(each, load_external_data=False).graph) for each in (path, optimised))
+    optimised.unlink()
+    return dict(sorted((after - before).items()))
 
 
 def measure(job: Job) -> Outcome:
     match job:
         case TimeJob():
             return measure_time(job)
+        case ExportJob():
+            return export_variants(job)
         case MemoryJob():
             return measure_memory(job)
         case LatencyJob():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import msgspec
 
 from benchmarks.subjects import Subject, Weights
@@ -15,6 +17,23 @@ class TimeJob(msgspec.Struct, frozen=True, tag="time"):
     path: str
     dynamic: bool
     warm: int
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """One way to export a model."""
+
+    opset: int
+    dynamic: bool
+    batch: int
+    path: str
+
+
+class ExportJob(msgspec.Struct, frozen=True, tag="export"):
+    """Export a model in several ways, in one process."""
+
+    subject: Subject
+    model: str
+    variants: list[Variant]
 
 
 class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
@@ -37,9 +56,10 @@ class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
     sessions: int
     #: The number of rounds in each session.
     rounds: int
+    batch: int = 1
 
 
-Job = TimeJob | MemoryJob | LatencyJob
+Job = TimeJob | ExportJob | MemoryJob | LatencyJob
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -52,6 +72,11 @@ class Clock(msgspec.Struct, frozen=True):
 class Times(msgspec.Struct, frozen=True, tag="time"):
     first: Clock
     warm: list[Clock]
+
+
+class Exported(msgspec.Struct, frozen=True, tag="export"):
+    #: For each variant, in order, why it failed; empty if it did not.
+    failures: list[str]
 
 
 class Memory(msgspec.Struct, frozen=True, tag="memory"):
@@ -68,6 +93,15 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
     milliseconds: dict[Subject, list[float]]
     #: Exporters whose file gives another output, and the size of the difference. Their latency is not measured.
     wrong: dict[Subject, str]
+    #: The operators of which onnxruntime's optimised graph has more nodes than the file, and how many more.
+    fused: dict[Subject, dict[str, int]] = {}
+
+    def ratio(self, over: Subject, under: Subject) -> float | None:
+        """The median over the sessions. In each they take turns, so that a slow machine affects both equally."""
+        if over not in self.milliseconds or under not in self.milliseconds:
+            return None
+        pairs = zip(self.milliseconds[over], self.milliseconds[under], strict=True)
+        return median(ours / theirs for ours, theirs in pairs)
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
@@ -76,4 +110,4 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
     reason: str
 
 
-Outcome = Times | Memory | Latency | Failure
+Outcome = Times | Exported | Memory | Latency | Failure

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-import onnx
-
 from benchmarks import children
-from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, TimeJob, Times
+from benchmarks.graphs import nodes_of
+from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
 from benchmarks.matrix import measure_matrix
 from benchmarks.models import MODELS, Kind
 from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
@@ -113,8 +112,7 @@ class _Measurement:
 
     def nodes(self) -> None:
         for subject, path in self.exported().items():
-            model = onnx.load(path, load_external_data=False)
-            self.results.nodes[subject] = count(model.graph) + sum(len(function.node) for function in model.functions)
+            self.results.nodes[subject] = nodes_of(path)
 
     def latency(self) -> None:
         paths = {subject: str(path) for subject, path in self.exported().items()}
@@ -134,16 +132,10 @@ class _Measurement:
     def path(self, subject: Subject, lane: Lane) -> Path:
         return self.folder / f"{lane.name}-{subject.name}.onnx"
 
-    def run(self, what: str, job: Job) -> Times | Memory | Latency | None:
+    def run(self, what: str, job: Job) -> Outcome | None:
         self.say(f"{self.name}: {what}")
         outcome = children.run(job, self.folder)
         if isinstance(outcome, Failure):
             self.results.failures[what] = outcome.reason
             return None
         return outcome
-
-
-def count(graph: onnx.GraphProto) -> int:
-    """The number of nodes of a graph, including those of branches and loop bodies."""
-    inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
-    return len(graph.node) + sum(count(subgraph) for subgraph in inner)

@@ -20,6 +20,19 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
+class Example:
+    """An example of an input, without its first axis, which is the batch."""
+
+    shape: tuple[int, ...]
+    #: The number of tokens from which it is drawn; 0 if it consists of floats.
+    tokens: int = 0
+
+    def make(self, batch: int) -> Tensor:
+        sizes = (batch, *self.shape)
+        return torch.randint(self.tokens, sizes) if self.tokens else torch.rand(sizes)
+
+
+@dataclass(frozen=True)
 class Model:
     """A model: how to build it, and an example input whose first dimension is the batch."""
 
@@ -31,11 +44,13 @@ class Model:
     large: bool = False
     #: The number of tokens from which the input is drawn; 0 if it consists of floats.
     tokens: int = 0
+    #: The inputs after the first.
+    further: tuple[Example, ...] = ()
 
     def make(self, batch: int = 1) -> tuple[nn.Module, tuple[Tensor, ...]]:
         torch.manual_seed(0)
-        sizes = (batch, *self.shape)
-        return self.build().eval(), (torch.randint(self.tokens, sizes) if self.tokens else torch.rand(sizes),)
+        examples = (Example(self.shape, self.tokens), *self.further)
+        return self.build().eval(), tuple(example.make(batch) for example in examples)
 
 
 def vision(name: str, kind: Kind = Kind.NETWORK, shape: tuple[int, ...] = (3, 224, 224), **options: object) -> Model:

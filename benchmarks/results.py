@@ -54,11 +54,7 @@ class ModelResults(msgspec.Struct):
         return measured.extra / measured.weights if measured and measured.weights else None
 
     def latency_ratio(self, over: Subject, under: Subject) -> float | None:
-        """The median over the sessions. In each they take turns, so that a slow machine affects both equally."""
-        measured = self.latency.milliseconds if self.latency else {}
-        if over not in measured or under not in measured:
-            return None
-        return median(ours / theirs for ours, theirs in zip(measured[over], measured[under], strict=True))
+        return self.latency.ratio(over, under) if self.latency else None
 
 
 class MatrixTime(msgspec.Struct, frozen=True):

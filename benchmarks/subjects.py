@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ LAYOUTS = {
     Subject.FLOOR: (Weights.EXTERNAL,),
 }
 
+#: The highest opset that each exporter writes.
+HIGHEST_OPSET = {Subject.OURS: 26, Subject.TORCHSCRIPT: 20, Subject.DYNAMO: 26}
+
 #: The default of each exporter, which is timed.
 DEFAULT_LAYOUT = {
     Subject.OURS: Weights.INLINE,
@@ -50,11 +54,19 @@ DEFAULT_LAYOUT = {
 
 
 def export(
-    subject: Subject, model: nn.Module, args: tuple[Tensor, ...], path: Path, weights: Weights, *, dynamic: bool = False
+    subject: Subject,
+    model: nn.Module,
+    args: tuple[Tensor, ...],
+    path: Path,
+    weights: Weights,
+    *,
+    dynamic: bool = False,
+    opset: int = OPSET,
 ) -> None:
     """Export `model` to `path`, with a dynamic batch if requested. Imports are part of the time of a first export."""
     external = weights is Weights.EXTERNAL
-    axes = {"x": {0: "batch"}} if dynamic else None
+    names = ["x", *(f"x{number}" for number in range(1, len(args)))]
+    axes = {name: {0: "batch"} for name in names} if dynamic else None
     match subject:
         case Subject.OURS:
             import onnx_parity
@@ -63,8 +75,8 @@ def export(
                 model,
                 args,
                 path,
-                input_names=["x"],
-                opset_version=OPSET,
+                input_names=names,
+                opset_version=opset,
                 dynamic_axes=axes,
                 external_data=external,
             )
@@ -72,7 +84,7 @@ def export(
             import torch.onnx
 
             torch.onnx.export(
-                model, args, str(path), dynamo=False, input_names=["x"], opset_version=OPSET, dynamic_axes=axes
+                model, args, str(path), dynamo=False, input_names=names, opset_version=opset, dynamic_axes=axes
             )
         case Subject.DYNAMO:
             import torch.onnx
@@ -82,14 +94,22 @@ def export(
                 args,
                 str(path),
                 dynamo=True,
-                input_names=["x"],
-                opset_version=OPSET,
-                dynamic_shapes=({0: "batch"},) if dynamic else None,
+                input_names=names,
+                opset_version=opset,
+                dynamic_shapes=_dynamic_batch(model, args) if dynamic else None,
                 external_data=external,
                 verbose=False,
             )
         case Subject.FLOOR:
             record_and_write(model, args, path)
+
+
+def _dynamic_batch(model: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
+    """`dynamic_shapes` as torch.export takes them: those of `*arguments` are a tuple in the tuple."""
+    axes = {0: "batch"}
+    named = sum(each.kind is not each.VAR_POSITIONAL for each in inspect.signature(model.forward).parameters.values())
+    others = (tuple(axes for _ in args[named:]),) if args[named:] else ()
+    return (*(axes for _ in args[:named]), *others)
 
 
 class _Recorder(TorchDispatchMode):

@@ -27,6 +27,7 @@ from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
+from onnx_parity.exporter.passes.skip_expansions import skip_expansions
 from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
@@ -159,6 +160,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             # Before folding, which would make one constant of two equal halves of angles.
             fuse_rotary_embedding(model, opset, lowered.weights.values())
             fuse_rms_norm(model, opset)
+            skip_expansions(model)
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:
                 fuse_batch_norm(model)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -65,6 +65,8 @@ class Source(Declaration):
     few: tuple[str, ...]
     names: Callable[[], Sequence[str]]
     build: Callable[[str], Built]
+    #: Why models cannot be built, by their names. All cells of one try the same in vain, for up to minutes.
+    refusals: dict[str, str] = field(default_factory=dict)
 
     def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
@@ -110,10 +112,16 @@ class ListedModel(Case, OwnProgram):
         assert isinstance(source, Source)
         if self.model == _NOT_INSTALLED:
             raise CannotBuildError(f"{source.package} is not installed: install the extra {source.extra!r}")
+        if self.model in source.refusals:
+            raise CannotBuildError(source.refusals[self.model])
         made: list[Built] = []
 
         def module_of_it() -> torch.nn.Module:
-            made.append(source.build(self.model))
+            try:
+                made.append(source.build(self.model))
+            except CannotBuildError as error:
+                source.refusals[self.model] = str(error)
+                raise
             return made[0].module
 
         module = build_module(module_of_it, {}, stable_seed(run_seed, self.label, "weights"))

@@ -53,13 +53,21 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
 #: Sizes that some architectures need to be others.
-_OWN_SIZES: dict[str, dict[str, int | None]] = {
+_OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
+    # With those of their default configuration, a run of PyTorch takes seconds.
+    "glm5_next_text": {"linear_num_heads": 4, "linear_head_dim": 8},
+    "glm5_next": {
+        "linear_num_heads": 4, "linear_head_dim": 8, "num_key_value_heads": 4, "out_hidden_size": 32,
+        "projection_intermediate_size": 48,
+    },
+    # The width of the first of their stages, which list theirs, has to be theirs too.
+    **{name: {"hidden_size": 96, "image_size": [128, 128]} for name in ("sam2_hiera_det_model", "sam2_vision_model")},
     # Its batch norms would have the statistics of a single pixel.
     "mobilevit": {"image_size": 64},
     # They compute as many keys as queries, whatever is configured.
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
     "nemotron3_diarization_audio": {"num_key_value_heads": 4},
-}
+}  # fmt: skip
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
 #: Other sizes, tried in this order where the small ones do not fit together. None leaves the default.
 _VARIANTS: Sequence[Mapping[str, int | None]] = (
@@ -130,7 +138,7 @@ def _build(name: str) -> Built:
     raise reasons[0]
 
 
-def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module, Mapping[str, Maker]]:
+def _built(name: str, other_sizes: Mapping[str, int | Sequence[int] | None]) -> tuple[nn.Module, Mapping[str, Maker]]:
     transformers = _transformers()
     try:
         config = _small(transformers.CONFIG_MAPPING[name], other_sizes)
@@ -148,16 +156,18 @@ def _built(name: str, other_sizes: Mapping[str, int | None]) -> tuple[nn.Module,
     return first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
 
 
-def _small(cls: Any, other_sizes: Mapping[str, int | None]) -> Any:
+def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> Any:
     """A configuration of a class with small sizes; the configurations inside of it are small too."""
     default = cls()
-    sizes = {**_SIZE_OF, **other_sizes}
+    sizes: dict[str, int | Sequence[int] | None] = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
         inner = getattr(default, key, None)
         if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
             settings[key] = _small(type(inner), other_sizes)
-        elif type(value) is int and (size := sizes.get(key)) is not None:
+        elif isinstance(value, list) and isinstance(other_sizes.get(key), list):
+            settings[key] = other_sizes[key]
+        elif type(value) is int and isinstance(size := sizes.get(key), int):
             settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1

@@ -29,6 +29,12 @@ def _with_repeated_mask(
     return attended
 
 
+def _with_idle_masks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Attention with masks that exclude nothing."""
+    zeros, ones = query.new_zeros(5, 6), query.new_ones(2, 1, 5, 6, dtype=torch.bool)
+    return _ATTEND(query, key, value, attn_mask=zeros), _ATTEND(query, key, value, attn_mask=ones)
+
+
 class _Masked(nn.Module):
     """Multi-head attention whose masks the program makes, of dynamic sizes."""
 
@@ -101,9 +107,10 @@ attention_empty_row_floats = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW_F
 attention_repeated_mask = op(
     _with_repeated_mask,
     *_EXAMPLE,
-    masked=[_EMPTY_ROW, _FULL_ROWS],
+    masked=[_EMPTY_ROW, _FULL_ROWS, [[True] * 6] * 5],
     dynamic={f"x{number}": {0: "batch"} for number in range(3)},
 )
+attention_idle_mask = op(_with_idle_masks, *_EXAMPLE)
 attention_constant_mask = op(_ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)])
 attention_grouped = op(
     _ATTEND,

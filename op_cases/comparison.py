@@ -29,6 +29,12 @@ _LARGE = given([2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1])
 _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
 
 
+def _known_choices(x: torch.Tensor, row: torch.Tensor, everywhere: bool) -> tuple[torch.Tensor, ...]:
+    """One side is chosen for all elements; it has the shape of the result, a smaller one, or another dtype."""
+    whole, column = (torch.full(sizes, everywhere) for sizes in ((3, 4), (3, 1)))
+    return torch.where(whole, x, row), torch.where(column, row, x), torch.where(whole, x, x.double()), x.where(whole, 2)
+
+
 def _chosen(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Choices where the other value is NaN or infinite."""
     return torch.where(x > 0, x.log(), x), torch.where(x < 0, 1 / x + 1, x.rsqrt()), x.sqrt().where(x > 0, -1.5)
@@ -61,6 +67,7 @@ isfinite = op(torch.isfinite, numbers(3, 4), dtypes=ALL_DTYPES)
 where = op(torch.where, bools(3, 4), numbers(3, 4), numbers(4), dtypes=ALL_DTYPES)
 where_broadcast = op(torch.where, bools(3, 1), floats(1, 4), floats())
 where_of_three_axes = op(torch.where, bools(2, 1, 4), floats(5, 4), floats(2, 5, 1))
+where_known = op(_known_choices, floats(3, 4), floats(4), everywhere=[True, False])
 where_numbers = op(lambda c, a, b: torch.where(c, a, b) + 0, bools(3, 4), a=[1, 0.5, floats(3, 4)], b=[2, -1.5])
 where_promoted = op(torch.where, bools(3, 4), ints(3, 4), floats(4))
 #: A NaN or an infinity that is not selected must not reach the result.

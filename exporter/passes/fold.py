@@ -24,6 +24,9 @@ __all__ = ["fold_constants", "known_tensor"]
 _SMALL = 1024
 #: By how many bytes a result may be larger than the inputs.
 _GROWTH = 2**18
+#: Of how many bytes a result may be that is the same as a weight, or a part of one, which other nodes need too: the
+#: model then has them twice.
+_MOST_TWICE = {"Reshape": _SMALL, "Slice": 2**16, "GatherElements": 2**16}
 
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
@@ -79,6 +82,41 @@ def _gather(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     return x.index_select(axis, torch.where(rows < 0, rows + x.shape[axis], rows)).reshape(shape)
 
 
+def _slice(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A part of a buffer, as of the numbers of all positions that a model may have."""
+    x = inputs[0]
+    if len(inputs) > 1:
+        starts, ends, *others = (each.tolist() for each in inputs[1:])
+    else:
+        starts, ends = (list(_attribute(node, name, ())) for name in ("starts", "ends"))
+        others = [list(_attribute(node, "axes", range(len(starts))))]
+    axes = others[0] if others else range(len(starts))
+    steps = others[1] if len(others) > 1 else [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        chosen = range(x.shape[axis])[start:end:step]
+        if step == 1:
+            x = x.narrow(axis, chosen.start, len(chosen))
+        elif x.is_meta:
+            x = x.narrow(axis, 0, len(chosen))
+        else:
+            x = x.index_select(axis, torch.tensor(chosen, dtype=torch.long))
+    return x
+
+
+def _expand(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A weight that is repeated for a fixed batch, as the class token of a vision transformer."""
+    return inputs[0].expand(torch.broadcast_shapes(inputs[0].shape, inputs[1].tolist()))
+
+
+def _gather_elements(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    x, places = inputs
+    axis = _attribute(node, "axis", 0) % x.ndim
+    if x.is_meta or places.is_meta:
+        return torch.empty(places.shape, dtype=x.dtype, device="meta")
+    places = places.long()
+    return x.gather(axis, torch.where(places < 0, places + x.shape[axis], places))
+
+
 def _mean(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     axes = _axes(node, inputs)
     keeps = bool(_attribute(node, "keepdims", 1))
@@ -100,6 +138,10 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Sqrt": lambda node, inputs: inputs[0].sqrt(),
     "Neg": lambda node, inputs: -inputs[0],
     "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
+    # Rotations by the numbers of positions that do not vary, and logarithms that Mamba keeps of its weights.
+    "Cos": lambda node, inputs: inputs[0].cos(),
+    "Sin": lambda node, inputs: inputs[0].sin(),
+    "Exp": lambda node, inputs: inputs[0].exp(),
 }
 #: How each operator that is folded is computed in torch.
 _EVALUATE: dict[str, _Evaluate] = {
@@ -110,6 +152,10 @@ _EVALUATE: dict[str, _Evaluate] = {
     # Those of weights that are standardized each time, as in NFNets.
     "Reshape": _reshape,
     "Gather": _gather,
+    # Those of the numbers of positions and of token types, which are buffers.
+    "Slice": _slice,
+    "GatherElements": _gather_elements,
+    "Expand": _expand,
     "ReduceMean": _mean,
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
@@ -137,9 +183,6 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
             continue
         if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
             continue
-        source = node.inputs[0]
-        if node.op_type == "Reshape" and known[0].nbytes > _SMALL and source is not None and len(source.uses()) > 1:
-            continue  # The model would have the weight twice.
         _fold(graph, node, evaluate, known)
 
 
@@ -168,7 +211,11 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
-    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + _GROWTH:
+    nbytes = sum(_nbytes(preview) for preview in previews)
+    if nbytes > sum(tensor.nbytes for tensor in tensors) + _GROWTH:
+        return
+    source = node.inputs[0]
+    if nbytes > _MOST_TWICE.get(node.op_type, nbytes) and source is not None and len(source.uses()) > 1:
         return
 
     def compute(number: int) -> Callable[[], torch.Tensor]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from benchmarks.child import measure_time
 from benchmarks.jobs import TimeJob
-from benchmarks.newer_networks import app
+from benchmarks.newer_networks import nodes
+from benchmarks.newer_networks.__main__ import app
 from benchmarks.subjects import Subject
 
 
@@ -24,3 +26,23 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     result = CliRunner().invoke(app, ["--only", "no_such_network"])
     assert result.exit_code == 2
     assert "no model matches; there are" in result.output
+
+
+def test_nodes_are_counted_beside_those_of_the_peers(tmp_path: Path) -> None:
+    ways = [nodes.Way(18, dynamic=False), nodes.Way(23, dynamic=True)]
+    ours = nodes.measured(Subject.OURS, "transformer_encoder", ways, tmp_path)
+    assert all(isinstance(count, int) and count > 20 for count in ours.values())
+    # The TorchScript exporter ends before opset 23.
+    assert list(nodes.measured(Subject.TORCHSCRIPT, "transformer_encoder", ways, tmp_path)) == ways[:1]
+
+
+def test_more_nodes_than_the_better_peer_are_marked() -> None:
+    assert nodes.has_more({Subject.OURS: 5, Subject.TORCHSCRIPT: 9, Subject.DYNAMO: 4})
+    assert not nodes.has_more({Subject.OURS: 4, Subject.TORCHSCRIPT: 9, Subject.DYNAMO: "it failed"})
+    assert nodes.has_more({Subject.OURS: "it failed", Subject.TORCHSCRIPT: 9})
+    assert not nodes.has_more({Subject.OURS: 5, Subject.TORCHSCRIPT: "it failed", Subject.DYNAMO: "it failed"})
+    console = Console(width=120)
+    with console.capture() as printed:
+        found = {"bert": {nodes.Way(23, dynamic=True): {Subject.OURS: 1200, Subject.DYNAMO: 1100}}}
+        console.print(nodes.table(found, [nodes.Way(23, dynamic=True)]))
+    assert "1,200 / — / 1,100 *" in printed.get()

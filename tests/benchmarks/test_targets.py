@@ -12,8 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
+from benchmarks.graphs import operators
 from benchmarks.jobs import Clock, Latency, Memory
-from benchmarks.measure import count
 from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
 from benchmarks.subjects import Subject, Weights
 from benchmarks.table import render
@@ -118,7 +118,7 @@ def test_nodes_of_branches_count() -> None:
     inner = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])] * 2, "inner", [], [])
     outer = helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
     graph: onnx.GraphProto = helper.make_graph([outer], "outer", [], [])
-    assert count(graph) == 5
+    assert operators(graph).total() == 5
 
 
 def test_tables_show_ratios_failures_and_verdicts() -> None:

@@ -40,8 +40,9 @@ def gelu_of_gpt2(x: torch.Tensor) -> torch.Tensor:
         (nn.RMSNorm(64), "SimplifiedLayerNormalization"),
         (gelu_of_gpt2, "FastGelu"),
         (nn.GELU(approximate="tanh"), "FastGelu"),
+        (nn.GELU(), "Gelu"),
     ],
-    ids=["norm of Llama", "RMSNorm", "GELU of GPT-2", "GELU"],
+    ids=["norm of Llama", "RMSNorm", "GELU of GPT-2", "approximate GELU", "GELU"],
 )
 @pytest.mark.parametrize("axes", [None, {"x": {0: "batch", 1: "length"}}], ids=["static", "dynamic"])
 def test_what_onnxruntime_fuses(layer: Any, fused: str, axes: Any, tmp_path: Path) -> None:

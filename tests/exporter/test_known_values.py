@@ -100,3 +100,17 @@ def test_values_of_a_program_without_data_are_known_as_well() -> None:
     exported = onnx_parity.export(Masked(), (X.to("meta"),), opset_version=18, export_params=False)
     known = [value.const_value for value in exported.model.graph.initializers.values()]
     assert any(tensor is not None and tensor.numpy().tolist() == [list(range(8))[::-1]] for tensor in known)
+
+
+@pytest.mark.parametrize("opset", [18, 23])
+def test_a_mask_that_excludes_nothing_is_left_out(opset: int) -> None:
+    def attended(x: torch.Tensor) -> torch.Tensor:
+        ones = torch.ones(x.shape[0], 1, 5, 5, dtype=torch.bool)
+        masked = torch.where(torch.full((2, 3, 5, 4), True), x, -torch.inf)
+        return torch.nn.functional.scaled_dot_product_attention(masked, x, x, attn_mask=ones)
+
+    x = torch.linspace(-1, 1, 120).reshape(2, 3, 5, 4)
+    program = onnx_parity.export(attended, (x,), opset_version=opset)
+    assert not {node.op_type for node in program.model.graph} & {"Where", "ReduceMax"}
+    assert program.model.graph.num_nodes() <= (1 if opset == 23 else 5)
+    assert_agrees(program, attended, x)

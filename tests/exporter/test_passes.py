@@ -163,6 +163,62 @@ def test_weights_that_are_standardized_are_computed_when_written(opset: int) -> 
     assert_agrees(program, model, images())
 
 
+class Numbered(nn.Module):
+    """Buffers of which a part is used, as the numbers of positions in BERT; they are too large to be small."""
+
+    positions: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("positions", torch.arange(600).reshape(2, 300).flip(1))
+        self.table = nn.Embedding(600, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = self.positions[1:, -9:290:3]
+        shuffled = torch.gather(self.positions.flip(1), 1, torch.tensor([[5, -1, 7], [0, 1, 299]]) % 300)
+        found: torch.Tensor = x + self.table(chosen).sum() + shuffled + self.table(shuffled).sum()
+        return found
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 18])
+def test_parts_of_buffers_are_folded(opset: int) -> None:
+    model, x = Numbered(), torch.ones(2, 3)
+    program = onnx_parity.export(model, (x,), opset_version=opset)
+    assert not {"Slice", "GatherElements"} & operators(program).keys()
+    assert_agrees(program, model, x)
+
+
+class Rotated(nn.Module):
+    """The rotations of the first positions, whose frequencies are a buffer."""
+
+    frequencies: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", torch.linspace(0.1, 1, 8))
+        self.logarithms = nn.Parameter(torch.linspace(-2, 2, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        angles = torch.arange(5)[:, None] * self.frequencies
+        return x * angles.cos() - x * angles.sin() * -self.logarithms.exp()
+
+
+@pytest.mark.parametrize("opset", [7, 18])
+def test_functions_of_weights_are_folded(opset: int) -> None:
+    model, x = Rotated(), torch.linspace(-1, 1, 80).reshape(2, 5, 8)
+    program = onnx_parity.export(model, (x,), opset_version=opset)
+    assert operators(program).keys() == {"Mul", "Sub"}
+    assert_agrees(program, model, x)
+
+
+def test_large_parts_of_a_weight_that_has_other_uses_are_not_written_twice() -> None:
+    weight = nn.Parameter(torch.linspace(-1, 1, 200 * 200).reshape(200, 200))
+    exported = onnx_parity.export(lambda x: x @ weight + (x @ weight[:, 1:]).sum(-1, keepdim=True), (torch.ones(200),))
+    assert operators(exported)["Slice"] == 1
+    written = [value.const_value for value in exported.model.graph.initializers.values()]
+    assert sum(tensor.nbytes for tensor in written if tensor is not None) < 1.5 * weight.nbytes
+
+
 def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
     weight = nn.Parameter(torch.linspace(-1, 1, 60 * 60).reshape(60, 60))
 

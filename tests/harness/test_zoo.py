@@ -61,6 +61,19 @@ def test_the_full_tier_runs_all_that_the_package_lists() -> None:
     assert "PyTorch does not run it with inputs made up for it: x: RuntimeError" in ran["models[broken] static"].reason
 
 
+def test_what_cannot_be_built_is_tried_once() -> None:
+    tried: list[str] = []
+
+    def refuses(name: str) -> Built:
+        tried.append(name)
+        raise CannotBuildError("it has no small size")
+
+    ran = outcomes(replace(source(), names=lambda: ["linear"], build=refuses), Tier.FULL)
+    assert {outcome.reason for outcome in ran.values()} == {"it has no small size"}
+    assert len(ran) == 2
+    assert tried == ["linear"]
+
+
 def test_other_tiers_run_few() -> None:
     default = cells_of("models", source(), Selection(tier=Tier.DEFAULT, devices=_CPU))
     assert [(cell.case.label, cell.opset, cell.shapes) for cell in default] == [

@@ -18,6 +18,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
     """softmax(query @ key.T * scale + mask) @ value, and 0 for a row whose mask excludes everything"""
+    if attn_mask is not None and _excludes_nothing(attn_mask, query):
+        attn_mask = None
     plain = not dropout_p and {query.rank, key.rank, value.rank} == {4} and _shares_batch(query, key, value, enable_gqa)
     if plain and _fits(attn_mask, query, key) and g.has_kernel("Attention", query.dtype, "T1"):
         masks = [] if attn_mask is None else [attn_mask]
@@ -42,6 +44,14 @@ def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = No
     """Softmax, and 0 for a row of -inf only"""
     x = g.cast(self, g.out.dtype)
     return g.safe_softmax(x, dim % max(self.rank, 1))
+
+
+def _excludes_nothing(mask: Value, query: Value) -> bool:
+    """Whether a mask is known to leave all scores as they are, as one that the program makes of ones only."""
+    if mask.everywhere != (1 if mask.dtype is torch.bool else 0) or mask.rank > query.rank:
+        return False
+    batches = zip(mask.sizes[:-2][::-1], query.sizes[:-2][::-1], strict=False)
+    return all(same_size(own, 1) or same_size(own, wanted) for own, wanted in batches)
 
 
 def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool:

@@ -8,6 +8,7 @@ import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 _COMPARISONS = {
@@ -29,7 +30,16 @@ def compare(g: Graph, self: Operand, other: Operand) -> Value:
 @lowering("aten::where")
 def where(g: Graph, condition: Value, self: Operand, other: Operand) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
+    chosen = _always_chosen(condition, a, b)
+    if chosen is not None and chosen.shape is not None and same_shape(chosen.sizes, g.out.shape):
+        return chosen
     return g.where(g.cast(condition, torch.bool), a, b)
+
+
+def _always_chosen(condition: Value, a: Value, b: Value) -> Value | None:
+    """The one of two values that is chosen everywhere, if that is known."""
+    known = condition.everywhere
+    return None if known is None else a if known else b
 
 
 @lowering("aten::isnan")

@@ -164,8 +164,8 @@ class ElementaryForms(Base):
         return self.op("Div", x, self.op("Add", self.op("Abs", x), 1))
 
     def _gelu(self, x: Value) -> Value:
-        """x * (1 + erf(x / sqrt(2))) / 2"""
-        doubled = self.op("Add", self.elementary("Erf", self.op("Mul", x, math.sqrt(0.5))), 1)
+        """x * (1 + erf(x / sqrt(2))) / 2, with a division, by which onnxruntime finds it"""
+        doubled = self.op("Add", self.elementary("Erf", self.op("Div", x, math.sqrt(2))), 1)
         return self.op("Mul", self.op("Mul", x, doubled), 0.5)
 
 

@@ -45,6 +45,18 @@ class Value:
         self._constant = tensor
 
     @property
+    def everywhere(self) -> bool | int | float | None:
+        """The number that all elements are known to be equal to, also where it repeats them; None if there is none."""
+        source = self.repeats or self
+        if source.filled is not None:
+            return source.filled if isinstance(source.filled, (bool, int, float)) else None
+        known = source.constant
+        if known is None or not known.numel() or known.is_complex():
+            return None
+        first = known.reshape(-1)[0]
+        return first.item() if bool((known == first).all()) else None
+
+    @property
     def is_small(self) -> bool:
         """Whether the constant is known and has few elements. This does not count as reading it."""
         return self._constant is not None and self._constant.numel() <= 64

@@ -6,21 +6,21 @@ import math
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import onnx
+import msgspec
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 from rich.table import Table
 
 from benchmarks import children
+from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Failure, TimeJob, Times
-from benchmarks.measure import count
-from benchmarks.newer_models import NEWER
-from benchmarks.results import Lane
+from benchmarks.kept import KeepOption, Kept
+from benchmarks.newer_networks.models import NEWER
 from benchmarks.subjects import EXPORTERS, PEERS, Subject
 
 #: How many times faster than each peer the exports have to be, as geometric means.
@@ -41,22 +41,24 @@ Seconds = dict[str, dict[str, dict[Subject, float]]]
 app = typer.Typer(add_completion=False)
 
 
-def _measured(name: str, folder: Path, seconds: Seconds, nodes: dict[str, dict[Subject, int]]) -> Iterator[str]:
-    """Measure a model, and yield what was measured or why it was not."""
-    for lane, kind in ((Lane.STATIC, "static"), (Lane.DYNAMIC, "dynamic")):
-        for subject in EXPORTERS:
-            path = folder / f"{kind}-{subject.name}.onnx"
-            job = TimeJob(subject, name, path=str(path), dynamic=lane is Lane.DYNAMIC, warm=WARM)
-            match children.run(job, folder):
-                case Times(first, warm):
-                    seconds[kind][name][subject] = min(clock.cpu for clock in warm)
-                    if lane is Lane.STATIC:
-                        seconds["first"][name][subject] = first.wall
-                        nodes[name][subject] = count(onnx.load(path, load_external_data=False).graph)
-                    path.unlink()
-                    yield ""
-                case Failure(reason):
-                    yield f"{name}: {subject}, {kind}: {reason}"
+class Figures(msgspec.Struct, frozen=True):
+    """Of a model: processor seconds of a warm export, wall seconds of the first in a process, and nodes."""
+
+    warm: float
+    first: float
+    nodes: int
+
+
+def _measured(subject: Subject, name: str, kind: str, folder: Path) -> Figures | str:
+    """The figures, or why there are none."""
+    path = folder / "model.onnx"
+    job = TimeJob(subject, name, path=str(path), dynamic=kind == "dynamic", warm=WARM)
+    match children.run(job, folder):
+        case Times(first, warm):
+            return Figures(min(clock.cpu for clock in warm), first.wall, nodes_of(path))
+        case Failure(reason):
+            return reason
+    raise AssertionError(job)
 
 
 def _mean(ratios: Iterable[float]) -> float:
@@ -103,21 +105,37 @@ def _kept(seconds: Seconds, console: Console) -> bool:
 @app.command()
 def main(
     only: Annotated[str, typer.Option(help="A regular expression for the names of the models.")] = "",
+    kept: KeepOption = None,
 ) -> None:
-    """Measure static, dynamic and first exports of newer networks. Exits with 1 if a target is missed."""
+    """Measure static, dynamic and first exports of newer networks. Exits with 1 if a target is missed.
+
+    Examples:
+
+    python -m benchmarks.newer_networks --only 'swin|vit'
+
+    python -m benchmarks.newer_networks --kept times.jsonl
+    """
     names = [name for name in NEWER if re.search(only, name)]
     if not names:
         raise typer.BadParameter(f"no model matches; there are {', '.join(NEWER)}", param_hint="--only")
+    store: Kept[Figures | str] = Kept(kept, Figures | str)
     seconds: Seconds = {kind: defaultdict(dict) for kind in ("static", "dynamic", "first")}
     nodes: dict[str, dict[Subject, int]] = defaultdict(dict)
-    failures = []
-    with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder, Progress(console=Console(stderr=True)) as shown:
-        task = shown.add_task("exports", total=len(names) * 2 * len(EXPORTERS))
-        for name in names:
-            shown.update(task, description=name)
-            for failure in _measured(name, Path(folder), seconds, nodes):
-                failures += [failure] if failure else []
-                shown.advance(task)
+    failures: list[str] = []
+    jobs = [(name, kind, subject) for name in names for kind in ("static", "dynamic") for subject in EXPORTERS]
+    for name, kind, subject in track(jobs, "exports", console=Console(stderr=True), transient=True):
+        key = f"{name}, {subject}, {kind}"
+        if key not in store:
+            with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+                store.add(key, _measured(subject, name, kind, Path(folder)))
+        match store[key]:
+            case Figures(warm, first, count):
+                seconds[kind][name][subject] = warm
+                if kind == "static":
+                    seconds["first"][name][subject] = first
+                    nodes[name][subject] = count
+            case reason:
+                failures.append(f"{key}: {reason}")
     console = Console(width=140)
     for kind, times in seconds.items():
         console.print(_table(kind, times))

@@ -1,0 +1,1 @@
+"""How fast onnxruntime runs the exported models, beside those of torch.onnx."""

@@ -1,0 +1,85 @@
+"""Removes an Expand whose result only operators read that broadcast it themselves to the same sizes.
+
+An example is the bias of positions in MPNet, which the program expands to the batch and then adds to the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+import onnx_ir as ir
+
+__all__ = ["skip_expansions"]
+
+#: Operators that compute each element of the result from those in its place, and broadcast their inputs at all opsets.
+_ELEMENTWISE = frozenset(
+    {
+        "Abs", "Add", "And", "Cast", "Ceil", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual",
+        "Identity", "IsNaN", "Less", "LessOrEqual", "Log", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu",
+        "Sigmoid", "Sign", "Sin", "Sqrt", "Sub", "Tanh", "Where", "Xor",
+    }
+)  # fmt: skip
+
+#: Sizes of axes: numbers, and names of dynamic ones. Axes of one name have equal sizes.
+_Sizes = tuple[int | str, ...]
+
+
+def skip_expansions(model: ir.Model) -> None:
+    """Let what reads an Expand read its input, if each result that is used otherwise keeps its shape."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type != "Expand" or node.domain:
+            continue
+        source, expanded = node.inputs[0], node.outputs[0]
+        sizes = _sizes(source)
+        if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes)) is None:
+            continue
+        for value, shape in smaller.items():
+            value.shape = ir.Shape(shape)
+        expanded.replace_all_uses_with(source)
+
+
+def _smaller_results(expanded: ir.Value, sizes: _Sizes) -> dict[ir.Value, _Sizes] | None:
+    """The values that become smaller when one does, with their sizes; None if that would change another result."""
+    smaller = {expanded: sizes}
+    reached = [expanded]
+    while reached:
+        value = reached.pop()
+        if value.is_graph_output():
+            return None
+        for node, _ in value.uses():
+            if node.op_type not in _ELEMENTWISE or node.domain:
+                return None
+            result = node.outputs[0]
+            found = _broadcast(
+                smaller[each] if each in smaller else _sizes(each) for each in node.inputs if each is not None
+            )
+            if found is None or (old := _sizes(result)) is None:
+                return None
+            if found != smaller.get(result, old):
+                smaller[result] = found
+                reached.append(result)
+    return smaller
+
+
+def _sizes(value: ir.Value | None) -> _Sizes | None:
+    if value is None or value.shape is None:
+        return None
+    sizes = tuple(size if isinstance(size, int) else size.value for size in value.shape)
+    return None if None in sizes else sizes  # type: ignore[return-value]  # no size is None
+
+
+def _broadcast(all_sizes: Iterable[_Sizes | None]) -> _Sizes | None:
+    """The sizes to which tensors of these sizes are broadcast; None if they do not tell."""
+    shapes: list[Sequence[int | str]] = []
+    for sizes in all_sizes:
+        if sizes is None:
+            return None
+        shapes.append(sizes[::-1])
+    result: list[int | str] = []
+    for along in zip_longest(*shapes, fillvalue=1):
+        different = set(along) - {1}
+        if len(different) > 1:
+            return None
+        result.append(different.pop() if different else 1)
+    return tuple(result[::-1])
