@@ -157,13 +157,14 @@ OF_DTYPES = [
     case(
         lambda x: torch.ops.aten._weight_int4pack_mm_for_cpu(
             (x.sum() * x.new_ones(2, 64)).bfloat16(),
-            torch.zeros(32, 32, dtype=torch.uint8),
+            (x.sum() * x.new_ones(32, 32)).to(torch.uint8),
             32,
             x.new_ones(2, 32, 2).bfloat16(),
         ).float(),
         (X,),
-        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: "
-        "give the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor, and "
+        "they are not known at export: give the program plain integers and their scales, as quantized_decomposed's "
+        "dequantize operators take them",
         opset=21,
     ),
     case(
