@@ -144,13 +144,6 @@ OF_DYNAMIC_SIZES = [
         opset=7,
         dynamic=DYNAMIC,
     ),
-    case(
-        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
-        (X,),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of a dynamic axis is not supported: remove it from "
-        "dynamic_axes",
-        dynamic=DYNAMIC,
-    ),
 ]
 
 OF_DTYPES = [
