@@ -140,7 +140,12 @@ def several(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.T
 
 reductions = op(reduced, complexes(3, 4), dtypes=DTYPES)
 products = op(multiplied, complexes(2, 3, 4), complexes(3, 4), dtypes=DTYPES, dynamic={"x0": {0: "batch"}})
-product_with_real = op(lambda x, y: (x @ y.to(x.dtype), F.linear(x, y.T + 0j)), complexes(3, 4), floats(4, 2))
+product_with_real = op(
+    lambda x, y: (x @ y.to(x.dtype), F.linear(x, (y.T + 0j).to(x.dtype))), complexes(3, 4), floats(4, 2)
+)
+bfloat16_times_complex = op(
+    lambda x: (x * 2j, x.sin() + (1 - 1j)), floats(3, 4), dtypes=[torch.bfloat16], tier="default"
+)
 convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complexes(4))
 exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
