@@ -161,6 +161,12 @@ OF_DTYPES = [
         opset=21,
     ),
     case(
+        lambda x: torch.ops.aten._dyn_quant_matmul_4bit(x.new_ones(2, 64), torch.zeros(9), 64, 64, 32) * x.sum(),
+        (X,),
+        "aten::_dyn_quant_matmul_4bit: its weights are packed for a kind of processor other than x86: give the program "
+        "plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+    ),
+    case(
         lambda x: torch.complex(x, x).mT.as_strided((2, 2), (1, 2)),
         (X,),
         "aten::as_strided of complex numbers: the order of its elements in memory is not known: call contiguous() "
