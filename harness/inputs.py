@@ -76,13 +76,15 @@ class Floats(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Complexes(Maker):
-    """Complex numbers, whose parts are normally distributed and have the dtype of the cell."""
+    """Complex numbers, whose parts are normally distributed and have the dtype of the cell, but not fewer bits than
+    float32."""
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         return torch.empty((*self.shape, 2), dtype=torch.float64).normal_(generator=generator)
 
     def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
-        real = getattr(torch, cell_dtype)
+        # ONNX has no complex numbers of halves, and torch next to none.
+        real = torch.promote_types(getattr(torch, cell_dtype), torch.float32)
         return torch.view_as_complex(self.draw(torch.Generator().manual_seed(seed), real).to(real))
 
 

@@ -140,7 +140,12 @@ def several(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.T
 
 reductions = op(reduced, complexes(3, 4), dtypes=DTYPES)
 products = op(multiplied, complexes(2, 3, 4), complexes(3, 4), dtypes=DTYPES, dynamic={"x0": {0: "batch"}})
-product_with_real = op(lambda x, y: (x @ y.to(x.dtype), F.linear(x, y.T + 0j)), complexes(3, 4), floats(4, 2))
+product_with_real = op(
+    lambda x, y: (x @ y.to(x.dtype), F.linear(x, (y.T + 0j).to(x.dtype))), complexes(3, 4), floats(4, 2)
+)
+bfloat16_times_complex = op(
+    lambda x: (x * 2j, x.sin() + (1 - 1j)), floats(3, 4), dtypes=[torch.bfloat16], tier="default"
+)
 convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complexes(4))
 exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
@@ -301,6 +306,15 @@ def general(a: torch.Tensor) -> Any:
     return values.sum(-1), linalg.eigvals(a).prod(-1), a @ vectors - vectors * values.unsqueeze(-2)
 
 
+def symmetric_factors(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """Blocks of one element and of 2 by 2; of Hermitian matrices the lower triangle counts alone."""
+    made: list[torch.Tensor] = []
+    for hermitian, matrix in ((False, a + a.mT), (True, a)):
+        factors = linalg.ldl_factor_ex(matrix, hermitian=hermitian)
+        made += [*factors, linalg.ldl_solve(factors.LD, factors.pivots, b, hermitian=hermitian)]
+    return made
+
+
 def in_memory(x: torch.Tensor, y: torch.Tensor) -> Any:
     scattered = torch.as_strided_scatter(x, y[:2, :2], (2, 2), (4, 1), 2)
     return x.as_strided((2, 3), (4, 1), 1), (x * 2).as_strided((3, 2), (1, 3)), scattered
@@ -327,6 +341,10 @@ singular_vectors = op(singular, complexes(2, 5, 3), dtypes=DTYPES, dynamic={"x":
 singular_vectors_of_wide = op(singular, complexes(2, 3, 5), **_ROUNDED)
 squares = op(least_squares, complexes(2, 5, 3), complexes(2, 5, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH, **_ROUNDED)
 eigenvectors_of_any = op(general, complexes(2, 4, 4), dtypes=DTYPES, dynamic={"x": {0: "batch"}}, **_ROUNDED)
+symmetric_elimination = op(
+    symmetric_factors, complexes(3, 4, 4), complexes(3, 4, 2), dtypes=DTYPES, dynamic=BATCH_OF_BOTH, tier="default",
+    signed_zeros=False, because="the factor has zeros above its diagonal, which are of either sign at opset 7",
+)  # fmt: skip
 triangles = op(
     lambda a, b: (torch.triangular_solve(b, a), torch.triangular_solve(b, a, upper=False, transpose=True),
                   torch.cholesky_solve(b, a.tril(-1) + torch.eye(3), upper=False)),

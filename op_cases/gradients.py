@@ -115,10 +115,38 @@ def through_function(x: torch.Tensor) -> torch.Tensor:
     return slope + bend
 
 
-def through_grid(x: torch.Tensor, grid: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def through_grid(x: torch.Tensor, grid: torch.Tensor, **options: Any) -> tuple[torch.Tensor, ...]:
     with torch.enable_grad():
         x, grid = x.detach().requires_grad_(), grid.detach().requires_grad_()
-        return torch.autograd.grad(F.grid_sample(x, grid, align_corners=False).square().sum(), (x, grid))
+        return torch.autograd.grad(F.grid_sample(x, grid, **options).square().sum(), (x, grid))
+
+
+class OfLayer(nn.Module):
+    """The derivative of the outputs of a recurrent layer by its weights."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.enable_grad():
+            return torch.autograd.grad(self.layer(x)[0].square().mean(), [*self.layer.parameters()])
+
+
+class OfLSTM(nn.Module):
+    """The same by a function of the weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(3, 4)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        def loss(weights: dict[str, torch.Tensor]) -> torch.Tensor:
+            made: torch.Tensor = torch.func.functional_call(self.layer, weights, (x,))[0]
+            return made.square().mean()
+
+        slopes: dict[str, torch.Tensor] = torch.func.grad(loss)(dict(self.layer.named_parameters()))
+        return slopes
 
 
 def energy(x: torch.Tensor) -> torch.Tensor:
@@ -171,8 +199,39 @@ force_of_lstm = op(Recurrent(), floats(2, 3, 3))
 force_of_pairs = op(Pairs(), floats(4, 3))
 force_through_resampling = op(Resampled((7, 5), "bicubic"), floats(1, 2, 4, 4))
 force_through_repetition = op(Resampled((5, 3, 2), "nearest"), floats(1, 2, 4, 4, 3))
-force_through_grid = op(through_grid, floats(1, 2, 4, 4), floats(1, 3, 3, 2, low=-0.9, high=0.9), tier="default")
+force_through_grid = op(
+    through_grid,
+    floats(1, 2, 4, 4),
+    floats(1, 3, 3, 2, low=-0.9, high=0.9),
+    align_corners=False,
+    dynamic={"x0": {2: "height"}},
+    tier="default",
+)
+force_through_points = op(
+    through_grid,
+    floats(1, 2, 4, 5),
+    floats(1, 3, 3, 2, low=-1.5, high=1.5),
+    rows=[
+        {"mode": "bilinear", "padding_mode": "border", "align_corners": True},
+        {"mode": "bilinear", "padding_mode": "reflection", "align_corners": False},
+        {"mode": "nearest", "padding_mode": "border", "align_corners": False},
+        {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True},
+    ],
+    tier="default",
+)
+force_through_volume = op(
+    through_grid,
+    floats(1, 2, 4, 5, 3),
+    floats(1, 2, 2, 2, 3, low=-1.5, high=1.5),
+    padding_mode="reflection",
+    align_corners=False,
+    tier="default",
+)
 gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="default")
+gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), tier="default")
+gradients_of_gru = op(OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, tier="default")
+gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), tier="default")
+gradient_of_function_of_weights = op(OfLSTM(), floats(2, 2, 3), tier="default")
 gradient_by_shared_weight = op(Tied(), floats(4, 3), tier="default")
 gradient_through_function = op(through_function, floats(3, 3), tier="default")
 second_derivative = op(curvature, floats(3, 3))

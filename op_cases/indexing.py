@@ -55,6 +55,12 @@ getitem_at_size = op(
     **_ANY_MATRIX,
 )
 select = op(torch.select, floats(3, 4), rows=[{"dim": 0, "index": 1}, {"dim": -1, "index": -1}])
+bytes_as_places = op(
+    lambda x, m: (x.narrow(0, m, 2), x[:m], x[m : m + 2], x[m]),
+    floats(6, 2),
+    given(3, dtype=torch.uint8),
+    tier="default",
+)
 narrow = op(
     torch.narrow,
     floats(3, 5),

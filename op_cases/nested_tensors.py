@@ -144,6 +144,20 @@ def attended(nt: Any) -> Any:
     return F.scaled_dot_product_attention(heads, heads * 2, heads).transpose(1, 2).flatten(-2).values()
 
 
+def chunks_of_rows(values: Tensor, cuts: Tensor) -> Any:
+    nt: Any = nested.nested_tensor_from_jagged(values, _offsets(values, cuts))
+    first, second = nt.chunk(2)
+    return first.sin().values(), second.offsets(), second.to_padded_tensor(-1.0)
+
+
+def of_whole_rows(nt: Any) -> Any:
+    copied = torch.zeros_like(nt)
+    copied.copy_(F.layer_norm(nt, (nt.size(1), 3), eps=1e-3))
+    return copied.values()
+
+
+nested_chunks_of_rows = op(chunks_of_rows, floats(7, 3), ints(2, low=0, high=8), dynamic={"x0": {0: "total"}})
+nested_layer_norm_of_rows = _row_cases(of_whole_rows)
 nested_pointwise = _row_cases(arithmetic)
 nested_reduced = _row_cases(reductions)
 nested_mean_of_rows = op(_of_rows(lambda nt: nt.mean(1)), floats(7, 3), given([1, 4]))

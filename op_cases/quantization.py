@@ -254,6 +254,35 @@ def unpacked_fours(x: Tensor) -> Tensor:
     return F.linear(x.repeat(1, 2), weight * _SCALES.unsqueeze(1))
 
 
+_HALVES = torch.arange(0, 1024, dtype=torch.int64).remainder(253).to(torch.uint8).reshape(32, 32)
+
+
+def packed_fours(x: Tensor) -> Tensor:
+    """Weights that torch packs as its processor reads them, with a scale and a zero for each group."""
+    grids = torch.linspace(0.01, 0.3, 128, dtype=x.dtype).reshape(2, 32, 2)
+    result: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, _PACKED_FOR_CPU, 32, grids)
+    return result
+
+
+def rounded_inputs(x: Tensor) -> Any:
+    """The same with inputs that are rounded to integers too: with a scale for each row of the weight, or each group."""
+    multiply = torch.ops.aten._dyn_quant_matmul_4bit
+    return multiply(x, _PACKED_BY_ROWS, 64, 64, 32), multiply(-x, _PACKED_BY_GROUPS, 32, 64, 32)
+
+
+def _packed_to_round_inputs(block: int, dtype: torch.dtype, bias: Tensor | None) -> Tensor:
+    scales = torch.linspace(0.01, 0.3, 2048 // block).reshape(32, -1).to(dtype)
+    packed: Tensor = torch.ops.aten._dyn_quant_pack_4bit_weight(_HALVES, scales, bias, block, 64, 32)
+    return packed
+
+
+_PACKED_FOR_CPU = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
+    torch.arange(2048, dtype=torch.int32).remainder(13).reshape(32, 64), 2
+)
+_PACKED_BY_ROWS = _packed_to_round_inputs(64, torch.float32, torch.linspace(-1, 1, 32))
+_PACKED_BY_GROUPS = _packed_to_round_inputs(32, torch.bfloat16, None)
+
+
 def integer_product(x: Tensor) -> Tensor:
     return torch._int_mm(x.clamp(-4, 4).to(torch.int8).repeat(32, 1), _WEIGHT.t())
 
@@ -264,4 +293,8 @@ quantized_decomposed_layer = op(decomposed_layer, numbers(3, 16), dynamic=_ROWS)
 quantized_decomposed_weights = op(decomposed_weights, floats(3, 16), dynamic=_ROWS)
 quantized_decomposed_dynamic = op(decomposed_dynamic, floats(3, 16))
 unpacked_four_bits = op(unpacked_fours, floats(3, 16), dynamic=_ROWS)
+packed_four_bits = op(
+    packed_fours, floats(3, 64), dtypes=[torch.float32, torch.bfloat16], dynamic=_ROWS, tier="default"
+)
+rounded_inputs_of_four_bits = op(rounded_inputs, floats(3, 64), dynamic=_ROWS, tier="default")
 int_mm = op(integer_product, floats(1, 16))

@@ -59,6 +59,19 @@ antialias = op(
 antialias_factor = op(
     F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=WIDE_FLOATS
 )
+antialias_any_size = op(
+    F.interpolate,
+    _PLANE,
+    rows=[
+        {"size": (3, 9), "mode": "bilinear"},
+        {"size": (12, 2), "mode": "bicubic", "align_corners": True},
+        {"scale_factor": 0.4, "mode": "bicubic"},
+        {"scale_factor": 1.6, "mode": "bilinear"},
+    ],
+    antialias=True,
+    tier="default",
+    **_ANY_HEIGHT,
+)
 #: torch rounds each axis of bytes to whole numbers by weights of 16 bits. It leaves axes that keep their sizes.
 _BYTES = ints(2, 3, 7, 5, high=256, dtype=torch.uint8)
 _OF_BYTES: Keywords = {"mode": ["bilinear", "bicubic"], "align_corners": _CORNERS, "dtypes": [torch.uint8]}
@@ -72,6 +85,10 @@ bytes_to_any_size = op(
 bytes_antialiased = op(
     F.interpolate, _BYTES, size=[(3, 2), (14, 10), (4, 9), (7, 1)], antialias=True, dynamic=BATCH, **_OF_BYTES
 )
+bytes_antialiased_any_size = op(
+    F.interpolate, _BYTES, rows=[{"scale_factor": 0.4, "mode": "bilinear"}, {"size": (3, 9), "mode": "bicubic"}],
+    antialias=True, tier="default", dtypes=[torch.uint8], **_ANY_HEIGHT,
+)  # fmt: skip
 bytes_of_many_channels = op(
     F.interpolate, ints(1, 6, 40, 30, high=256, dtype=torch.uint8), size=[(7, 9), (3, 50)], antialias=[False, True],
     **_OF_BYTES,

@@ -22,6 +22,7 @@ __all__ = [
     "ASKS_FOR_GRADIENTS",
     "NeedsGradients",
     "differentiates_once",
+    "is_differentiated",
     "is_transformed",
     "needs_derivative",
     "refuse_to_differentiate",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _functorch = torch._C._functorch
+_DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
 
 #: What torch says of `requires_grad_()` on the tensors of a recording without gradients.
 ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
@@ -47,6 +49,12 @@ def is_transformed() -> bool:
     # torch declares that there is always one.
     innermost: Any = _functorch.peek_interpreter_stack()
     return innermost is not None and bool(innermost.key() != _functorch.TransformType.Functionalize)
+
+
+def is_differentiated() -> bool:
+    """Whether any of the transforms around operators differentiates them."""
+    stack: Any = _functorch.get_interpreter_stack()
+    return any(each.key() in _DIFFERENTIATING for each in stack or ())
 
 
 def differentiates_once() -> bool:

@@ -27,7 +27,7 @@ from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGrad
 from onnx_parity.exporter.capture.graph.graph import Graph, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
-from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, own_tensor_written
+from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, Trial, own_tensor_written
 from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, parameters_of, preserved
 from onnx_parity.exporter.capture.record.recorder import Recorder
@@ -105,6 +105,9 @@ class Attempt:
     by_weights: bool = False
     #: Whether the program gets views of its inputs, which it may give the memory of other tensors with `set_`.
     views_inputs: bool = False
+    #: The splits whose sizes only happen to be numbers that were read from values, and a trial that looks for such.
+    coincidences: frozenset[int] = frozenset()
+    trial: Trial | None = None
     #: A question about sizes that is given the other answer where the program itself asks it.
     denied: sympy.Basic | None = None
     #: The name of an axis that has the size 0.
@@ -175,6 +178,7 @@ class _Recording:
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.views_inputs = attempt.views_inputs
+        recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.trial
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )

@@ -32,7 +32,13 @@ from onnx_parity.exporter.capture.capture_errors import (
 )
 from onnx_parity.exporter.capture.gradients import NeedsGradients
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
-from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, NeedsViews, OwnTensorWritten
+from onnx_parity.exporter.capture.record.given_up import (
+    FrozenSizes,
+    NeedsSymbols,
+    NeedsViews,
+    OwnTensorWritten,
+    SizesOfTrial,
+)
 from onnx_parity.exporter.capture.record.open_ranks import RankNeeded
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
@@ -134,6 +140,12 @@ def trace(
             # A number that changes in each iteration cannot become a constant: report why its symbol failed.
             raise failed_while_recorded(failure) from failure
         except FrozenValueError as error:
+            if isinstance(error, FrozenSizes) and attempt.symbolic:
+                coincidence = _coincidence(wanted, attempt, error, reached, arguments)
+                if coincidence is None:
+                    raise FrozenValueError(*error.args) from failure
+                attempt = replace(attempt, coincidences=attempt.coincidences | {coincidence})
+                continue
             if attempt.symbolic:
                 # Where numbers are frozen, what failed with symbols is the cause.
                 raise error from failure
@@ -171,6 +183,21 @@ def trace(
     for each in static_axes:
         warn_of_static_axes(each.fixed, each.axis_names)
     return traced
+
+
+def _coincidence(
+    wanted: ToRecord, attempt: Attempt, found: FrozenSizes, reached: PythonState, arguments: PythonState
+) -> int | None:
+    """The number of a split, if its sizes stay the same where the program reads other numbers from values."""
+    if found.trial is None:
+        return None
+    try:
+        _recorded(wanted, replace(attempt, trial=found.trial), reached, arguments, [])
+    except SizesOfTrial as seen:
+        return found.trial.split if seen.sizes == found.sizes else None
+    except _FAILURES:
+        return None
+    return None
 
 
 def _refuse_if_it_runs_otherwise(

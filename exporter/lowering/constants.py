@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
@@ -48,6 +49,18 @@ class Constants(Forms):
         data.name = name
         self.initializers[name] = value
         return Value(value, dtype, shape)
+
+    def four_bits(self, integers: torch.Tensor, dtype: torch.dtype) -> Value:
+        """Integers from -8 to 7, or bytes from 0 to 15, as numbers of a dtype. The model has 4 bits for each, if its
+        opset has such integers."""
+        if not self.has_four_bits():
+            return self.cast(self.const(integers), dtype)
+        is_signed = integers.dtype is torch.int8
+        onnx = ir.DataType.INT4 if is_signed else ir.DataType.UINT4
+        data = ir.Tensor(integers.cpu().numpy().astype(ml_dtypes.int4 if is_signed else ml_dtypes.uint4), dtype=onnx)
+        value = self.initializer(self.new_name("const"), data, integers.dtype, tuple(integers.shape))
+        value.ir.type = ir.TensorType(onnx)
+        return self.op("Cast", value, to_i=TO_ONNX[dtype].value)
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:
         """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""

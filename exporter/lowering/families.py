@@ -36,6 +36,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     normal_distribution,
     normalization,
     order_statistics,
+    packed_four_bits,
     packed_sequences,
     padding,
     polynomials,

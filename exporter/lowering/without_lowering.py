@@ -21,8 +21,8 @@ def why_not(operator: str) -> str:
         return "ONNX has no operators for sparse tensors: use dense ones, and make them so outside of the program"
     if "int4pack" in operator or "_4bit" in operator:
         return (
-            "it packs integers of 4 bits in an order that depends on the processor: give the program plain integers "
-            "and their scales, as quantized_decomposed's dequantize operators take them"
+            "it packs integers of 4 bits in an order that depends on the processor, or is of another device: give the "
+            "program plain integers and their scales, as quantized_decomposed's dequantize operators take them"
         )
     if operator.endswith("_backward"):
         return "autograd calls it to differentiate an operator, and there is no lowering for it"

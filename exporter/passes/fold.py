@@ -175,7 +175,9 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
             continue
         tensors = [known_tensor(value) for value in node.inputs]
         known = [tensor for tensor in tensors if tensor is not None]
-        if len(known) < len(tensors) or any(output.is_graph_output() for output in node.outputs):
+        if len(known) < len(tensors) or any(tensor.dtype not in TO_TORCH for tensor in known):
+            continue
+        if any(output.is_graph_output() for output in node.outputs):
             continue
         if keeps_weights and any(
             type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known

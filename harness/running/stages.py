@@ -8,6 +8,7 @@ that cell fails.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -38,6 +39,10 @@ from onnx_parity.harness.transformations.transformation import DeclinedError, Tr
 
 #: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
+#: How torch says that an operator has other dtypes, where it does not raise NotImplementedError.
+_OTHER_DTYPES = re.compile(
+    r"dtypes not supported|other than float and double|of float, double|only supported for half|Half, Float or Double"
+)
 
 
 class Bench:
@@ -211,8 +216,9 @@ def _missing(cell: Cell, exporter: Exporter, runtime: Runtime, chain: Sequence[T
 
 def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
     """Whether torch itself cannot run the case in a dtype that only the full tier adds to the declared ones."""
-    undeclared = cell.dtype not in cell.case.declaration.dtypes
-    return undeclared and stage is Stage.REFERENCE and isinstance(error, NotImplementedError)
+    if cell.dtype in cell.case.declaration.dtypes or stage is not Stage.REFERENCE:
+        return False
+    return isinstance(error, NotImplementedError) or bool(_OTHER_DTYPES.search(str(error)))
 
 
 def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:

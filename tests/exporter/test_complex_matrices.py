@@ -47,6 +47,13 @@ def test_eigenvalues_in_the_order_of_lapack(x: torch.Tensor) -> None:
     torch.testing.assert_close(exported(linalg.eigvals, x)(x), linalg.eigvals(x), atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("dtype", "seed"), [(torch.float64, 2), (torch.complex128, 0)])
+def test_sweeps_begin_where_those_of_lapack_do(dtype: torch.dtype, seed: int) -> None:
+    """Some of these matrices have two small elements below the diagonal on the way, one after the other."""
+    x = torch.randn(20, 9, 9, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(exported(linalg.eigvals, x)(x), linalg.eigvals(x), atol=1e-9, rtol=1e-9)
+
+
 @pytest.mark.parametrize(("module", "x"), [(schur, SQUARE.real), (complex_schur, SQUARE)])
 def test_eigenvalues_that_were_not_found_are_nan(monkeypatch: pytest.MonkeyPatch, module: Any, x: torch.Tensor) -> None:
     monkeypatch.setattr(module, "MOST_SWEEPS", 1)

@@ -65,6 +65,15 @@ def other_view(values: Tensor, offsets: Tensor) -> Any:
     return _nested(values, offsets).view(12, 4)
 
 
+def chunks_of_moved(values: Tensor, offsets: Tensor) -> Any:
+    return _nested(values, offsets).transpose(1, 2).chunk(2)[0].values()
+
+
+def norm_between_holes(values: Tensor, offsets: Tensor) -> Any:
+    nt: Any = nested.nested_tensor_from_jagged(values, offsets, torch.tensor([1, 2, 3]))
+    return F.layer_norm(nt, (nt.size(1), 4)).values()
+
+
 def outer(values: Tensor, offsets: Tensor) -> Any:
     nt = _nested(values, offsets)
     return nt @ nt.transpose(1, 2)
@@ -101,6 +110,16 @@ def outer(values: Tensor, offsets: Tensor) -> Any:
             computes_with_size,
             "the program computes with the size of a ragged axis, which is another for each row: use the lengths of "
             "the rows, nt.offsets().diff()",
+        ),
+        (
+            chunks_of_moved,
+            "the program gives a nested tensor to chunk along its rows after its ragged axis has moved, which the "
+            f"exporter does not have for nested tensors: {_INSTEAD}",
+        ),
+        (
+            norm_between_holes,
+            "the program gives a nested tensor to layer_norm over its ragged axis, with weights or with other values "
+            f"between its rows, which the exporter does not have for nested tensors: {_INSTEAD}",
         ),
         (of_two_sizes, "the program makes a jagged nested tensor of parts that differ in more than one size"),
         (

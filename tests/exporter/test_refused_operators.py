@@ -144,27 +144,27 @@ OF_DYNAMIC_SIZES = [
         opset=7,
         dynamic=DYNAMIC,
     ),
-    case(
-        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
-        (X,),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of a dynamic axis is not supported: remove it from "
-        "dynamic_axes",
-        dynamic=DYNAMIC,
-    ),
 ]
 
 OF_DTYPES = [
     case(
         lambda x: torch.ops.aten._weight_int4pack_mm_for_cpu(
             (x.sum() * x.new_ones(2, 64)).bfloat16(),
-            torch.zeros(32, 32, dtype=torch.uint8),
+            (x.sum() * x.new_ones(32, 32)).to(torch.uint8),
             32,
             x.new_ones(2, 32, 2).bfloat16(),
         ).float(),
         (X,),
-        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor: "
-        "give the program plain integers and their scales, as quantized_decomposed's dequantize operators take them",
+        "aten::_weight_int4pack_mm_for_cpu: it packs integers of 4 bits in an order that depends on the processor, and "
+        "they are not known at export: give the program plain integers and their scales, as quantized_decomposed's "
+        "dequantize operators take them",
         opset=21,
+    ),
+    case(
+        lambda x: torch.ops.aten._dyn_quant_matmul_4bit(x.new_ones(2, 64), torch.zeros(9), 64, 64, 32) * x.sum(),
+        (X,),
+        "aten::_dyn_quant_matmul_4bit: its weights are packed for a kind of processor other than x86: give the program "
+        "plain integers and their scales, as quantized_decomposed's dequantize operators take them",
     ),
     case(
         lambda x: torch.complex(x, x).mT.as_strided((2, 2), (1, 2)),

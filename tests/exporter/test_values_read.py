@@ -168,6 +168,20 @@ def test_a_split_by_numbers_of_the_example_is_refused(program: Callable[..., Any
     )
 
 
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+@pytest.mark.parametrize("numbers", [[2, 1, 3], [2, 2, 2]])
+def test_a_split_by_other_numbers_that_happen_to_be_equal_is_exported(numbers: list[int]) -> None:
+    def program(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        read = n.numpy().tolist()
+        first, second, third = x.split(numbers)
+        result: torch.Tensor = first.sum(0) * n.sum() + second.sum(0) * len(read) + third.sum(0)
+        return result
+
+    x, n = torch.rand(6, 4), torch.tensor(numbers)
+    exported = onnx_parity.export(program, (x, n))
+    torch.testing.assert_close(exported(x, n + 1), program(x, n + 1))
+
+
 def test_a_list_as_long_as_a_dynamic_axis_gives_no_sizes() -> None:
     def program(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.cat([part * place for place, part in enumerate(x.split(n.tolist()))]) * n.sum()

@@ -193,6 +193,29 @@ _SVD = define(
 )
 
 
+_LDL = define(
+    "complex_ldl_factor(Tensor a, bool hermitian) -> (Tensor, Tensor, Tensor)",
+    lambda a, hermitian: (
+        torch.empty_like(a),
+        a.new_empty(a.shape[1:-1], dtype=torch.int32),
+        a.new_empty(a.shape[1:-2], dtype=torch.int32),
+    ),
+)
+_LDL_SOLVED = define(
+    "complex_ldl_solve(Tensor ld, Tensor pivots, Tensor b, bool hermitian) -> Tensor",
+    lambda ld, pivots, b, hermitian: torch.empty_like(b),
+)
+
+
+def _ldl_computed(a: torch.Tensor, hermitian: bool) -> Any:
+    ld, pivots, info = torch.linalg.ldl_factor_ex(_complex(a), hermitian=hermitian)
+    return _real(ld), pivots, info
+
+
+def _ldl_solve_computed(ld: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, hermitian: bool) -> Any:
+    return _real(torch.linalg.ldl_solve(_complex(ld), pivots, _complex(b), hermitian=hermitian))
+
+
 def _lu_computed(a: torch.Tensor) -> Any:
     lu, pivots = torch.linalg.lu_factor(_complex(a))
     return _real(lu), pivots
@@ -221,6 +244,8 @@ def _svd_computed(a: torch.Tensor) -> Any:
 
 
 run_by(_LU, _lu_computed)
+run_by(_LDL, _ldl_computed)
+run_by(_LDL_SOLVED, _ldl_solve_computed)
 run_by(_REFLECTIONS, _reflections_computed)
 run_by(_REFLECTED, _reflected_computed)
 run_by(_EIGH, _eigh_computed)
@@ -283,6 +308,18 @@ def linalg_lu_solve(
         return _solved(upper, half, upper=True)
     half = _solved(_adjoint(upper), b, upper=False)
     return parts_of(matmul(permutation, _solved(_adjoint(lower), half, upper=True, unit=True)))
+
+
+@complex_of(_aten.linalg_ldl_factor_ex.default)
+def linalg_ldl_factor_ex(self: Parts, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    a = _hermitian(self, upper=False) if hermitian else self
+    ld, pivots, info = _LDL(_both(a), hermitian)
+    return _apart(ld), pivots, info
+
+
+@complex_of(_aten.linalg_ldl_solve.default)
+def linalg_ldl_solve(LD: Operand, pivots: torch.Tensor, B: Operand, *, hermitian: bool = False) -> Parts:
+    return _apart(_LDL_SOLVED(_both(LD), pivots, _both(B), hermitian))
 
 
 # --- QR ---------------------------------------------------------------------------------------------------------------

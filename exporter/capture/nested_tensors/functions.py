@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,9 +158,25 @@ def _getitem(func: _Function, nt: Jagged, items: Any) -> Any:
     return nt.alike(nt.values()[given[1:]], nt._ragged_idx - dropped)
 
 
-@_jagged("split", "split_with_sizes", "chunk", "tensor_split")
+@_jagged("split", "split_with_sizes", "tensor_split")
 def _split(func: _Function, nt: Jagged, by: Any, dim: int = 0) -> tuple[Jagged, ...]:
     return tuple(map(nt.alike, func(nt.values(), by, dim=nt.axis(dim, func.__name__))))
+
+
+@_jagged("chunk")
+def _chunk(func: _Function, nt: Jagged, chunks: int, dim: int = 0) -> tuple[Jagged, ...]:
+    if dim % nt.ndim != 0:
+        return _split(func, nt, chunks, dim)
+    if nt._ragged_idx != 1:
+        raise refused("chunk along its rows after its ragged axis has moved")
+    nt.count()
+    parts, start = [], nt._offsets[0].item()
+    for lengths in nt._offsets.diff().chunk(chunks):
+        offsets = F.pad(lengths.cumsum(0), (1, 0))
+        end = start + offsets[-1].item()
+        parts.append(Jagged(nt.values()[start:end], offsets))
+        start = end
+    return tuple(parts)
 
 
 @_jagged("narrow")
@@ -192,9 +209,27 @@ def _softmax(func: _Function, nt: Jagged, dim: int, *_: Any, **options: Any) -> 
 
 @_jagged("layer_norm", "rms_norm")
 def _norm(func: _Function, nt: Jagged, normalized_shape: Sequence[Any], *args: Any, **options: Any) -> Jagged:
-    if len(normalized_shape) >= nt.ndim - nt._ragged_idx:
-        raise refused(f"{func.__name__} over its ragged axis")
-    return nt.alike(func(nt.values(), normalized_shape, *args, **options))
+    if len(normalized_shape) < nt.ndim - nt._ragged_idx:
+        return nt.alike(func(nt.values(), normalized_shape, *args, **options))
+    if func.__name__ == "layer_norm" and len(normalized_shape) == nt.ndim - 1 > 1 and nt._ragged_idx == 1:
+        return _layer_norm_of_rows(nt, *args, **options)
+    raise refused(f"{func.__name__} over its ragged axis")
+
+
+def _layer_norm_of_rows(nt: Jagged, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Jagged:
+    """Whole rows, whose number of elements differs. There are no weights, which would differ in size too."""
+    if weight is not None or bias is not None or nt.lengths() is not None:
+        raise refused("layer_norm over its ragged axis, with weights or with other values between its rows")
+    longest = nt.longest()
+    batch = nt.padded(0, longest)
+    axes = list(range(1, nt.ndim))
+    lengths = nt.lengths_of_rows().reshape([-1] + [1] * len(axes))
+    place = torch.arange(longest, device=nt.device).reshape([-1] + [1] * (len(axes) - 1))
+    count = lengths * math.prod(nt.values().shape[1:])
+    mean = batch.sum(axes, keepdim=True) / count
+    centred = torch.where(place < lengths, batch - mean, 0)
+    variance = centred.square().sum(axes, keepdim=True) / count
+    return nt.of_batch(centred / (variance + eps).sqrt())
 
 
 @_jagged("embedding")

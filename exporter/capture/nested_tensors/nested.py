@@ -38,8 +38,8 @@ _OTHER_OPERATORS = ("matmul", "rmatmul", "getitem", "iter")
 #: Functions that compute each element by itself without being pointwise operators of ATen.
 _MORE_POINTWISE = frozenset(
     {
-        "alpha_dropout", "bfloat16", "bool", "byte", "celu", "char", "clone", "contiguous", "cpu", "cuda", "detach",
-        "double", "dropout", "empty_like", "feature_alpha_dropout", "fill", "float", "full_like", "half",
+        "alpha_dropout", "bfloat16", "bool", "byte", "celu", "char", "clone", "contiguous", "copy", "cpu", "cuda",
+        "detach", "double", "dropout", "empty_like", "feature_alpha_dropout", "fill", "float", "full_like", "half",
         "hardsigmoid", "hardswish", "hardtanh", "int", "logsigmoid", "long", "ones_like", "rand_like", "randn_like",
         "relu6", "requires_grad", "rrelu", "selu", "short", "softsign", "tanhshrink", "threshold", "to", "type",
         "type_as", "zero", "zeros_like",

@@ -232,6 +232,8 @@ def _promoted(args: tuple[Any, ...], given: list[Any], places: Collection[int]) 
     numbers = [each.real if isinstance(each, complex) else each for each in operands if isinstance(each, _NUMBERS)]
     dtype = result_dtype(tensors, numbers)
     real = dtype.to_real() if dtype.is_complex else dtype
+    if real is torch.bfloat16:
+        real = torch.float32  # There are no complex numbers of bfloat16.
 
     def promoted(argument: Any) -> Any:
         return argument.to(real) if isinstance(argument, torch.Tensor) and argument.dtype is not real else argument

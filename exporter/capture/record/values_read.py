@@ -8,7 +8,7 @@ error.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
-from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
+from onnx_parity.exporter.capture.record.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class Reader:
         self._freezes = freezes
         #: The whole numbers that were read and depend on the values of inputs, in the order in which they were read.
         self._frozen: dict[Value, Sequence[int]] = {}
+        #: The numbers of splits, in the order of the calls, whose sizes only happen to be numbers that were read.
+        self.coincidences: Collection[int] = ()
+        self.trial: Trial | None = None
+        self._splits = 0
         #: The example arguments, by the inputs of the graph.
         self.examples: dict[Value, Any] = {}
         #: Values that have been computed. They are kept because some programs, such as detectors, read dozens.
@@ -75,11 +79,19 @@ class Reader:
         self._refuse_inside(values)
         self._note_read(values)
         with outside_of_recording(), torch.no_grad():
-            tensors = [self._evaluate(value) for value in values]
-            for value, tensor in zip(values, tensors, strict=True):
-                if value not in self._frozen and self._is_frozen_count(value):
-                    self._frozen[value] = tensor.reshape(-1).tolist()
-        return tensors
+            return [self._as_in_trial(value, self._evaluate(value)) for value in values]
+
+    def _as_in_trial(self, value: Value, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, whose numbers are noted if they depend on inputs; in a trial it has other numbers."""
+        if not self._is_frozen_count(value):
+            return tensor
+        if value not in self._frozen:
+            before = sum(map(len, self._frozen.values()))
+            numbers = tensor.reshape(-1).tolist() if self.trial is None else self.trial.numbers[before:]
+            self._frozen[value] = numbers[: tensor.numel()]
+        if self.trial is None or len(self._frozen[value]) < tensor.numel():
+            return tensor
+        return torch.tensor(self._frozen[value], dtype=tensor.dtype).reshape(tensor.shape)
 
     def read_symbol(self, name: str) -> int | float | None:
         """The value of a symbol for the example inputs; None for an unknown symbol."""
@@ -108,17 +120,25 @@ class Reader:
 
     def refuse_frozen_sizes(self, op: OpOverload, sizes: Sequence[Size]) -> None:
         """Refuse to split a tensor into parts of the sizes that were read from values, which differ for others."""
-        if len(sizes) < 2 or not self._frozen or not all(isinstance(size, int) for size in sizes):
+        if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
             return
+        number, self._splits = self._splits, self._splits + 1
+        if self.trial is not None and number == self.trial.split:
+            self.refusal = SizesOfTrial(sizes)
+            raise self.refusal
         read = [number for numbers in self._frozen.values() for number in numbers]
-        if not any([*sizes] == read[at : at + len(sizes)] for at in range(len(read))):
+        places = [at for at in range(len(read)) if [*sizes] == read[at : at + len(sizes)]]
+        if not places or number in self.coincidences or self.trial is not None:
             return
         origin = self._origins.find()
-        self.refusal = FrozenValueError(
-            f"{operator_name(op)} cannot be exported{origin.placed}: it splits a tensor into parts of {[*sizes]}, "
+        whole = [int(size) for size in sizes]
+        self.refusal = FrozenSizes(
+            f"{operator_name(op)} cannot be exported{origin.placed}: it splits a tensor into parts of {whole}, "
             "numbers that the program read from values and that other inputs change\n"
             "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without "
-            "int(), numpy and branches: then the sizes of the parts depend on values in the model too."
+            "int(), numpy and branches: then the sizes of the parts depend on values in the model too.",
+            whole,
+            _trial(read, places, whole, number),
         )
         raise self.refusal
 
@@ -212,6 +232,17 @@ class Reader:
                 value, axis = self._size_sources[name]
                 given[symbol] = known[value].shape[axis]
         return self._symbols.number_in_example(number, given)
+
+
+def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:
+    """A trial in which other numbers of the same sum were read, wherever those of a split were."""
+    others = [*sizes[1:], sizes[0]] if len(set(sizes)) > 1 else [sizes[0] + 1, sizes[0] - 1, *sizes[2:]]
+    if min(others) < 0:
+        return None
+    numbers = [*read]
+    for at in places:
+        numbers[at : at + len(sizes)] = others
+    return Trial(tuple(numbers), split)
 
 
 def _symbols_given(node: Node) -> Iterator[str]:

@@ -71,9 +71,9 @@ class SymbolicSubscripts(TorchFunctionMode):
             items = args[1] if isinstance(args[1], tuple) else (args[1],)
             if len(items) == 1 and _is_flag(items[0]):
                 # torch would read the flag: it makes a new first axis, whose size is 1 if the flag is true, else 0.
-                return func(args[0].unsqueeze(0), (items[0].reshape(1),), *args[2:])
+                return func(args[0].unsqueeze(0), (items[0].reshape(1).bool(),), *args[2:])
             if any(isinstance(item, (torch.SymInt, torch.Tensor, slice)) for item in items):
-                items = tuple(map(_numbered, items))
+                items = tuple(item if _is_byte(item) else _numbered(item) for item in items)
                 if any(isinstance(item, torch.SymInt) for item in items):
                     view, rest = _selected(args[0], items)
                     return func(view, rest, *args[2:])
@@ -145,7 +145,7 @@ def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, va
 def _numbered(item: Any) -> Any:
     """The number of a tensor of one int, also inside a slice or a list of sizes; other items unchanged."""
     if isinstance(item, torch.Tensor):
-        is_number = item.ndim == 0 and not item.is_floating_point() and item.dtype not in (torch.bool, torch.uint8)
+        is_number = item.ndim == 0 and not item.is_floating_point() and item.dtype is not torch.bool
         return item.item() if is_number else item
     if isinstance(item, slice):
         return slice(_end(item.start), _end(item.stop), _end(item.step))
@@ -155,7 +155,12 @@ def _numbered(item: Any) -> Any:
 
 
 def _is_flag(item: object) -> bool:
-    return isinstance(item, torch.Tensor) and item.ndim == 0 and item.dtype is torch.bool
+    return isinstance(item, torch.Tensor) and item.ndim == 0 and item.dtype in (torch.bool, torch.uint8)
+
+
+def _is_byte(item: object) -> bool:
+    """Whether an item is a mask for torch, although it has numbers."""
+    return isinstance(item, torch.Tensor) and item.dtype is torch.uint8
 
 
 def _end(end: Any) -> Any:

@@ -31,6 +31,7 @@ from onnx_parity.exporter.lowering.aten.schur import (
     EXCEPTIONAL,
     EXCEPTIONAL_AFTER,
     MOST_SWEEPS,
+    after_each,
     before_each,
     is_negligible,
     nan_unless_found,
@@ -100,6 +101,11 @@ def _square_root(g: Graph, x: Value) -> Value:
     return joined(g, shaped(real, a.shape), shaped(imaginary, a.shape))
 
 
+def _size(g: Graph, x: Value) -> Value:
+    """|real| + |imaginary|, by which LAPACK judges what is small."""
+    return shaped(g.reduce("Sum", g.op("Abs", x), [0], True), (1, *x.sizes[1:]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Window:
     """The part of each matrix, from row `top` to row `bottom`, that is worked on; all below has been found."""
@@ -123,7 +129,7 @@ class _Window:
         own, left, above = beside_diagonal(g, h, is_left)
         before = before_each(g, own)
         distance = shaped(g.op("Sub", before, own), own.shape)
-        is_small = is_negligible(g, *(magnitude(g, each) for each in (left, above, own, before, distance)))
+        is_small = is_negligible(g, *(_size(g, each) for each in (left, above, own, before, distance)))
         is_cut = g.op("And", is_small, g.op("Not", shaped(g.greater(rows, bottom), is_small.shape)))
         places = shaped(g.where(is_cut, rows, g.const(0)), is_small.shape)
         top = g.reduce("Max", places, [own.rank - 1], True)
@@ -135,18 +141,20 @@ class _Window:
     def swept(self, g: Graph, z: Value, sweeps: Value) -> tuple[Value, Value]:
         """h after one sweep with a shift, and z times its reflections; both as they are where `is_done`."""
         rows, zero = self.rows, g.const(0, z.dtype)
-        start = self._first_column(g, self._shift(g, sweeps))
+        shift = self._shift(g, sweeps)
+        first = self._first_row(g, shift)
+        start = self._first_column(g, shift, first)
 
         def step(k: Value, carried: list[Value]) -> Sequence[Value]:
             h, vectors = carried
             before = column(g, h, g.extreme("Max", g.op("Sub", k, 1), g.const(0)))
-            source = shaped(g.where(g.equal(self.top, k), start, before), start.shape)
+            source = shaped(g.where(g.equal(first, k), start, before), start.shape)
             end = g.extreme("Min", g.op("Add", k, 1), self.bottom)
             is_head = shaped(g.equal(rows, k), rows.shape)
             is_tail = g.op("And", g.greater(rows, k), g.op("Not", g.greater(rows, end)))
             found = Reflection.of(g, source, is_head, shaped(is_tail, (*self.top.sizes[:-1], rows.sizes[0])))
             is_beyond = g.op("Not", g.less(k, self.bottom))
-            rests = g.op("Or", g.op("Or", self.is_done, g.greater(self.top, k)), is_beyond)
+            rests = g.op("Or", g.op("Or", self.is_done, g.greater(first, k)), is_beyond)
             tau = shaped(g.where(rests, zero, found.tau), found.tau.shape)
             return _similar(g, Reflection(found.v, tau), h, vectors)
 
@@ -185,11 +193,25 @@ class _Window:
         exceptional = g.op("Add", g.op("Mul", g.op("Mul", size, EXCEPTIONAL), one), beside)
         return shaped(g.where(g.op("Or", at_bottom, at_top), exceptional, usual), a.shape)
 
-    def _first_column(self, g: Graph, shift: Value) -> Value:
-        """The first column of h - shift."""
-        after = g.op("Add", self.top, 1)
-        head = g.op("Sub", self._at(g, self.own, self.top), shift)
+    def _first_row(self, g: Graph, shift: Value) -> Value:
+        """Where a sweep may begin: at the last of two elements left of the diagonal, one after the other, whose product
+        is negligible, and else at the top."""
+        rows = self.rows
+        distance = _size(g, shaped(g.op("Sub", self.own, shift), self.own.shape))
+        sizes, here = _size(g, self.own), _size(g, self.left)
+        below, after = (after_each(g, each) for each in (here, sizes))
+        limit = g.op("Mul", g.op("Mul", distance, g.op("Add", sizes, after)), torch.finfo(shift.dtype).eps)
+        is_small = g.op("Not", g.greater(g.op("Mul", here, below), limit))
+        is_inside = g.op("And", g.greater(rows, self.top), g.less(rows, self.bottom))
+        place = shaped(g.where(g.op("And", is_small, is_inside), rows, g.const(0)), here.shape)
+        last = g.reduce("Max", place, [place.rank - 1], True)
+        return shaped(g.extreme("Max", last, self.top), self.top.shape)
+
+    def _first_column(self, g: Graph, shift: Value, first: Value) -> Value:
+        """The first column of h - shift, from the row where a sweep begins."""
+        after = g.op("Add", first, 1)
+        head = g.op("Sub", self._at(g, self.own, first), shift)
         below = self._at(g, self.left, after)
         zero = g.const(0, self.own.dtype)
         found = g.where(g.equal(self.rows, after), below, zero)
-        return shaped(g.where(g.equal(self.rows, self.top), head, found), self.own.shape)
+        return shaped(g.where(g.equal(self.rows, first), head, found), self.own.shape)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 
 from onnx_parity.exporter.lowering.aten.quantization import (
     RANGES,
@@ -53,7 +54,8 @@ def dequantize_per_channel(
     dtype: torch.dtype, out_dtype: torch.dtype | None = None,
 ) -> Value:  # fmt: skip
     zero = 0 if zero_points is None else zero_points
-    return _dequantized(g, input, scales, zero, out_dtype or torch.float32, axis)
+    weight = _of_four_bits(g, input, quant_min, quant_max)
+    return _dequantized(g, input, scales, zero, out_dtype or torch.float32, axis, weight)
 
 
 @lowering("quantized_decomposed::dequantize_per_channel_group")
@@ -68,7 +70,8 @@ def dequantize_per_channel_group(
     count = rows * (size // group_size)
     groups = g.reshape(input, [count, group_size])
     zero = 0 if zero_points is None else g.reshape(zero_points, [count])
-    result = _dequantized(g, groups, g.reshape(scales, [count]), zero, output_dtype, 0)
+    weight = _of_four_bits(g, input, quant_min, quant_max)
+    result = _dequantized(g, groups, g.reshape(scales, [count]), zero, output_dtype, 0, weight)
     return g.reshape(result, input.sizes)
 
 
@@ -114,8 +117,9 @@ def _quantized(
 
 
 def _dequantized(
-    g: Graph, ints: Value, scale: Operand, zero_point: Operand, dtype: torch.dtype, axis: int | None
-) -> Value:
+    g: Graph, ints: Value, scale: Operand, zero_point: Operand, dtype: torch.dtype, axis: int | None,
+    four_bits: torch.Tensor | None = None,
+) -> Value:  # fmt: skip
     """scale (ints - zero_point)"""
     zero = _integers(g, zero_point, ints.dtype)
     is_weight = g.node.arguments["input"].constant is not None
@@ -128,7 +132,18 @@ def _dequantized(
         return dequantize(g, ints, scales, zero, 0 if axis is None else axis % ints.rank)
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     number, start = (beside(g, each, wide, ints.rank, axis) for each in (scales, zero_point))
-    return g.cast(g.op("Mul", g.op("Sub", g.cast(ints, wide), start), number), dtype)
+    numbers = g.cast(ints, wide) if four_bits is None else g.four_bits(four_bits.reshape(ints.sizes), wide)
+    return g.cast(g.op("Mul", g.op("Sub", numbers, start), number), dtype)
+
+
+def _of_four_bits(g: Graph, weight: Value, least: int, most: int) -> torch.Tensor | None:
+    """The integers of a weight that are of 4 bits, if the opset has such integers."""
+    if not g.has_four_bits() or (least, most, weight.dtype) not in ((-8, 7, torch.int8), (0, 15, torch.uint8)):
+        return None
+    integers = weight.constant
+    if integers is None or isinstance(integers, FakeTensor) or not least <= integers.min() <= integers.max() <= most:
+        return None
+    return integers
 
 
 def _bound(g: Graph, number: Operand) -> int:

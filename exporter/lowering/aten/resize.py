@@ -9,8 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.lowering.aten.resize_axes import Axis, Source, gathered, known_weights, mixed, weighted_sum
+from onnx_parity.exporter.lowering.aten.resize_axes import (
+    Axis,
+    Source,
+    covering_weights,
+    gathered,
+    known_weights,
+    mixed,
+    weighted_sum,
+)
 from onnx_parity.exporter.lowering.aten.resize_bytes import interpolated_bytes
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
@@ -72,13 +82,16 @@ def upsample_antialiased(
     mode = "linear" if "bilinear" in g.operator else "cubic"
     x = self
     axes = _axes(g, self, [scales_h, scales_w])
-    for axis in axes:
-        if not (isinstance(axis.before, int) and isinstance(axis.after, int)):
-            g.unsupported("antialiased resizing of a dynamic axis is not supported: remove it from dynamic_axes")
     if not self.dtype.is_floating_point:
         return interpolated_bytes(g, x, axes, mode, align_corners, True)
     for axis in axes:
-        x = mixed(g, x, axis.number, known_weights(axis, mode, align_corners, True))
+        known = isinstance(axis.before, int) and isinstance(axis.after, int)
+        weights = (
+            known_weights(axis, mode, align_corners, True)
+            if known
+            else covering_weights(g, Source(g, axis, torch.float64), mode, align_corners)
+        )
+        x = mixed(g, x, axis, weights)
     return x
 
 

@@ -12,7 +12,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value
 
-__all__ = ["Axis", "Source", "gathered", "known_weights", "mixed", "resized", "weighted_sum"]
+__all__ = ["Axis", "Source", "covering_weights", "gathered", "known_weights", "mixed", "resized", "weighted_sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ def gathered(g: Graph, x: Value, axis: Axis, indices: Value) -> Value:
     return shaped(g.op("Gather", x, indices, axis_i=axis.number), resized(x, axis))
 
 
-def mixed(g: Graph, x: Value, axis: int, weights: torch.Tensor) -> Value:
+def mixed(g: Graph, x: Value, axis: Axis, weights: torch.Tensor | Value) -> Value:
     """A product along an axis with a matrix (size before, size after) of weights."""
+    matrix = g.cast(weights, x.dtype) if isinstance(weights, Value) else g.const(weights.to(x.dtype))
     swap = list(range(x.rank))
-    swap[axis], swap[-1] = swap[-1], swap[axis]
-    mixed = g.matmul(g.transpose(x, swap), g.const(weights.to(x.dtype)))
-    return shaped(g.transpose(mixed, swap), (*x.sizes[:axis], weights.shape[1], *x.sizes[axis + 1 :]))
+    swap[axis.number], swap[-1] = swap[-1], swap[axis.number]
+    return shaped(g.transpose(g.matmul(g.transpose(x, swap), matrix), swap), resized(x, axis))
 
 
 def known_weights(axis: Axis, mode: str, corners: bool, antialias: bool) -> torch.Tensor:
@@ -82,6 +82,34 @@ def known_weights(axis: Axis, mode: str, corners: bool, antialias: bool) -> torc
     }
     weights: torch.Tensor = kernels[mode, antialias](units, [1, after], corners, None, axis.factor)
     return weights.reshape(int(before), int(after))
+
+
+def covering_weights(g: Graph, source: Source, mode: str, corners: bool) -> Value:
+    """A matrix (size before, size after) of the weights of an antialiased resizing, in float64.
+
+    An element of the output covers those of the input that are near its centre, farther ones the more it shrinks.
+    """
+    before, after = source.axis.before, source.axis.after
+    zero, one = (g.const(number, torch.float64) for number in (0, 1))
+    ratio = source.ratio(corners)
+    stretch = g.extreme("Max", ratio, one)
+    centre = g.op("Mul", ratio, g.op("Add", g.cast(g.along(after, 1, 2), torch.float64), 0.5))
+    reach = g.op("Mul", stretch, 1.0 if mode == "linear" else 2.0)
+    place = g.cast(g.along(before, 0, 2), torch.float64)
+    first = g.op("Floor", g.op("Add", g.op("Sub", centre, reach), 0.5))
+    behind = g.op("Floor", g.op("Add", g.op("Add", centre, reach), 0.5))
+    whole = (before, after)
+    covers = shaped(g.op("And", g.op("Not", g.less(place, first)), g.less(place, behind)), whole)
+    distance = g.op("Abs", g.op("Div", g.op("Add", g.op("Sub", place, centre), 0.5), stretch))
+    distance = shaped(distance, whole)
+    if mode == "linear":
+        weight = g.extreme("Max", g.op("Sub", one, distance), zero)
+    else:
+        is_near, is_inside = (shaped(g.less(distance, g.const(end, torch.float64)), whole) for end in (1, 2))
+        far = g.where(is_inside, shaped(source.far(distance, -0.5), whole), zero)
+        weight = g.where(is_near, shaped(source.near(distance, -0.5), whole), far)
+    weight = shaped(g.where(covers, shaped(weight, whole), zero), whole)
+    return shaped(g.op("Div", weight, g.reduce("Sum", weight, [0], True)), whole)
 
 
 def weighted_sum(g: Graph, x: Value, axis: Axis, taps: Sequence[tuple[Value, Value]]) -> Value:
@@ -135,22 +163,22 @@ class Source:
         after = g.op("Sub", source, first)
         index = g.cast(first, torch.int64)
         distances = [g.op("Add", after, 1), after, g.op("Sub", 1, after), g.op("Sub", 2, after)]
-        weights = [self._far(distances[0]), self._near(distances[1]), self._near(distances[2]), self._far(distances[3])]
+        weights = [self.far(distances[0]), self.near(distances[1]), self.near(distances[2]), self.far(distances[3])]
         return [
             (self._inside(g.op("Add", index, offset), lower=True), g.cast(weight, self.result))
             for offset, weight in zip((-1, 0, 1, 2), weights, strict=True)
         ]
 
-    def _near(self, x: Value) -> Value:
+    def near(self, x: Value, a: float = -0.75) -> Value:
         """(a + 2) x^3 - (a + 3) x^2 + 1"""
         g = self.g
-        return g.op("Add", g.op("Mul", g.op("Mul", g.op("Sub", g.op("Mul", x, 1.25), 2.25), x), x), 1)
+        return g.op("Add", g.op("Mul", g.op("Mul", g.op("Sub", g.op("Mul", x, a + 2), a + 3), x), x), 1)
 
-    def _far(self, x: Value) -> Value:
+    def far(self, x: Value, a: float = -0.75) -> Value:
         """a x^3 - 5 a x^2 + 8 a x - 4 a"""
         g = self.g
-        inner = g.op("Sub", g.op("Mul", g.op("Add", g.op("Mul", x, -0.75), 3.75), x), 6)
-        return g.op("Add", g.op("Mul", inner, x), 3)
+        inner = g.op("Add", g.op("Mul", g.op("Sub", g.op("Mul", x, a), 5 * a), x), 8 * a)
+        return g.op("Sub", g.op("Mul", inner, x), 4 * a)
 
     def _source(self, corners: bool) -> Value:
         g = self.g

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 
 import torch
 
-from onnx_parity.exporter.lowering.aten.resize_axes import Axis, Source, known_weights, mixed, resized, weighted_sum
+from onnx_parity.exporter.lowering.aten.resize_axes import (
+    Axis,
+    Source,
+    covering_weights,
+    known_weights,
+    mixed,
+    resized,
+    weighted_sum,
+)
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
@@ -33,6 +41,8 @@ def interpolated_bytes(g: Graph, x: Value, axes: Sequence[Axis], mode: str, corn
             continue
         if is_known:
             rounded = _of_known_sizes(g, result, axis, known_weights(axis, mode, corners, antialias))
+        elif antialias:
+            rounded = _of_dynamic_coverings(g, result, axis, mode, corners)
         else:
             rounded = _of_dynamic_sizes(g, result, axis, mode, corners)
         result = shaped(g.clip(rounded, 0, 255), resized(result, axis))
@@ -61,7 +71,7 @@ def _of_known_sizes(g: Graph, x: Value, axis: Axis, weights: torch.Tensor) -> Va
     last = whole.shape[0] - 1 - (whole != 0).flip(0).to(torch.int64).argmax(0)
     count = int((last - first).max()) + 1
     if count > _MOST_GATHERED:
-        total = mixed(g, exact, axis.number, whole)
+        total = mixed(g, exact, axis, whole)
     else:
         padded = torch.cat([whole, whole.new_zeros(count, whole.shape[1])])
         taps = []
@@ -106,6 +116,21 @@ def _of_dynamic_sizes(g: Graph, x: Value, axis: Axis, mode: str, corners: bool) 
     divisor = g.cast(divisor, torch.float32)
     total = g.op("Add", weighted_sum(g, x, axis, whole), g.op("Mul", divisor, 0.5))
     return g.op("Floor", g.op("Div", total, divisor))
+
+
+def _of_dynamic_coverings(g: Graph, x: Value, axis: Axis, mode: str, corners: bool) -> Value:
+    weights = covering_weights(g, _SourceUnlessSame(g, axis, torch.float64), mode, corners)
+    largest = g.reduce("Max", weights, [0, 1], True)
+    # As `_bits` finds them: each bit counts up to which the largest weight is within the limit.
+    powers = g.const(2.0 ** torch.arange(1, _MOST_BITS + 1, dtype=torch.float64))
+    scaled = g.op("Floor", g.op("Add", g.op("Mul", largest, powers), 0.5))
+    fits = shaped(g.less(scaled, g.const(_WEIGHT_LIMIT, torch.float64)), (1, _MOST_BITS))
+    reached = shaped(g.where(fits, powers, g.const(1.0, torch.float64)), (1, _MOST_BITS))
+    divisor = g.reduce("Max", reached, [0, 1], False)
+    scaled = shaped(g.op("Mul", weights, divisor), weights.shape)
+    whole = g.op("Mul", g.sign(scaled), g.op("Floor", g.op("Add", g.op("Abs", scaled), 0.5)))
+    total = mixed(g, g.cast(x, torch.float64), axis, shaped(whole, weights.shape))
+    return g.cast(g.op("Floor", g.op("Div", g.op("Add", total, g.op("Mul", divisor, 0.5)), divisor)), torch.float32)
 
 
 def _without_repetition(g: Graph, taps: Sequence[tuple[Value, Value]]) -> list[tuple[Value, Value]]:

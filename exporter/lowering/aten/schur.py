@@ -146,18 +146,18 @@ class _Window:
     def swept(self, g: Graph, z: Value, sweeps: Value) -> tuple[Value, Value]:
         """h after one sweep with two shifts, and z times its reflections; both as they are where `is_done`."""
         rows, zero = self.rows, g.const(0, z.dtype)
-        start = self._first_column(g, *self._shifts(g, sweeps))
+        first, start = self._first_column(g, *self._shifts(g, sweeps))
 
         def step(k: Value, carried: list[Value]) -> Sequence[Value]:
             h, vectors = carried
             before = column(g, h, g.extreme("Max", g.op("Sub", k, 1), g.const(0)))
-            source = shaped(g.where(g.equal(self.top, k), start, before), start.shape)
+            source = shaped(g.where(g.equal(first, k), start, before), start.shape)
             end = g.extreme("Min", g.op("Add", k, 2), self.bottom)
             is_within = g.op("Not", g.op("Or", g.less(rows, k), g.greater(rows, end)))
             is_head = shaped(g.equal(rows, k), rows.shape)
             found = _Reflection.of(g, source, is_head, shaped(is_within, source.shape))
             # Below the window a reflection has no tail, and so it changes nothing.
-            rests = g.op("Or", self.is_done, g.greater(self.top, k))
+            rests = g.op("Or", self.is_done, g.greater(first, k))
             tau = shaped(g.where(rests, zero, found.tau), self.top.shape)
             return _Reflection(found.v, tau).applied(g, h, vectors)
 
@@ -203,20 +203,36 @@ class _Window:
         shift = shaped(g.where(is_complex, mean, nearer), last.shape)
         return shift, shaped(g.where(is_complex, g.op("Neg", square), zero), last.shape)
 
-    def _first_column(self, g: Graph, shift: Value, imaginary: Value) -> Value:
-        """The first column of (h - shift) @ (h - shift) + imaginary, which is real."""
-        after = g.op("Add", self.top, 1)
-        a, d = self._at(g, self.own, self.top), self._at(g, self.own, after)
-        b, c = self._at(g, self.above, after), self._at(g, self.left, after)
-        left = g.op("Sub", a, shift)
-        head = g.op("Add", g.op("Add", g.op("Mul", left, left), imaginary), g.op("Mul", b, c))
-        next_one = g.op("Mul", c, g.op("Add", left, g.op("Sub", d, shift)))
-        beyond = g.op("Add", after, 1)
-        last = g.op("Mul", c, self._at(g, self.left, beyond))
-        zero = g.const(0, self.own.dtype)
-        found = g.where(g.equal(self.rows, beyond), last, zero)
-        found = g.where(g.equal(self.rows, after), next_one, found)
-        return shaped(g.where(g.equal(self.rows, self.top), head, found), self.own.shape)
+    def _first_column(self, g: Graph, shift: Value, imaginary: Value) -> tuple[Value, Value]:
+        """The row where a sweep begins, and of there the first column of (h - shift) @ (h - shift) + imaginary.
+
+        It begins at the last of two elements left of the diagonal, one after the other, whose product is negligible,
+        and else at the top.
+        """
+        rows, zero, each = self.rows, g.const(0, self.own.dtype), self.own.shape
+        after, below, beside = (after_each(g, vector) for vector in (self.own, self.left, self.above))
+        left = g.op("Sub", self.own, shift)
+        head = g.op("Add", g.op("Add", g.op("Mul", left, left), imaginary), g.op("Mul", beside, below))
+        next_one = g.op("Mul", below, g.op("Add", left, g.op("Sub", after, shift)))
+        last = g.op("Mul", below, after_each(g, below))
+        column_here = [shaped(element, each) for element in (head, next_one, last)]
+
+        sizes = [shaped(g.op("Abs", x), each) for x in (*column_here, before_each(g, self.own), self.own, after)]
+        total = g.op("Add", g.op("Add", sizes[3], sizes[4]), sizes[5])
+        limit = g.op("Mul", g.op("Mul", sizes[0], total), torch.finfo(shift.dtype).eps)
+        product = g.op("Mul", g.op("Abs", self.left), g.op("Add", sizes[1], sizes[2]))
+        is_inside = g.op("And", g.greater(rows, self.top), g.less(rows, g.op("Sub", self.bottom, 1)))
+        begins = g.op("And", g.op("Not", g.greater(product, limit)), is_inside)
+        places = shaped(g.where(begins, rows, g.const(0)), each)
+        found = g.extreme("Max", g.reduce("Max", places, [len(places.sizes) - 1], True), self.top)
+        first = shaped(found, self.top.shape)
+
+        start: Value | None = None
+        for number, vector in enumerate(column_here):
+            is_there = g.equal(rows, g.op("Add", first, number) if number else first)
+            start = g.where(is_there, self._at(g, vector, first), zero if start is None else start)
+        assert start is not None
+        return first, shaped(start, each)
 
 
 def _is_negligible(g: Graph, own: Value, left: Value, above: Value) -> Value:
@@ -229,6 +245,13 @@ def _is_negligible(g: Graph, own: Value, left: Value, above: Value) -> Value:
 def before_each(g: Graph, own: Value) -> Value:
     """The elements of a diagonal before those of each row; the first one for the first."""
     places = g.extreme("Max", g.op("Sub", g.iota(own.sizes[-1]), 1), g.const(0))
+    return shaped(g.op("Gather", own, places, axis_i=own.rank - 1), own.shape)
+
+
+def after_each(g: Graph, own: Value) -> Value:
+    """The elements of a diagonal after those of each row; the last one for the last."""
+    size = own.sizes[-1]
+    places = g.extreme("Min", g.op("Add", g.iota(size), 1), g.op("Sub", g.scalar(size, torch.int64), 1))
     return shaped(g.op("Gather", own, places, axis_i=own.rank - 1), own.shape)
 
 

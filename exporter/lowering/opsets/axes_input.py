@@ -31,6 +31,10 @@ class AxesForms(Base):
         """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis."""
         return self.opset >= (13 if per_channel else 10)
 
+    def has_four_bits(self) -> bool:
+        """Whether there are integers of 4 bits."""
+        return self.opset >= 21
+
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         if not axes:
             return x
