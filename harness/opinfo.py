@@ -75,7 +75,9 @@ class OpInfoDeclaration(Declaration):
         for entry in self.entry_names:
             usable = self.usable(entry)
             first = first_dtype(usable)
-            dtypes = (first,) if few and first is not None else DTYPES
+            # An entry of complex numbers alone has none of `DTYPES`. The full tier has whatever the others have.
+            own = () if first is None else (first,)
+            dtypes = own if few else tuple(dict.fromkeys((*DTYPES, *own)))
             chosen = {
                 dtype: spread(usable[dtype], self.few) if few else usable[dtype]
                 for dtype in selection.dtypes or dtypes

@@ -73,6 +73,15 @@ def test_full_tier_holds_the_default_tier() -> None:
     assert default < set(ids(opinfo, "opinfo", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
 
 
+def test_full_tier_holds_entries_of_complex_numbers_alone() -> None:
+    full, default = (
+        {each for each in ids(operator_database, "operator_database", selection) if ".istft[" in each}
+        for selection in (Selection(tier=Tier.FULL, devices=(Device.CPU,)), Selection(devices=(Device.CPU,)))
+    )
+    assert default
+    assert default < full
+
+
 def test_smoke_tier_takes_only_what_its_file_adds() -> None:
     chosen = Selection(tier=Tier.SMOKE, devices=(Device.CPU,))
     found = {
