@@ -25,6 +25,9 @@ class FurtherRuntime(msgspec.Struct, frozen=True):
     own_seconds: dict[str, float]
     #: The seconds of the stages that runtimes share, in the run without them and in the run with them.
     shared_seconds: tuple[float, float]
+    #: Of those, the seconds in cells of runtimes that only the second run has. They do not depend on how fast the
+    #: machine was in either run.
+    repeated_seconds: float
     #: The cells that both runs have.
     cells: int
     #: The cells of which the runs have different records, each with the field that differs and both values.
@@ -34,9 +37,11 @@ class FurtherRuntime(msgspec.Struct, frozen=True):
 def figures(without: Records, with_it: Records) -> FurtherRuntime:
     before, after = score(without), score(with_it)
     one, other = ({record.cell: record for record in records} for records in (with_it, without))
+    further = [name for name in after.subjects if name not in before.subjects]
     return FurtherRuntime(
-        own_seconds={name: after.seconds[name] for name in after.subjects if name not in before.subjects},
+        own_seconds={name: after.seconds[name] for name in further},
         shared_seconds=(before.shared_seconds, after.shared_seconds),
+        repeated_seconds=sum(after.shared_by[name] for name in further),
         cells=len(one.keys() & other.keys()),
         changed=differences(one, other),
     )
@@ -50,7 +55,8 @@ def told(found: FurtherRuntime) -> list[str]:
         f"{name}: {seconds:.1f} s to load and run models, and to compare" for name, seconds in found.own_seconds.items()
     ]
     lines.append(
-        f"reference, export, check and transformations: {without:.1f} s without {names}, {with_it:.1f} s with {names}"
+        f"reference, export, check and transformations: {without:.1f} s without {names}, {with_it:.1f} s with {names}, "
+        f"{found.repeated_seconds:.1f} s of them in its own cells"
     )
     lines.append(f"{found.cells} cells are in both runs, {len(found.changed)} of which differ")
     lines += [f"  {cell}: {field} is {one}, and was {other}" for cell, (field, one, other) in found.changed.items()]

@@ -33,9 +33,16 @@ def test_it_costs_its_own_stages_and_changes_nothing(tmp_path: Path) -> None:
     without, with_it = _runs(tmp_path, worker="gw7", seconds=_SHARED)
     assert told(figures(read_records(without), read_records(with_it))) == [
         "tract: 2.0 s to load and run models, and to compare",
-        "reference, export, check and transformations: 4.0 s without tract, 4.0 s with tract",
+        "reference, export, check and transformations: 4.0 s without tract, 4.0 s with tract, "
+        "0.0 s of them in its own cells",
         "2 cells are in both runs, 0 of which differ",
     ]
+
+
+def test_work_that_is_done_again_is_told(tmp_path: Path) -> None:
+    ours = [_cell(1, "onnxruntime", first=True)]
+    without, again = write_run(tmp_path / "without", ours), [*ours, _cell(1, "tract", first=True)]
+    assert figures(read_records(without), read_records(write_run(tmp_path / "with", again))).repeated_seconds == 2.0
 
 
 def test_a_cell_that_changed_is_named(tmp_path: Path) -> None:
