@@ -20,7 +20,6 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.graphs import operators
 from benchmarks.jobs import (
     Clock,
     Exported,
@@ -160,6 +159,8 @@ def _fused(path: Path) -> dict[str, int]:
     """The operators of which onnxruntime's optimiser adds nodes to the graph of a file, and how many."""
     import onnx
     import onnxruntime
+
+    from benchmarks.graphs import operators  # It imports the exporter, which is part of the time of a first export.
 
     options = onnxruntime.SessionOptions()
     optimised = path.with_suffix(".optimised.onnx")

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import onnx
 
+from onnx_parity.exporter.files import subgraphs
+
 
 def operators(graph: onnx.GraphProto) -> Counter[str]:
     """How many nodes of each operator a graph has, with those of its branches and loop bodies."""
-    counts = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in graph.node)
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                counts += operators(attribute.g)
-    return counts
+    return Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in subgraphs.nodes_of(graph))
 
 
 def nodes_of(path: Path) -> int:

@@ -6,7 +6,7 @@ Each such function is an operator with fixed types, so each node becomes an oper
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from onnx_parity.exporter.arrays import to_array, to_tensor
 from onnx_parity.exporter.errors import ExportError
 from onnx_parity.exporter.fallback.encoding import ATEN_DOMAIN
 from onnx_parity.exporter.fallback.torch_call import TorchCall
+from onnx_parity.exporter.files.subgraphs import graphs_of
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -56,7 +57,7 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3
     proto = onnx.load(model, load_external_data=False) if isinstance(model, str) else onnx.load_from_string(model)
     types: dict[str, int] = {}
-    for graph in _graphs(proto.graph):
+    for graph in graphs_of(proto.graph):
         types |= _types(graph)
         for node in graph.node:
             if node.domain == ATEN_DOMAIN:
@@ -71,15 +72,6 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
     path = Path(model).with_suffix(".torch.onnx")
     onnx.save(proto, path)
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and its subgraphs, outer ones first."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graphs(attribute.g)
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, int]:

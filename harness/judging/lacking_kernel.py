@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import onnx
 
+from onnx_parity.exporter.files.subgraphs import graphs_of, nodes_of
+
 #: What onnxruntime writes: the operator with the opset since which it is as it is, and the node.
 _MESSAGE = re.compile(r"Could not find an implementation for ([\w.]+\(\d+\)) node with name '([^']*)'")
 
@@ -24,26 +26,13 @@ def lacking_kernel(error: str, model: onnx.ModelProto) -> str:
         return operator
     dtypes = dict(_dtypes(inferred.graph))
     op_type = operator.partition("(")[0].rpartition(".")[2]
-    nodes = (node for node in _nodes(inferred.graph) if node.name == name and node.op_type == op_type)
+    nodes = (node for node in nodes_of(inferred.graph) if node.name == name and node.op_type == op_type)
     taken = {dtypes[given]: None for node in nodes for given in node.input if given in dtypes}
     return f"{operator} of {', '.join(taken)}" if taken else operator
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graphs(attribute.g)
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for each in _graphs(graph):
-        yield from each.node
-
-
 def _dtypes(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    for each in _graphs(graph):
+    for each in graphs_of(graph):
         for value in (*each.input, *each.value_info, *each.output):
             yield value.name, _name(value.type.tensor_type.elem_type)
         for tensor in each.initializer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -41,6 +43,11 @@ def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     exported = onnx.load(path)
     assert [node.op_type for node in exported.graph.node] == ["Elu"]
     assert exported.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_a_child_imports_nothing_that_a_first_export_imports() -> None:
+    program = "import sys, benchmarks.child; print(*{'onnx', 'onnxruntime', 'onnx_parity.exporter'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "\n"
 
 
 def test_memory_job_sees_what_an_export_holds(tmp_path: Path) -> None:
