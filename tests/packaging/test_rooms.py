@@ -41,7 +41,7 @@ MEETING_PLACE = "harness/commands/report.py"
 #: The folders of a room in the order in which they build on each other: each may import those before it.
 LAYERS = {
     "exporter": (
-        "startup", "request", "capture", "fallback", "files", "lowering", "passes", "torch_onnx", "runtime",
+        "startup", "request", "capture", "files", "fallback", "lowering", "passes", "torch_onnx", "runtime",
         "verification",
     ),
     "exporter/capture": (
