@@ -108,7 +108,10 @@ def _settings_in(file: Path) -> Settings | None:
 
     try:
         table = tomllib.loads(data.decode()).get("tool", {}).get("parity")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SettingsError(f"{file}: line {line} is not UTF-8. Save the file in this encoding.") from error
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {error}") from error
     return None if table is None else _checked(table, file)
 

@@ -75,6 +75,8 @@ def expect(
         if update:
             path.parent.mkdir(exist_ok=True)
             path.write_text(proposed.text, encoding="utf-8")
+    if not edits and not as_json:
+        print_text(f"The expectation files agree with {run}.", error=True)
     raise typer.Exit(1 if edits else 0)
 
 

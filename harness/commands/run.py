@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -28,7 +30,7 @@ from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records
 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
-_USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
+_USED_WRONGLY, _INVALID_OPTIONS, _NOTHING_SELECTED = 2, 4, 5
 _PYTEST_FAILED = 3
 _OPTIONS_WITH_PATHS = tuple(map(prefixed, ("runs", "resume", "since", "durations-of")))
 #: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
@@ -120,6 +122,9 @@ def run(
     folder = runs or defaults.runs()
     before = _runs_in(folder)
     code, process = _pytest(command, quiet=as_json)
+    if code == _NOTHING_SELECTED and keyword:
+        similar = _similar_names(keyword, paths or defaults.declarations())
+        print_text(f"No cell of this tier matches -k '{keyword}'. {similar}", error=True)
     _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, as_json=as_json)
 
 
@@ -218,11 +223,22 @@ def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
         name = signal.Signals(-code).name
         print_text(f"pytest was killed by {name}. `parity run --resume` runs the cells that are missing.", error=True)
         return _PYTEST_FAILED, process
-    return _USED_WRONGLY if code in _PYTEST_USED_WRONGLY else code, process
+    return code, process
+
+
+def _similar_names(keyword: str, places: Sequence[Path]) -> str:
+    """What to write instead of a keyword that no cell matches: the declarations with names like its words."""
+    from onnx_parity.harness.cases.declarations import declared_under
+
+    names = sorted({name for place in places if place.exists() for name, _ in declared_under(place)})
+    words = re.findall(r"[a-z_]\w*", keyword)
+    near = dict.fromkeys(name for word in words for name in difflib.get_close_matches(word, names))
+    return f"Similar names: {', '.join(near)}." if near else "`parity list --cells` shows all ids."
 
 
 def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
+    code = _USED_WRONGLY if code in (_INVALID_OPTIONS, _NOTHING_SELECTED) else code
     # Where pytest failed there may be no room for a report either.
     index = written_report(run) if report and run is not None and code != _PYTEST_FAILED else None
     if index is not None and not as_json:

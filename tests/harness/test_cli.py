@@ -151,9 +151,11 @@ def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch
     monkeypatch.setattr(
         importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (5, 1)
     )
-    code, text = invoke("run", "-k", "nothing")
+    code, text = invoke("run", "-k", "rellu or nothing")
     assert code == 2
     assert "report:" not in text
+    assert text.endswith("No cell of this tier matches -k 'rellu or nothing'. Similar names: relu, elu.\n")
+    assert invoke("run", "-k", "nothing")[1].endswith("`parity list --cells` shows all ids.\n")
     assert json.loads(CliRunner().invoke(cli.app, ["run", "-k", "nothing", "--json"]).stdout) == {
         "run": None,
         "report": None,

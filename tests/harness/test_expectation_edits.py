@@ -231,7 +231,8 @@ def test_the_command_shows_the_edit_and_writes_it_with_update(tmp_path: Path, mo
     assert CliRunner().invoke(cli.app, ["expect", "--update"]).exit_code == 1
     assert parse(PATH.read_text(), PATH)[0].opset == "<=7"
     again = CliRunner().invoke(cli.app, ["expect"])
-    assert (again.exit_code, again.output) == (0, "")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert again.stderr == "The expectation files agree with runs/last.\n"
 
 
 def test_an_entry_without_its_reason_holds_for_nothing_and_stops_nothing(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ def test_what_is_no_table_or_no_toml_is_told(tmp_path: Path) -> None:
     written(tmp_path, "[tool.parity\n")
     with pytest.raises(SettingsError, match=r"pyproject\.toml: Expected ']'"):
         find_project(tmp_path)
+    (tmp_path / "pyproject.toml").write_bytes(b"[tool.parity]\nname = '\xe9'\n")
+    with pytest.raises(SettingsError, match=r"pyproject\.toml: line 2 is not UTF-8\. Save the file in this encoding"):
+        find_project(tmp_path)
 
 
 def test_commands_and_pytest_follow_the_settings(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
