@@ -33,6 +33,9 @@ __all__ = ["OPSETS_OF_TIER", "Built", "CannotBuildError", "Source", "every", "fi
 #: Those of the full tier are the opsets that runtimes ask for, and those at which an operator of many models changes.
 OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (11, 13, 17, 18, 21, 23, 26)}
 
+#: The number of calls whose statistics batch norms have.
+_SETTLED_BY = 4
+
 _NOT_INSTALLED = "not installed"
 
 
@@ -126,7 +129,8 @@ class ListedModel(Case, OwnProgram):
 
         module = build_module(module_of_it, {}, stable_seed(run_seed, self.label, "weights"))
         (built,) = made
-        _settle(module, [maker.make(0, Dtype.FLOAT32) for maker in built.inputs.values()])
+        makers = built.inputs.values()
+        _settle(module, [[maker.make(seed, Dtype.FLOAT32) for maker in makers] for seed in range(_SETTLED_BY)])
         if dtype.is_floating:
             module.to(getattr(torch, dtype))
         module.eval().to(device)
@@ -180,11 +184,11 @@ def every(
 
 
 @torch.no_grad()
-def _settle(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
-    """Let batch norms have the statistics of these inputs.
+def _settle(module: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) -> None:
+    """Let batch norms have the statistics of these calls' inputs.
 
-    With others, activations grow from block to block in some networks, such as EfficientNets, until torch's own results
-    in float32 have no correct digit.
+    With others, and with those of one call where an axis is down to few elements, activations grow from block to block
+    in some networks, such as EfficientNets, until torch's own results in float32 have no correct digit.
     """
     kinds = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
     norms = [each for each in module.modules() if isinstance(each, kinds) and each.track_running_stats]
@@ -192,9 +196,9 @@ def _settle(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
     module.eval()
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # The statistics become those of the one call.
+        norm.momentum = None  # The statistics become the means over all calls.
         norm.train()
-    if norms:
+    for inputs in calls if norms else ():
         module(*inputs)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
