@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -24,15 +25,14 @@ def define_missing() -> None:
     """Register kernels for torchvision's `nms`, `roi_align` and `deform_conv2d`, after torchvision was imported."""
     torch.library.impl("torchvision::nms", "CPU", _nms)
     torch.library.define("torchvision::roi_align", _ROI_ALIGN)
-    module = sys.modules["torchvision.ops.roi_align"]
-    # torchvision has this one in torch too, and compiles it where it has no operator.
-    torch.library.impl("torchvision::roi_align", "CPU", vars(module)["_roi_align"].__wrapped__)
+    # Not torchvision's own in torch, which extrapolates beyond the last pixel, where the compiled one reads 0.
+    torch.library.impl("torchvision::roi_align", "CPU", _roi_align)
     torch.library.register_fake("torchvision::roi_align", _shape_of_roi_align)
     torch.library.define("torchvision::deform_conv2d", _DEFORM_CONV)
     torch.library.impl("torchvision::deform_conv2d", "CPU", _deform_conv2d)
     torch.library.register_fake("torchvision::deform_conv2d", _shape_of_deform_conv2d)
-    for place in (sys.modules["torchvision.extension"], module):
-        vars(place)["_has_ops"] = _has_ops
+    for place in ("torchvision.extension", "torchvision.ops.roi_align"):
+        vars(sys.modules[place])["_has_ops"] = _has_ops
 
 
 def _has_ops() -> bool:
@@ -53,6 +53,33 @@ def _nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torc
         if not overlaps[place, keep].any():
             keep.append(place)
     return order[keep]
+
+
+def _roi_align(
+    input: torch.Tensor, rois: torch.Tensor, scale: float, height: int, width: int, ratio: int, aligned: bool
+) -> torch.Tensor:
+    pooled = input.new_zeros((len(rois), input.shape[1], height, width))
+    for place, (image, *corners) in enumerate(rois.tolist()):
+        left, top, right, bottom = (corner * scale - (0.5 if aligned else 0.0) for corner in corners)
+        rows = _weights_along(input, 2, top, bottom, height, ratio, aligned)
+        columns = _weights_along(input, 3, left, right, width, ratio, aligned)
+        pooled[place] += rows @ input[int(image)] @ columns.T
+    return pooled
+
+
+def _weights_along(
+    input: torch.Tensor, axis: int, start: float, end: float, cells: int, ratio: int, aligned: bool
+) -> torch.Tensor:
+    """How much each pixel along an axis counts in each of the cells between two ends."""
+    size = input.shape[axis]
+    extent = end - start if aligned else max(end - start, 1.0)
+    in_cell = ratio if ratio > 0 else max(math.ceil(extent / cells), 0)
+    points = start + (torch.arange(cells * in_cell, dtype=input.dtype) + 0.5) * (extent / (cells * max(in_cell, 1)))
+    # Up to a pixel outside of the image, a point has the value at the border; further away it has 0.
+    outside = (points < -1) | (points > size)
+    points = points.clamp(0, size - 1)
+    weights = (1 - (points[:, None] - torch.arange(size, dtype=input.dtype)).abs()).clamp(min=0)
+    return weights.masked_fill(outside[:, None], 0).view(cells, in_cell, size).sum(1) / max(in_cell, 1)
 
 
 def _shape_of_roi_align(

@@ -39,7 +39,7 @@ def roi_align(
     # torchvision's implementation in Python takes operands of different dtypes.
     common = torch.promote_types(input.dtype, rois.dtype)
     cells = (pooled_height, pooled_width)
-    if sampling_ratio > 0 and not g.can_roi_align(common):
+    if sampling_ratio > 0 and not g.can_roi_align(common, aligned=aligned):
         computed = common if common is torch.float64 else torch.float32
         averages = _roi_align_written_out(
             g, g.cast(input, computed), g.cast(rois, computed), cells, spatial_scale, sampling_ratio, aligned
@@ -47,6 +47,9 @@ def roi_align(
         return g.cast(averages, input.dtype)
     images = g.squeeze(g.slice(rois, [1], [0], [1]), [1])
     boxes = g.cast(g.slice(rois, [1], [1], [5]), common)
+    if common is torch.float64:
+        # The attribute for the scale is a float32.
+        boxes, spatial_scale = g.op("Mul", boxes, spatial_scale), 1.0
     averages = g.roi_align(
         g.cast(input, common), boxes, g.cast(images, torch.int64), cells, spatial_scale, max(sampling_ratio, 0), aligned
     )
@@ -63,6 +66,8 @@ def _roi_align_written_out(
     """
     batch, channels, *sides = image.sizes
     count = rois.sizes[0]
+    if any(isinstance(size, int) and size == 0 for size in sides):  # There is no pixel to read.
+        return g.full([count, channels, *cells], 0.0, image.dtype)
     corners = g.op("Mul", g.slice(rois, [1], [1], [5]), scale)
     if aligned:
         corners = g.op("Sub", corners, 0.5)
@@ -100,7 +105,7 @@ def _taps(
     # Less than a pixel outside of the image, a point has the value at the border; further away it has 0.
     outside = g.op("Or", g.less(points, g.const(-1, dtype)), g.greater(points, g.scalar(size, dtype)))
     share = g.op("Mul", g.cast(g.op("Not", outside), dtype), 1 / samples)
-    past_low = g.op("Clip", g.op("Sub", points, g.cast(low, dtype)), 0, 1)
+    past_low = g.clip(g.op("Sub", points, g.cast(low, dtype)), 0, 1)
     high_share = g.op("Mul", share, past_low)
     pairs = (low, high), (g.op("Sub", share, high_share), high_share)
     index, weights = (

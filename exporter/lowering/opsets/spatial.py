@@ -73,9 +73,10 @@ class SpatialForms(Base):
         name = mode if self.opset < 20 else _MODES_SINCE_20[mode]
         return self.op("GridSample", x, grid, mode_s=name, padding_mode_s=off, align_corners_i=align_corners)
 
-    def can_roi_align(self, dtype: torch.dtype) -> bool:
-        """Whether RoiAlign takes the dtype. onnxruntime has no kernel for that of opset 22."""
-        return self.opset < 22 or self.has_kernel("RoiAlign", dtype, "T1")
+    def can_roi_align(self, dtype: torch.dtype, *, aligned: bool) -> bool:
+        """Whether there is a RoiAlign that takes the dtype. onnxruntime has no kernel for that of opset 22."""
+        since = 16 if aligned else 10
+        return self.opset >= since and (self.opset < 22 or self.has_kernel("RoiAlign", dtype, "T1"))
 
     def roi_align(
         self, x: Value, boxes: Value, images: Value, output: tuple[int, int], scale: float, samples: int, aligned: bool
