@@ -125,7 +125,7 @@ def _segmenter(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module, Ma
 
 def _of_videos(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module, Mapping[str, Maker]]:
     if name.startswith("mvit"):
-        return make(spatial_size=(64, 64), temporal_size=8), {"x": floats(2, 3, 8, 64, 64)}
+        return make(temporal_size=8), {"x": floats(2, 3, 8, 224, 224)}
     if name == "s3d":
         return make(), {"x": floats(2, 3, 14, 224, 224)}
     return make(), {"x": floats(2, 3, 8, 64, 64)}

@@ -65,6 +65,7 @@ class Graph(Constants):
         self.read: frozenset[AtenValue | None] = frozenset()
         #: The dequantized weights of layers whose inputs are not quantized.
         self.lone_weights: frozenset[AtenValue] = frozenset()
+        self.quantizes_per_channel = False
         #: For a value that was cast to a wider dtype, or from it: the wide value, and the ATen node that it was for.
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}

@@ -17,7 +17,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Varying
 from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
-from onnx_parity.exporter.capture.graph.lone_weights import lone_weights
+from onnx_parity.exporter.capture.graph.quantized_weights import lone_weights, quantizes_per_channel
 from onnx_parity.exporter.dtypes import type_of
 from onnx_parity.exporter.errors import Refusal, Unsupported, UnsupportedOperatorsError
 from onnx_parity.exporter.lowering.builder import Graph
@@ -78,6 +78,7 @@ class _ModelLowering:
         sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
         self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs))
         self.g.lone_weights = lone_weights(live)
+        self.g.quantizes_per_channel = quantizes_per_channel(live)
         for node in live:
             self.nodes.lower(node)
         if self.nodes.refusals:

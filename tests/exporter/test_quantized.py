@@ -81,21 +81,24 @@ def test_the_weights_of_a_quantized_layer_stay_integers() -> None:
     assert torch.equal(exported(torch.ones(1, 2)), program(torch.ones(1, 2)))
 
 
-def test_quantized_weights_are_refused_where_onnxruntime_would_quantize_them_again() -> None:
+@pytest.mark.parametrize("opset", [9, 10, 12, 13])
+def test_weights_with_scales_for_their_channels_are_not_quantized_again(opset: int) -> None:
+    """Below opset 13 onnxruntime would do that between a DequantizeLinear and a QuantizeLinear."""
     layer = torch.ao.nn.quantized.Linear(2, 3)
-    scales, zeros = torch.full([3], 0.5), torch.zeros(3, dtype=torch.int64)
-    layer.set_weight_bias(torch.quantize_per_channel(torch.ones(3, 2), scales, zeros, 0, torch.qint8), torch.zeros(3))
+    scales, zeros = torch.tensor([0.5, 0.01, 0.3]), torch.zeros(3, dtype=torch.int64)
+    weight = torch.tensor([[1.0, -2.0], [0.03, 0.01], [0.3, 0.6]])
+    layer.set_weight_bias(torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8), torch.zeros(3))
+    layer.scale, layer.zero_point = 0.013, 100
 
     def program(x: Tensor) -> Tensor:
         y: Tensor = layer(_quantized(x)).dequantize()
         return y
 
-    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as refused:
-        onnx_parity.export(program, (torch.ones(1, 2),), opset_version=10)
-    assert (
-        "onnxruntime quantizes the weights of a layer anew, with other scales, where its input is quantized and a "
-        "DequantizeLinear of this opset cannot make them (possible from opset 13)"
-    ) in str(refused.value)
+    exported = onnx_parity.export(program, (torch.ones(1, 2),), opset_version=opset, verify=True)
+    x = torch.tensor([[1.0, 0.3]])
+    assert torch.equal(exported(x), program(x))
+    made = {node.op_type for node in exported.model_proto.graph.node}
+    assert ("DequantizeLinear" in made) == (opset >= 13)
 
 
 # --- quantized tensors as inputs and outputs --------------------------------------------------------------------------

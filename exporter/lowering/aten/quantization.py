@@ -70,12 +70,6 @@ def dequantize(g: Graph, ints: Value, scale: Value, zero_point: Value, axis: int
         options: dict[str, Any] = {"axis_i": axis} if per_channel else {}
         result: Value = g.op("DequantizeLinear", ints, scale, zero_point, **options)
         return result
-    if g.has_quantization(per_channel=False):
-        g.require_opset(
-            13,
-            "onnxruntime quantizes the weights of a layer anew, with other scales, where its input is quantized and a "
-            "DequantizeLinear of this opset cannot make them",
-        )
     others = [other for other in range(ints.rank) if other != axis] if per_channel else []
     scale, zero = (g.unsqueeze(g.cast(each, scale.dtype), others) for each in (scale, zero_point))
     return g.op("Mul", g.op("Sub", g.cast(ints, scale.dtype), zero), scale)

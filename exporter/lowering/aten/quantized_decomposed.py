@@ -2,7 +2,7 @@
 
 Integers of eight bits are made by QuantizeLinear and read by DequantizeLinear. A grid of fewer bits is kept in them, as
 in torch. Other integers, and zero points that are not known to be such integers, are computed with, and so are the
-weights of layers whose inputs are not quantized: see `capture/graph/lone_weights.py`. Weights stay integers.
+weights of layers whose inputs are not quantized: see `capture/graph/quantized_weights.py`. Weights stay integers.
 """
 
 from __future__ import annotations

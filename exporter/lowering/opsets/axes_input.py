@@ -28,8 +28,12 @@ class AxesForms(Base):
         return result
 
     def has_quantization(self, per_channel: bool) -> bool:
-        """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis."""
-        return self.opset >= (13 if per_channel else 10)
+        """Whether QuantizeLinear and DequantizeLinear are used, also with one scale for each slice along an axis.
+
+        Below opset 13 they have one scale only. A program with both kinds has neither there: for a layer between two
+        of these operators onnxruntime would quantize a weight that was computed in another way anew.
+        """
+        return self.opset >= (13 if per_channel or self.quantizes_per_channel else 10)
 
     def has_four_bits(self) -> bool:
         """Whether there are integers of 4 bits."""

@@ -26,6 +26,8 @@ class Base(ABC):
     """The graph under construction, of which each module of this folder implements some methods."""
 
     opset: int
+    #: Whether the program quantizes something with one scale for each slice along an axis.
+    quantizes_per_channel: bool
     #: The nodes of the subgraph that is being written, or of the whole graph.
     nodes: list[ir.Node]
     #: The values of size expressions whose nodes have been written.

@@ -1,16 +1,17 @@
-"""Finds dequantized weights of layers whose inputs are not quantized.
+"""Finds weights for which onnxruntime would quantize something else, with scales that it finds itself.
 
-For a MatMul of a DequantizeLinear, onnxruntime quantizes the other factor too, with scales that it finds itself, and so
-computes what the program does not. Where the other factor is quantized in the program, it computes with its integers.
+For a MatMul of a DequantizeLinear it quantizes the other factor too, and so computes what the program does not. Where
+the other factor is quantized in the program, it computes with its integers. For a layer whose input is the result of a
+DequantizeLinear it quantizes a weight that is not, such as one with scales for its channels below opset 13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from onnx_parity.exporter.capture.graph.graph import Node, Value, operator_name
+from onnx_parity.exporter.capture.graph.graph import Block, Node, Value, operator_name
 
-__all__ = ["lone_weights"]
+__all__ = ["lone_weights", "quantizes_per_channel"]
 
 _DEQUANTIZES = "quantized_decomposed::dequantize_"
 #: What only moves the elements of a weight or of an input.
@@ -38,6 +39,16 @@ def lone_weights(nodes: Sequence[Node]) -> frozenset[Value]:
         if len(dequantized) > 1:
             paired |= dequantized
     return frozenset(weights - paired)
+
+
+def quantizes_per_channel(nodes: Iterable[Node]) -> bool:
+    """Whether something is quantized with one scale for each slice along an axis."""
+    return any(
+        "per_channel" in (name := operator_name(node.op))
+        or (name == "onnx_parity::dequantize" and len(node.arguments["scale"].shape) > 0)
+        or any(quantizes_per_channel(each.nodes) for each in node.arguments.values() if isinstance(each, Block))
+        for node in nodes
+    )
 
 
 def _origin(value: Value) -> Value:
