@@ -194,15 +194,22 @@ def _settle(module: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) ->
     norms = [each for each in module.modules() if isinstance(each, kinds) and each.track_running_stats]
     momenta = [norm.momentum for norm in norms]
     module.eval()
+    hooks = [norm.register_forward_pre_hook(_train_on_several) for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # The statistics become the means over all calls.
-        norm.train()
     for inputs in calls if norms else ():
         module(*inputs)
+    for hook in hooks:
+        hook.remove()
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
         norm.eval()
+
+
+def _train_on_several(norm: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
+    """Let a norm only learn from inputs that have several values for a channel. The others have no variance."""
+    norm.train(inputs[0].numel() > inputs[0].shape[1])
 
 
 @torch.no_grad()

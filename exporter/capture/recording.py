@@ -338,6 +338,8 @@ class _Recording:
         self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, (), Changed({}, {}, [])
         survivors.watch(self._recorder.fakes, self._recorder.release())
         self._inputs.release()
+        if self._symbols is not None:
+            self._symbols.let_go()
 
     def _written(self) -> dict[Written, Value]:
         """The new values of the buffers, inputs and attributes that the program wrote to."""

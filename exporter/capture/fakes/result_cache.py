@@ -95,6 +95,14 @@ class ResultMemo:
         finally:
             self._results = outer
 
+    def release(self) -> None:
+        """Drop the results of this program alone.
+
+        Tensors keep symbolic sizes where Python's garbage collector does not see them, and these keep the recording,
+        with the weights of the program: together they would stay in memory until the process ends.
+        """
+        self._results = {}
+
     def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
         name = original(func).name().removeprefix("aten::")

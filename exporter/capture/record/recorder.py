@@ -240,6 +240,7 @@ class Recorder(TorchDispatchMode):
         self._values.clear()
         self._metadata.clear()
         self._constants.clear()
+        self.memo.release()
         self.at_end.clear()
         self._complex.release()
         return fakes

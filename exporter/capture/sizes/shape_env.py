@@ -181,6 +181,10 @@ class HintedShapeEnv(ShapeEnv):
         self._known_orders: set[tuple[sympy.Basic, sympy.Basic]] = set()
         #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the recording. Caches of torch refer to environments long after these are used."""
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Returns the path of the module that is running.
