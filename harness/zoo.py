@@ -188,7 +188,8 @@ def _settle(module: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) ->
     """Let batch norms have the statistics of these calls' inputs.
 
     With others, and with those of one call where an axis is down to few elements, activations grow from block to block
-    in some networks, such as EfficientNets, until torch's own results in float32 have no correct digit.
+    in some networks, such as EfficientNets, until torch's own results in float32 have no correct digit. So they do
+    where channels that hardly vary are divided by their own deviation: none has less than the mean variance here.
     """
     kinds = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
     norms = [each for each in module.modules() if isinstance(each, kinds) and each.track_running_stats]
@@ -205,6 +206,8 @@ def _settle(module: torch.nn.Module, calls: Sequence[Sequence[torch.Tensor]]) ->
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
         norm.eval()
+        assert norm.running_var is not None
+        norm.running_var.clamp_(min=norm.running_var.mean())
 
 
 def _train_on_several(norm: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:

@@ -15,6 +15,8 @@ from onnx_parity.model_zoo.torchvision_import import torchvision
 
 #: The image sizes of classifiers that do not run with 64.
 _SIZES = {"inception_v3": 96, "googlenet": 64, "maxvit_t": 224, "quantized_inception_v3": 96}
+#: The frames, height and width of videos where the network fixes them, s3d by the window of its last pooling.
+_VIDEOS = {"mvit_v1_b": (16, 224, 224), "mvit_v2_s": (16, 224, 224), "s3d": (14, 224, 224)}
 _DETECTOR: dict[str, Any] = {"min_size": 64, "max_size": 96}
 #: By how many of 256 steps the results of quantized networks may differ. With these inputs it is 8 at most.
 _STEPS = 12
@@ -30,7 +32,7 @@ _COORDINATES = (
 )
 #: Thresholds at which untrained detectors find a few boxes.
 _THRESHOLDS: dict[str, dict[str, Any]] = {
-    "rcnn": {**_DETECTOR, "rpn_post_nms_top_n_test": 20, "box_score_thresh": 0.012, "box_detections_per_img": 3},
+    "rcnn": {**_DETECTOR, "rpn_post_nms_top_n_test": 8, "box_score_thresh": 0.012, "box_detections_per_img": 3},
     "retinanet": {**_DETECTOR, "score_thresh": 0.05, "detections_per_img": 10, "topk_candidates": 20},
     "fcos": {**_DETECTOR, "score_thresh": 0.05, "detections_per_img": 10, "topk_candidates": 20},
     "ssd": {"score_thresh": 0.05, "detections_per_img": 10, "topk_candidates": 20},
@@ -95,6 +97,8 @@ def _build(name: str) -> Built:
     module, inputs = builders.get(kind, _classifier)(name, make)
     # A batch of 1, and one of another size than the example's.
     sizes = {"batch": (1, 3), "height": (73,), "width": (83,)}
+    if name in _VIDEOS:
+        sizes["batch"] = (2,)
     if kind == "quantization":
         return Built(OfRange(module), inputs, sizes, tolerance=_STEPS / 256, because=_ROUNDED)
     if name.startswith("ssdlite"):
@@ -132,10 +136,8 @@ def _segmenter(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module, Ma
 
 
 def _of_videos(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module, Mapping[str, Maker]]:
-    if name.startswith("mvit"):
-        return make(temporal_size=8), {"x": floats(2, 3, 8, 224, 224)}
-    if name == "s3d":
-        return make(), {"x": floats(2, 3, 14, 224, 224)}
+    if name in _VIDEOS:
+        return make(), {"x": floats(1, 3, *_VIDEOS[name])}
     return make(), {"x": floats(2, 3, 8, 64, 64)}
 
 
