@@ -26,6 +26,11 @@ class Script(torch.nn.Module):
 network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.GELU())
 for module in (torch.nn.ELU(), network, torch.nn.LSTM(3, 4), torch.jit.script(Script())):
     onnx_parity.export(module, (x,))
+images = torch.ones(2, 3, 9, 9)
+stem = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2, 1))
+head = torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 3), torch.nn.LayerNorm(3))
+onnx_parity.export(torch.nn.Sequential(stem, head).eval(), (images,))
+onnx_parity.export(lambda x: x.view(3, 2).softmax(0)[1:, 0], (x,))
 assert not {"sympy", "torch._dynamo"} & {*sys.modules}, "an export of static sizes imported what it does not need"
 onnx_parity.export(lambda x: torch.nn.functional.softplus(torch.sinc(x) ** 2).mean(), (x,))
 values = lambda x: (x[x > 0.5], x.nonzero().shape[0] * x.reshape(-1), x[: int(x.sum())])

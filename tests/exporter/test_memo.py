@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
@@ -137,6 +138,44 @@ def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], vary
         axes = Axes(rows if varying else {})
         trace(program, tensors, {}, input_names=names, axes=axes, decomposition_of=lambda op: None)
     assert compared("_by_rule") >= _KNOWN - {"batch_norm", "_to_copy"}
+
+
+#: Arguments of convolutions and poolings: sizes, strides, paddings, dilations and whether to round up, right or not.
+_WINDOWS = list(itertools.product((1, 2, 3, (2, 3), 7), (1, 2, (1, 2)), (0, 1, (1, 0)), (1, 2), (False, True)))
+
+
+def _slid(x: torch.Tensor, window: Any) -> Iterator[torch.Tensor]:
+    kernel, stride, padding, dilation, ceil = window
+    size = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    calls: list[Callable[[], torch.Tensor]] = [
+        lambda: F.max_pool2d(x, kernel, stride, padding, dilation, ceil),
+        lambda: F.avg_pool2d(x, kernel, stride, padding, ceil, count_include_pad=False),
+        lambda: F.conv2d(x, torch.rand(4, 4, *size), torch.rand(4), stride, padding, dilation),
+        lambda: F.conv2d(x, torch.rand(6, 2, *size), None, stride, padding, dilation, groups=2),
+        lambda: F.conv2d(x, torch.rand(6, 3, *size), None, stride, padding, dilation),
+        lambda: F.conv_transpose2d(x, torch.rand(4, 2, *size), None, stride, padding),
+        lambda: F.conv1d(x[0], torch.rand(2, 4, size[0]), None, size[1], 1, dilation),
+        lambda: F.conv3d(x[None].transpose(1, 2), torch.rand(2, 4, 1, *size)),
+    ]
+    for call in calls:
+        with suppress(RuntimeError, ValueError):  # Some windows do not fit.
+            yield call()
+
+
+@pytest.mark.parametrize("axes", [{}, {0: "batch"}, {2: "height"}], ids=["static", "batch", "height"])
+def test_windows_slide_as_fake_tensors_say(compared: Callable[[str], set[str]], axes: dict[int, str]) -> None:
+    images = [torch.rand(shape) for shape in ((2, 4, 7, 6), (2, 4, 3, 3), (2, 4, 6, 7))]
+    images[-1] = images[-1].contiguous(memory_format=torch.channels_last)
+
+    def program(*tensors: torch.Tensor) -> Any:
+        return tuple(each for x in tensors for window in _WINDOWS[:: 7 if axes else 1] for each in _slid(x, window))
+
+    names = ["x", "y", "z"]
+    tensors = images[: 1 if axes else 3]
+    marked = Axes(dict.fromkeys(range(len(tensors)), axes) if axes else {})
+    trace(program, tensors, {}, input_names=names[: len(tensors)], axes=marked, decomposition_of=lambda op: None)
+    by_rule = {"convolution", "avg_pool2d", "max_pool2d_with_indices"}
+    assert compared("_by_rule") >= (set() if 2 in axes else by_rule)
 
 
 @pytest.mark.parametrize(

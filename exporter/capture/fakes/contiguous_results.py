@@ -1,7 +1,8 @@
-"""The results of frequent operators over dynamic sizes, computed without torch's fake kernels.
+"""The results of frequent operators, computed without torch's fake kernels.
 
 With dynamic sizes torch's kernels for these operators take 5 to 30 ms of processor time for each call, because they
-decompose into operators that ask many questions about the sizes. The functions here only take arguments for which no
+decompose into operators that ask many questions about the sizes. With static sizes they import sympy to ask the same
+questions, which takes a third of a process's first export. The functions here only take arguments for which no
 question is needed: contiguous tensors whose sizes are known to fit because they are the same expressions. Any other
 call is left to torch, which asks its questions or refuses it.
 """
@@ -176,16 +177,121 @@ def _group_norm(
     return [Contiguous(input.dtype, input.shape), statistics, statistics]
 
 
+def _convolution(
+    input: _Operand,
+    weight: _Operand,
+    bias: _Operand | None,
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    transposed: bool,
+    output_padding: Sequence[Any],
+    groups: int,
+) -> list[Contiguous] | None:
+    rank = len(weight.dims) - 2
+    windows = _windows(rank, weight.dims[2:], stride, padding, dilation)
+    others = [x for x in (weight, bias) if x is not None]
+    floats = input.dtype.is_floating_point and all(x.dtype == input.dtype for x in others)
+    if transposed or windows is None or not floats or len(input.dims) != rank + 2 or groups < 1:
+        return None
+    channels = weight.dims[0]
+    fits = input.dims[1] == weight.dims[1] * groups and channels % groups == 0
+    if not fits or not channels or (bias is not None and bias.dims != (channels,)):
+        return None
+    sizes = _slid(input.shape[2:], windows, ceil=False)
+    return None if sizes is None else [Contiguous(input.dtype, (input.shape[0], channels, *sizes))]
+
+
+def _avg_pool(
+    input: _Operand,
+    kernel: Sequence[Any],
+    stride: Sequence[Any] = (),
+    padding: Sequence[Any] = (0,),
+    ceil: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> list[Contiguous] | None:
+    return _pooled(input, kernel, stride, padding, (1,), ceil) if divisor != 0 else None
+
+
+def _max_pool(
+    input: _Operand,
+    kernel: Sequence[Any],
+    stride: Sequence[Any] = (),
+    padding: Sequence[Any] = (0,),
+    dilation: Sequence[Any] = (1,),
+    ceil: bool = False,
+) -> list[Contiguous] | None:
+    found = _pooled(input, kernel, stride, padding, dilation, ceil)
+    return found and [found[0], found[0]._replace(dtype=torch.int64)]
+
+
+def _pooled(
+    input: _Operand,
+    kernel: Sequence[Any],
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    ceil: bool,
+) -> list[Contiguous] | None:
+    """The result of a pooling over the last two axes of a batch of images."""
+    windows = _windows(2, kernel, stride or kernel, padding, dilation)
+    if windows is None or len(input.dims) != 4 or not input.dtype.is_floating_point or input.dims[1] == 0:
+        return None
+    if any(2 * each.padding > each.size for each in windows):
+        return None
+    sizes = _slid(input.shape[2:], windows, ceil)
+    return None if sizes is None else [Contiguous(input.dtype, (*input.shape[:2], *sizes))]
+
+
+class _Window(NamedTuple):
+    """What slides over an axis."""
+
+    size: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+def _windows(rank: int, *options: Sequence[Any]) -> list[_Window] | None:
+    """The windows over `rank` axes, given their sizes, strides, paddings and dilations; None if these do not fit."""
+    full = [tuple(each) * rank if len(each) == 1 else tuple(each) for each in options]
+    if rank < 1 or any(len(each) != rank or not all(isinstance(number, int) for number in each) for each in full):
+        return None
+    windows = [_Window(*each) for each in zip(*full, strict=True)]
+    fit = all(min(each.size, each.stride, each.dilation) > 0 and each.padding >= 0 for each in windows)
+    return windows if fit else None
+
+
+def _slid(sizes: Sequence[Size], windows: Sequence[_Window], ceil: bool) -> list[int] | None:
+    """How often windows fit on static axes; None if an axis is dynamic or too short."""
+    results = []
+    for size, (width, stride, padding, dilation) in zip(sizes, windows, strict=True):
+        if not isinstance(size, int):
+            return None
+        left = size + 2 * padding - dilation * (width - 1) - 1
+        steps = (left + (stride - 1 if ceil else 0)) // stride
+        if ceil and steps * stride >= size + padding:
+            steps -= 1  # The last window would only see padding.
+        if left < 0 or steps < 0 or not size:
+            return None
+        results.append(steps + 1)
+    return results
+
+
 _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     "_softmax": _softmax,
+    "avg_pool2d": _avg_pool,
     "bmm": _bmm,
     "clone": _clone,
+    "convolution": _convolution,
     "div.Tensor": _quotient,
     "embedding": _looked_up,
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
     "gelu": _gelu,
     "matmul": _matmul,
+    "max_pool2d_with_indices": _max_pool,
     "native_group_norm": _group_norm,
     "native_layer_norm": _layer_norm,
     "roll": _roll,

@@ -46,6 +46,9 @@ _OTHERWISE = frozenset(
     {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
 )
 
+#: Operators for which torch's fake tensors only do more than call the kernel where sizes are not static.
+_VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.select.int, _aten.slice.Tensor})
+
 #: Results for static sizes, which all programs of the process share.
 _static_results: dict[Any, Any] = {}
 
@@ -110,8 +113,6 @@ class ResultMemo:
         if like is not None:
             place, dtype = like
             return self._made(dtype, args[place].shape, args[place].fake_device)
-        if self._fakes.symbols is None:
-            return None
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
             return None
@@ -236,7 +237,7 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
         return None
     if func in meta_table or func in _OTHERWISE or not has_kernel(name, "Meta"):
         return None
-    return None if any(is_special(func) for is_special, _ in op_implementations_checks) else func
+    return None if func not in _VIEWS and any(is_special(func) for is_special, _ in op_implementations_checks) else func
 
 
 class _Unknown(Exception):
