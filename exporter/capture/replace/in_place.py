@@ -1,4 +1,4 @@
-"""Operators in place whose functionalization in torch does not accept dynamic sizes.
+"""Operators in place whose functionalization in torch does not accept dynamic sizes, or takes long.
 
 Such an operator is recorded as its variant without side effects, followed by a copy into the target.
 """
@@ -14,17 +14,20 @@ from torch._ops import OpOverloadPacket
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
+_OF_FLOATS = ("celu_", "elu_", "leaky_relu_", "mish_", "selu_", "sigmoid_")
+_OF_NUMBERS = (
+    "clamp_", "clamp_max_", "clamp_min_", "hardsigmoid_", "hardswish_", "hardtanh_", "nan_to_num_", "threshold_",
+)  # fmt: skip
 _NAMES = (
-    "addr_", "clamp_", "clamp_max_", "clamp_min_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_",
-    "hardsigmoid_", "hardswish_", "hardtanh_", "heaviside_", "index_fill_", "lcm_", "ldexp_", "logit_", "nan_to_num_",
-    "renorm_", "sinc_", "threshold_", "tril_", "triu_", "xlogy_",
+    "addr_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_", "heaviside_", "index_fill_", "lcm_",
+    "ldexp_", "logit_", "renorm_", "sinc_", "tril_", "triu_", "xlogy_",
 )  # fmt: skip
 _IN_HALVES = (
-    "abs_", "acos_", "acosh_", "addmm_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "ceil_", "celu_", "cos_",
-    "cosh_", "deg2rad_", "digamma_", "elu_", "eq_", "erf_", "erfc_", "erfinv_", "exp2_", "exp_", "expm1_",
+    "abs_", "acos_", "acosh_", "addmm_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "ceil_", "cos_",
+    "cosh_", "deg2rad_", "digamma_", "eq_", "erf_", "erfc_", "erfinv_", "exp2_", "exp_", "expm1_",
     "floor_", "fmod_", "frac_", "ge_", "gelu_", "gt_", "hypot_", "i0_", "igamma_", "igammac_", "le_",
-    "leaky_relu_", "lgamma_", "log10_", "log1p_", "log2_", "log_", "lt_", "mish_", "ne_", "neg_", "pow_",
-    "rad2deg_", "reciprocal_", "remainder_", "rsqrt_", "selu_", "sgn_", "sigmoid_", "sign_", "sin_", "sinh_",
+    "lgamma_", "log10_", "log1p_", "log2_", "log_", "lt_", "ne_", "neg_", "pow_",
+    "rad2deg_", "reciprocal_", "remainder_", "rsqrt_", "sgn_", "sign_", "sin_", "sinh_",
     "sqrt_", "square_", "tan_", "tanh_", "trunc_",
 )  # fmt: skip
 _HALVES = (torch.float16, torch.bfloat16)
@@ -34,6 +37,18 @@ _CANNOT_CAST = (
     "torch 2.13's functionalization computes their shapes in float32 if the tensor is float16 or bfloat16, "
     "and cannot cast symbols for that"
 )
+_TAKES_LONG = (
+    "torch 2.13's functionalization checks their shapes with kernels in Python, which takes up to a millisecond, and "
+    "not with all sizes and dtypes"
+)
+
+
+def _is_float(x: torch.Tensor) -> bool:
+    return x.is_floating_point()
+
+
+def _is_float_or_dynamic(x: torch.Tensor) -> bool:
+    return x.is_floating_point() or _has_dynamic_sizes(x)
 
 
 def _has_dynamic_sizes(x: torch.Tensor) -> bool:
@@ -52,6 +67,8 @@ def _copied_back(functional: OpOverloadPacket, where: Callable[[torch.Tensor], b
 
 
 for _names, _where, _why in (
+    (_OF_FLOATS, _is_float, _TAKES_LONG),
+    (_OF_NUMBERS, _is_float_or_dynamic, _TAKES_LONG),
     (_NAMES, _has_dynamic_sizes, _CHECKS_PLAIN_SIZES),
     (_IN_HALVES, _has_dynamic_sizes_in_halves, _CANNOT_CAST),
 ):
