@@ -28,6 +28,21 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     assert "no model matches; there are" in result.output
 
 
+def test_an_unknown_peer_is_told_with_those_that_there_are() -> None:
+    result = CliRunner().invoke(app, ["--only", "gru", "--peer", "onnx"])
+    assert result.exit_code == 2
+    assert "there are torchscript and dynamo" in result.output
+
+
+@pytest.mark.slow
+def test_one_peer_can_be_measured_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "times.jsonl"
+    result = CliRunner().invoke(app, ["--only", "^gru$", "--peer", "torchscript", "--kept", str(kept)])
+    assert "static, torch.onnx dynamo=False" in result.output
+    assert "dynamo=True:" not in result.output
+    assert len(kept.read_text().splitlines()) == 4
+
+
 def test_nodes_are_counted_beside_those_of_the_peers(tmp_path: Path) -> None:
     ways = [nodes.Way(18, dynamic=False), nodes.Way(23, dynamic=True)]
     ours = nodes.measured(Subject.OURS, "transformer_encoder", ways, tmp_path)
