@@ -27,6 +27,8 @@ _HARD = given(
 _NEARLY_SINGULAR = given([[1.0 / (row + column + 1) for column in range(5)] for row in range(5)])
 #: Squares of their elements overflow and underflow in float32.
 _MAGNITUDES = given([[[3e25, 1e25], [-2e25, 4e25]], [[3e-25, 1e-25], [-2e-25, 4e-25]]])
+#: Three columns that are small beside the first, and far from orthogonal.
+_GRADED = given([[1.0, 0.0, 0.0, 0.0], [0.0, 1e-3, 9e-4, 3e-4], [0.0, 0.0, 4e-4, 5e-4], [0.0, 2e-4, 0.0, 7e-4]])
 _DYNAMIC = {"x": {0: "batch", 1: "size", 2: "size"}}
 
 
@@ -203,6 +205,7 @@ svd_of_any_size = op(
 )
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
+svdvals_graded = op(torch.linalg.svdvals, _GRADED, dtypes=WIDE_FLOATS)
 #: Each matrix is a result of its own: beside the greatest values of one result, the smallest would not count.
 svdvals_of_any_magnitude = op(lambda x: torch.linalg.svdvals(x).unbind(), _MAGNITUDES)
 eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAGNITUDES)

@@ -62,8 +62,15 @@ def restored(x: torch.Tensor) -> torch.Tensor:
     return torch.istft(spectrum, 16, 4, window=window)
 
 
+def restored_complex(x: torch.Tensor) -> torch.Tensor:
+    """Without a window, each of the frames counts as it is."""
+    spectrum = torch.stft(x, 16, 4, onesided=False, return_complex=True)
+    return torch.istft(spectrum * (1 + 2j), 16, 4, onesided=False, return_complex=True)
+
+
 stft = op(of_short_times, floats(2, 64), normalized=[False, True], onesided=[True, False], **_OF_WINDOWS)
 stft_of_any_length = op(
     of_short_times, floats(2, 64), dynamic={"x": {0: "batch", 1: "length"}}, sizes={"length": [32, 90]}, **_OF_WINDOWS
 )
 istft = op(restored, floats(2, 64), dtypes=[torch.float32])
+istft_complex = op(restored_complex, floats(2, 64), dtypes=[torch.float32])

@@ -259,7 +259,7 @@ _HALVES = torch.arange(0, 1024, dtype=torch.int64).remainder(253).to(torch.uint8
 
 def packed_fours(x: Tensor) -> Tensor:
     """Weights that torch packs as its processor reads them, with a scale and a zero for each group."""
-    grids = torch.linspace(0.01, 0.3, 128, dtype=x.dtype).reshape(2, 32, 2)
+    grids = torch.linspace(0.01, 0.3, 192, dtype=x.dtype).reshape(2, 48, 2)
     result: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, _PACKED_FOR_CPU, 32, grids)
     return result
 
@@ -277,7 +277,7 @@ def _packed_to_round_inputs(block: int, dtype: torch.dtype, bias: Tensor | None)
 
 
 _PACKED_FOR_CPU = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
-    torch.arange(2048, dtype=torch.int32).remainder(13).reshape(32, 64), 2
+    torch.arange(3072, dtype=torch.int32).remainder(13).reshape(48, 64), 2
 )
 _PACKED_BY_ROWS = _packed_to_round_inputs(64, torch.float32, torch.linspace(-1, 1, 32))
 _PACKED_BY_GROUPS = _packed_to_round_inputs(32, torch.bfloat16, None)

@@ -104,8 +104,7 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     last = torch.sym_max(steps - 1, 1)
     spaced = start * ((last - places) / last) + end * (places / last)
     if "base" in given:
-        base = _tensor(blocks, 10.0 if given["base"] is None else given["base"])
-        spaced = torch.pow(base.to(torch.float64), spaced)
+        spaced = torch.pow(_tensor(blocks, given["base"]).to(torch.float64), spaced)
     return spaced.to(_dtype(given))
 
 
