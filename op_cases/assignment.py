@@ -56,6 +56,8 @@ setitem = op(
     ],
     y=2.5,
 )
+#: From the end to the start there is nothing, whatever the size.
+setitem_of_nothing = op(lambda x: put(x, slice(-2, 0), 5.0), floats(4, 3), dynamic=BATCH)
 setitem_dtypes = op(put, numbers(4, 5), index=(slice(1, 3), 2), y=1, dtypes=MOVED_DTYPES)
 setitem_row = op(lambda x, y: put(x, 1, y), floats(3, 4), y=[floats(4), floats(1), floats()])
 setitem_slice = op(

@@ -73,6 +73,9 @@ repeat_interleave = op(
 )
 repeat_interleave_dynamic = op(torch.repeat_interleave, floats(2, 3), repeats=2, dim=0, dynamic=BATCH)
 repeat_interleave_counts = op(lambda x, repeats: x.repeat_interleave(repeats, 0), floats(3, 2), given([2, 0, 3]))
+repeat_interleave_int32 = op(
+    lambda x, repeats: x.repeat_interleave(repeats, 0), floats(3, 2), ints(3, high=4, dtype=torch.int32)
+)
 repeat_interleave_known = op(
     lambda x, repeats: x.repeat_interleave(repeats, 1, output_size=4), floats(2, 3), given([1, 0, 3])
 )

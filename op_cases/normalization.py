@@ -8,6 +8,21 @@ from torch import nn
 
 from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Rows, floats, op
 
+
+class OfOneKernel(nn.Module):
+    """Two convolutions by one kernel: neither can become one with the norm that follows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(torch.linspace(-1, 1, 32).reshape(4, 4, 2))
+        self.biases = nn.Parameter(torch.linspace(-0.5, 0.5, 8).reshape(2, 4))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(4, eps) for eps in (1e-5, 0.5))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = self.norms
+        return first(F.conv1d(x, self.kernel, self.biases[0])), second(F.conv1d(x * 2, self.kernel, self.biases[1]))
+
+
 _FORMS: Rows = [
     {},
     {"affine": False},
@@ -37,6 +52,7 @@ batch_norm = op(
     rows=[{}, {"weight": floats(4)}, {"bias": floats(4)}, {"weight": floats(4), "bias": floats(4)}],
     dtypes=FLOATS,
 )
+batch_norms_of_one_kernel = op(OfOneKernel(), floats(3, 4, 5))
 batch_norm_mixed = op(
     lambda x, mean, variance: F.batch_norm(x, mean, variance, eps=0.1),
     floats(3, 4, 5, dtype=torch.float16),

@@ -106,7 +106,7 @@ frexp = op(
 frexp_of_doubles = op(torch.frexp, given([1e308, -1e-308, 5e-324, 1e-300], dtype=torch.float64), tier="default")
 nextafter = op(
     torch.nextafter,
-    given([[0.0], [1.0], [-1.0], [2.0], [1e-40], [3e38], [math.inf], [math.nan], [1e-30]]),
+    given([[0.0], [1.0], [-1.0], [2.0], [1e-40], [3e38], [math.inf], [math.nan], [1e-30], [-1e-35]]),
     given([0.0, 2.0, -5.0, math.inf, math.nan]),
     dtypes=WIDE_FLOATS,
     tier="default",
@@ -116,6 +116,12 @@ nextafter_in_units = op(
     lambda x, y: ((torch.nextafter(x, y) - x) * 2**24).to(torch.int32),
     given([1.0, 1.25, 1.75, 1.9999, 1.5, 1.0]),
     given([2.0, 0.0, 9.0, math.inf, -math.inf, 0.0]),
+)
+#: Numbers so small that what is added to them would not be exact, which are scaled.
+nextafter_of_small = op(
+    lambda x, y: ((torch.nextafter(x, y) - x) * 2.0**100 * 2.0**35).to(torch.int32),
+    given([2.0**-110, -(2.0**-112), 2.0**-111, -(2.0**-113)]),
+    given([1.0, 0.0, 0.0, -1.0]),
 )
 divisors = op(
     lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),

@@ -239,7 +239,7 @@ def masked_select(g: Graph, self: Value, mask: Value) -> Value:
 def masked_scatter(g: Graph, self: Value, mask: Value, source: Value) -> Value:
     """Where the mask is true, the elements of `source` in order"""
     sizes = g.out.shape
-    x, flags = _spread(g, self, sizes), _spread(g, g.cast(mask, torch.bool), sizes)
+    x, flags = _spread(g, self, sizes), _spread(g, mask, sizes)
     if _is_empty(x) or _is_empty(source):
         return x
     return g.reshape(g.scatter_masked(_flat(g, x), _flat(g, flags), _flat(g, source)), sizes)
