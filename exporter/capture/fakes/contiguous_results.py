@@ -58,7 +58,8 @@ def contiguous_results(
     devices = {operand.known.device for operand in tensors}
     if len(devices) != 1:
         return None
-    if name not in _OF_ANY_LAYOUT and not all(is_contiguous(operand.known) for operand in tensors):
+    of_any_layout = name in _OF_ANY_LAYOUT or kwargs.get("memory_format") is torch.contiguous_format
+    if not of_any_layout and not all(is_contiguous(operand.known) for operand in tensors):
         return None
     return rule(*operands, **kwargs)
 

@@ -23,6 +23,7 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
+from onnx_parity.exporter.capture.fakes.attention_result import lies_as_the_query
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
@@ -113,6 +114,8 @@ class ResultMemo:
         if like is not None:
             place, dtype = like
             return self._made(dtype, args[place].shape, args[place].fake_device)
+        if name == "scaled_dot_product_attention" and self._fakes.symbols is None:
+            return self._like_the_query(described[0]) if lies_as_the_query(described, kwargs) else None
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
             return None
@@ -134,7 +137,8 @@ class ResultMemo:
         (device,) = devices
         try:
             with in_kernel_invocation_manager(self._fakes):
-                result = kernel(*args, **kwargs)
+                # For some operators on a subclass of tensors, torch imports its distributed tensors.
+                result = kernel(*_plain(args), **kwargs)
         except NotImplementedError:
             return None  # The operator decomposes into operators that have no meta kernel.
         results = result if isinstance(result, (tuple, list)) else (result,)
@@ -191,6 +195,11 @@ class ResultMemo:
         with in_kernel_invocation_manager(self._fakes), _plain_tensors():
             return torch.empty(shape, dtype=dtype, device=_META), device
 
+    def _like_the_query(self, query: Metadata) -> _Template:
+        with in_kernel_invocation_manager(self._fakes), _plain_tensors():
+            made = torch.empty_strided(query.shape, query.strides, dtype=query.dtype, device=_META)
+            return made, query.device
+
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
             return _like(tensor), tensor.fake_device
@@ -215,6 +224,13 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
         reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         memory = torch.empty([offset + torch.sym_max(reach, 0) + 1], dtype=tensor.dtype, device=_META)
         return memory.as_strided(tensor.shape, tensor.stride(), offset)
+
+
+def _plain(argument: Any) -> Any:
+    """An argument with tensors without data in the place of fake ones."""
+    if isinstance(argument, FakeTensor):
+        return _like(argument)
+    return tuple(map(_plain, argument)) if isinstance(argument, (tuple, list)) else argument
 
 
 def _tensors(arguments: Any) -> Iterator[FakeTensor]:
