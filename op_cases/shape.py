@@ -93,6 +93,7 @@ roll = op(
     rows=[{"shifts": 1}, {"shifts": -2, "dims": 0}, {"shifts": (1, 5), "dims": (0, -1)}, {"shifts": 0, "dims": 1}],
 )
 roll_dynamic = op(torch.roll, floats(3, 4), shifts=[2, -1], dims=0, dynamic=BATCH)
+roll_flat_dynamic = op(torch.roll, floats(3, 4), shifts=2, dynamic=BATCH)
 rot90 = op(torch.rot90, floats(2, 3), k=[1, 2, 3, -1])
 tril = op(torch.tril, floats(2, 3, 4, special=(float("nan"), float("inf"))), diagonal=[0, 1, -1, 5, -5])
 triu = op(torch.triu, floats(4, 3, special=(float("nan"), float("-inf"))), diagonal=[0, 1, -1, 5, -5])

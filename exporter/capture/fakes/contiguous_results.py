@@ -123,8 +123,9 @@ def _clone(self: _Operand, memory_format: Any = None) -> list[Contiguous] | None
     return _unchanged(self) if memory_format in (None, torch.contiguous_format, torch.preserve_format) else None
 
 
-def _roll(self: _Operand, shifts: Sequence[Size], dims: Sequence[int]) -> list[Contiguous] | None:
-    fits = len(shifts) == len(dims) and all(-len(self.dims) <= dim < len(self.dims) for dim in dims)
+def _roll(self: _Operand, shifts: Sequence[Size], dims: Sequence[int] = ()) -> list[Contiguous] | None:
+    # Without axes, the elements are rolled in the order in which they lie in memory.
+    fits = len(shifts) == max(len(dims), 1) and all(-len(self.dims) <= dim < len(self.dims) for dim in dims)
     return _unchanged(self) if fits else None
 
 
