@@ -22,7 +22,8 @@ def lies_as_the_query(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """
     if not kwargs.keys() <= {"scale"} or not 3 <= len(args) <= 6 or not torch.backends.cuda.flash_sdp_enabled():
         return False
-    query, key, value, mask, dropout, is_causal = (*args, *(None, 0.0, False)[len(args) - 3 :])
+    defaults: Sequence[Any] = (None, 0.0, False)
+    query, key, value, mask, dropout, is_causal = (*args, *defaults[len(args) - 3 :])
     tensors = (query, key, value)
     if not all(isinstance(each, Metadata) and len(each.shape) == 4 and each.strides[-1] == 1 for each in tensors):
         return False
