@@ -24,12 +24,9 @@ _ROUNDED = (
     "each layer rounds to 256 steps; given the same input, torch and onnxruntime differ by one step in few elements, "
     "those that lie between two steps, and further layers enlarge the difference"
 )
-#: The tolerance of SSDlite, whose scores differ by up to 5e-5.
-_RESIZED = 2e-4
-_COORDINATES = (
-    "onnxruntime resizes images with float32 coordinates, so that pixels differ by 2e-5 where their ratio, 320 to 70, "
-    "is no number of float32"
-)
+#: The height and width of two images for detectors that resize them, by exact numbers such as 1/2. Where these are
+#: rounded, so are pixels, and the networks enlarge that, regions of interest until the order of their scores changes.
+_RESIZED = {"rcnn": ((64, 96), (128, 192)), "ssdlite": ((80, 160), (160, 80))}
 #: Thresholds at which untrained detectors find a few boxes.
 _THRESHOLDS: dict[str, dict[str, Any]] = {
     "rcnn": {**_DETECTOR, "rpn_post_nms_top_n_test": 8, "box_score_thresh": 0.012, "box_detections_per_img": 3},
@@ -99,14 +96,10 @@ def _build(name: str) -> Built:
     sizes = {"batch": (1, 3), "height": (73,), "width": (83,)}
     if name in _VIDEOS:
         sizes["batch"] = (2,)
-    if "rcnn" in name:
-        # They resize images, here by the exact numbers 1 and 1/2. Where these are rounded, regions of interest enlarge
-        # what pixels differ by until the order of their scores changes.
-        sizes |= {"height": (128,), "width": (192,)}
+    if images := _resized(name):
+        sizes |= {"height": images[1][:1], "width": images[1][1:]}
     if kind == "quantization":
         return Built(OfRange(module), inputs, sizes, tolerance=_STEPS / 256, because=_ROUNDED)
-    if name.startswith("ssdlite"):
-        return Built(module, inputs, sizes, tolerance=_RESIZED, because=_COORDINATES)
     return Built(module, inputs, sizes)
 
 
@@ -151,7 +144,12 @@ def _optical_flow(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module,
 
 def _detector(name: str, make: Callable[..., nn.Module]) -> tuple[nn.Module, Mapping[str, Maker]]:
     settings = next(each for part, each in _THRESHOLDS.items() if part in name)
-    return Detector(make, **settings), {"image": floats(3, 64, 96) if "rcnn" in name else floats(3, 70, 80)}
+    images = _resized(name)
+    return Detector(make, **settings), {"image": floats(3, *images[0]) if images else floats(3, 70, 80)}
+
+
+def _resized(name: str) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    return next((images for part, images in _RESIZED.items() if part in name), None)
 
 
 torchvision_models = every("torchvision", _names, _build, extra="models", dynamic={**_BATCH, **_SIDES})

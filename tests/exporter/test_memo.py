@@ -178,44 +178,6 @@ def test_windows_slide_as_fake_tensors_say(compared: Callable[[str], set[str]], 
     assert compared("_by_rule") >= (set() if 2 in axes else by_rule)
 
 
-def _attended(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Attention of tensors in many layouts, with what torch computes by its fused kernel and what it does not."""
-    contiguous = x.view(2, 5, 4, 8).transpose(1, 2).contiguous()
-    packed = torch.cat([x, x * 2, x * 3], 2)
-    parts = [part.view(2, 5, 4, 8).transpose(1, 2) for part in packed.chunk(3, 2)]
-    of_rows = x.transpose(0, 1).contiguous().view(5, 8, 8).transpose(0, 1).view(2, 4, 5, 8)
-    masks = [torch.ones(shape, dtype=torch.bool) for shape in ((5, 5), (2, 1, 5, 5), (2, 4, 5, 5), (4, 5, 5), (1, 5))]
-    keys = torch.rand(2, 4, 7, 8)
-    operands: list[tuple[torch.Tensor, ...]] = [
-        (contiguous, contiguous, contiguous),
-        (of_rows, contiguous, contiguous),
-        (parts[0], parts[1], parts[2]),
-        (contiguous, keys, keys),
-        (contiguous, keys, torch.rand(2, 4, 7, 3)),
-        (contiguous[:, :, ::2], contiguous, contiguous),
-        (contiguous, keys[:1], keys[:1]),
-        (contiguous[0], keys[0], keys[0]),
-        (contiguous.mT.contiguous().mT, keys, keys),
-        (contiguous.double(), keys.double(), keys.double()),
-        (contiguous[:, :, :1], keys, keys),
-    ]
-    for query, key, value in operands:
-        yield F.scaled_dot_product_attention(query, key, value)
-        yield F.scaled_dot_product_attention(query, key, value, scale=0.5)
-        yield F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        for mask in (*masks, masks[0].to(query.dtype)):
-            with suppress(RuntimeError, ValueError):  # Some masks do not fit.
-                yield F.scaled_dot_product_attention(query, key, value, mask)
-    yield F.scaled_dot_product_attention(contiguous, keys[:, :2], keys[:, :2], enable_gqa=True)
-
-
-def test_attention_lies_as_fake_tensors_say(compared: Callable[[str], set[str]]) -> None:
-    x = torch.rand(2, 5, 32)
-    axes: Any = Axes({})
-    trace(lambda x: tuple(_attended(x)), [x], {}, input_names=["x"], axes=axes, decomposition_of=lambda op: None)
-    assert "scaled_dot_product_attention" in compared("_by_rule")
-
-
 @pytest.mark.parametrize(
     "program",
     [

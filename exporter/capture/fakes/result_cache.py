@@ -23,7 +23,6 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
-from onnx_parity.exporter.capture.fakes.attention_result import lies_as_the_query
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
@@ -114,8 +113,6 @@ class ResultMemo:
         if like is not None:
             place, dtype = like
             return self._made(dtype, args[place].shape, args[place].fake_device)
-        if name == "scaled_dot_product_attention" and self._fakes.symbols is None:
-            return self._like_the_query(described[0]) if lies_as_the_query(described, kwargs) else None
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
             return None
@@ -194,11 +191,6 @@ class ResultMemo:
     def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
         with in_kernel_invocation_manager(self._fakes), _plain_tensors():
             return torch.empty(shape, dtype=dtype, device=_META), device
-
-    def _like_the_query(self, query: Metadata) -> _Template:
-        with in_kernel_invocation_manager(self._fakes), _plain_tensors():
-            made = torch.empty_strided(query.shape, query.strides, dtype=query.dtype, device=_META)
-            return made, query.device
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
