@@ -119,7 +119,7 @@ nextafter_in_units = op(
 )
 #: Numbers so small that what is added to them would not be exact, which are scaled.
 nextafter_of_small = op(
-    lambda x, y: ((torch.nextafter(x, y) - x) * 2.0**100 * 2.0**35).to(torch.int32),
+    lambda x, y: ((torch.nextafter(x, y) * 2.0**100 - x * 2.0**100) * 2.0**35).to(torch.int32),
     given([2.0**-110, -(2.0**-112), 2.0**-111, -(2.0**-113)]),
     given([1.0, 0.0, 0.0, -1.0]),
 )
