@@ -82,7 +82,12 @@ roi_align = op(
     sizes={"height": (11, 13), "width": (10, 14)},
 )
 roi_align_of_doubles = op(
-    regions, floats(2, 3, 10, 12), floats(3, 4, low=0.05, high=0.45), spatial_scale=0.7, dtypes=[torch.float64]
+    regions,
+    floats(2, 3, 10, 12),
+    floats(3, 4, low=0.05, high=0.45),
+    spatial_scale=0.7,
+    rows=[{}, {"sampling_ratio": 2, "aligned": True}],
+    dtypes=[torch.float64],
 )
 deform_conv2d = op(
     torchvision.ops.deform_conv2d,

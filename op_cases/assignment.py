@@ -123,6 +123,14 @@ put_scalar = op(
     i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)],
     dtypes=MOVED_DTYPES,
 )
+put_where_flag = op(
+    lambda x, y, yes, no: (put(x, yes, 2.5), put(x, yes, y), put(x, no, 2.5)),
+    floats(4, 5),
+    floats(4, 5),
+    yes=given(True),
+    no=given(False),
+    dynamic=BATCHES,
+)
 put_rows = op(
     put,
     floats(6, 5, special=(float("nan"), float("inf"))),

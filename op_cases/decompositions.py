@@ -123,6 +123,12 @@ solve_triangular = op(
     upper=[False, True],
     unitriangular=[False, True],
 )
+solve_triangular_of_any_size = op(
+    lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(x.shape[-1]), x, upper=True),
+    floats(2, 3, 3),
+    dynamic={"x": {0: "batch", 1: "size", 2: "size"}},
+    sizes={"batch": (2, 3), "size": (0, 4)},
+)
 
 # --- QR ---------------------------------------------------------------------------------------------------------------
 
@@ -220,6 +226,12 @@ lstsq = op(
         {"x": floats(3, 5), "b": floats(3, 2), "driver": "gelsd"},
         {"x": floats(2, 4, 4), "b": floats(2, 4), "driver": "gels"},
     ],
+)
+lstsq_of_a_batch = op(
+    lambda x, b, driver: torch.linalg.lstsq(x, b, driver=driver)[:2],
+    floats(2, 5, 3),
+    floats(2, 5, 2),
+    driver=["gels", "gelsd"],
 )
 norms = op(
     torch.linalg.matrix_norm,

@@ -74,7 +74,15 @@ slices_that_may_be_empty = op(
     sizes={"batch": (1, 2, 3, 5, 9)},
 )
 slices_from_the_end = op(
-    lambda x: (x[-(x.shape[0] // 2) :], x[: -(x.shape[0] // 2)], x[x.shape[0] - 5 :], x[-4::2], x[1::2]),
+    lambda x: (
+        x[-(x.shape[0] // 2) :],
+        x[-(x.shape[0] // 2) :: 2],
+        x[: -(x.shape[0] // 2)],
+        x[: x.shape[0] - 2],
+        x[x.shape[0] - 5 :],
+        x[-4::2],
+        x[1::2],
+    ),
     floats(6, 2),
     dynamic=BATCH,
     sizes={"batch": (1, 2, 3, 4, 5, 9)},

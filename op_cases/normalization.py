@@ -23,6 +23,26 @@ class OfOneKernel(nn.Module):
         return first(F.conv1d(x, self.kernel, self.biases[0])), second(F.conv1d(x * 2, self.kernel, self.biases[1]))
 
 
+class AfterConvolution(nn.Module):
+    """A norm that becomes part of the convolution before it."""
+
+    def __init__(self, bias: bool) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv1d(4, 3, 2, bias=bias), nn.BatchNorm1d(3, 0.01)
+        statistics = torch.tensor([[0.5, -1.0, 2.0], [0.3, 1.5, 4.0], [-2.0, 0.7, 1.2], [0.4, -0.6, 0.1]])
+        mean, variance, scale, shift = statistics
+        self.norm.load_state_dict(
+            {"running_mean": mean, "running_var": variance, "weight": scale, "bias": shift}, False
+        )
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+        norm, convolved = self.norm, self.convolution(x)
+        if scale is not None:
+            return F.batch_norm(convolved, norm.running_mean, norm.running_var, scale, norm.bias, eps=norm.eps)
+        found: torch.Tensor = norm(convolved)
+        return found
+
+
 _FORMS: Rows = [
     {},
     {"affine": False},
@@ -52,6 +72,8 @@ batch_norm = op(
     rows=[{}, {"weight": floats(4)}, {"bias": floats(4)}, {"weight": floats(4), "bias": floats(4)}],
     dtypes=FLOATS,
 )
+batch_norm_after_convolution = op(AfterConvolution, floats(3, 4, 5), bias=[False, True], dynamic=BATCH)
+batch_norm_with_computed_scale = op(AfterConvolution, floats(3, 4, 5), scale=floats(3), bias=True)
 batch_norms_of_one_kernel = op(OfOneKernel(), floats(3, 4, 5))
 batch_norm_mixed = op(
     lambda x, mean, variance: F.batch_norm(x, mean, variance, eps=0.1),

@@ -108,6 +108,17 @@ def writes_in_a_branch(x: Tensor) -> Tensor:
 
 
 @scripted
+def kept_state(x: Tensor, state: Tensor) -> Tensor:
+    """A branch that the example does not take needs another size of the state than that of the example."""
+    kept = torch.zeros(2, x.size(0), 3)
+    if state.size(0) == 0:
+        kept[:] = torch.ones(x.size(0), 3)
+    elif state.size(0) == 1:
+        kept[:] = state * 2 + kept
+    return kept
+
+
+@scripted
 def optional(x: Tensor, flag: Tensor) -> Tensor:
     """The values decide whether it is None or a tensor."""
     kept: Tensor | None = None
@@ -147,6 +158,13 @@ script_if = op(two_ways, floats(3, 4), dynamic=BATCH)
 script_early_return = op(early_returns, floats(3, 4), dynamic=BATCH)
 script_if_size = op(by_size, floats(3, 4), dynamic=BATCH, sizes={"batch": (1, 4, 5, 9)})
 script_if_other_sizes = op(other_sizes, floats(3, 4))
+script_if_state = op(
+    kept_state,
+    floats(1, 3),
+    state=floats(0, 0, 0),
+    dynamic={"state": {0: "states", 1: "rows", 2: "columns"}},
+    sizes={"states": (1, 1, 2), "rows": (1, 1, 5), "columns": (3, 1, 7)},
+)
 script_if_writes = op(writes_in_a_branch, floats(3, 4))
 script_optional = op(optional, floats(3, 4), flag=ints(low=-2, high=3))
 script_checked = op(checked, floats(3, 4), mode=["double", "half"])

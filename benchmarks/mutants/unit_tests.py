@@ -34,11 +34,12 @@ class Tests(msgspec.Struct):
     ran: dict[str, tuple[int, ...]] = {}
 
     def reaching(self, statement: str) -> list[str]:
-        """The tests that run a statement. Those that run few others come first."""
+        """The tests that run a statement. Those that are named after its file come first, then those that run few."""
         if statement not in self.statements:
             return []
-        wanted = self.statements.index(statement)
-        return sorted((test for test, ran in self.ran.items() if wanted in ran), key=lambda test: len(self.ran[test]))
+        wanted, name = self.statements.index(statement), Path(statement.rpartition(":")[0]).stem
+        found = (test for test, ran in self.ran.items() if wanted in ran)
+        return sorted(found, key=lambda test: (name not in test, len(self.ran[test])))
 
 
 class _Notes:

@@ -9,7 +9,10 @@ import onnx_ir as ir
 
 from onnx_parity.exporter.passes.fold import known_tensor
 
-__all__ = ["ints_of", "number_of", "pairs_of", "producer_of"]
+__all__ = ["Sizes", "ints_of", "number_of", "pairs_of", "producer_of", "sizes_of"]
+
+#: Sizes of axes: numbers, and names of dynamic ones. Axes of one name have equal sizes.
+Sizes = tuple[int | str, ...]
 
 
 def producer_of(value: ir.Value | None, op_type: str) -> ir.Node | None:
@@ -35,3 +38,11 @@ def number_of(value: ir.Value | None) -> float | None:
     """The number in a constant without axes; None for any other value."""
     tensor = known_tensor(value)
     return None if tensor is None or len(tensor.shape) else float(tensor.numpy())
+
+
+def sizes_of(value: ir.Value | None) -> Sizes | None:
+    """The sizes of a value; None if one is not known."""
+    if value is None or value.shape is None:
+        return None
+    sizes = tuple(size if isinstance(size, int) else size.value for size in value.shape)
+    return None if None in sizes else sizes  # type: ignore[return-value]  # no size is None

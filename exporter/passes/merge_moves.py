@@ -1,10 +1,10 @@
-"""Merges transposes that follow each other, and reshapes of what was only reshaped before."""
+"""Merges transposes that follow each other, reshapes of what was only reshaped before, and those around products."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, producer_of
+from onnx_parity.exporter.passes.matching import ints_of, producer_of, sizes_of
 
 __all__ = ["merge_moves"]
 
@@ -15,7 +15,8 @@ _RESHAPES = ("Reshape", "Unsqueeze", "Squeeze", "Flatten")
 def merge_moves(model: ir.Model) -> None:
     """Merge each Transpose into the one before it, and each Reshape, if nothing else reads what is between them.
 
-    This removes a node from each attention, whose keys are transposed for the heads and once more for the product.
+    This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
+    three more where the batch and the heads are one axis of the product (`torch.bmm`).
     """
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.domain:
@@ -24,6 +25,7 @@ def merge_moves(model: ir.Model) -> None:
             _merge_transposes(node)
         elif node.op_type == "Reshape":
             _merge_reshapes(node)
+            _take_batches_apart(node)
 
 
 def _merge_transposes(node: ir.Node) -> None:
@@ -49,6 +51,26 @@ def _merge_reshapes(node: ir.Node) -> None:
             return
         node.replace_input_with(0, before.inputs[0])
         before.graph.remove(before, safe=True)
+
+
+def _take_batches_apart(node: ir.Node) -> None:
+    """Leave the axes of a batch apart that are made one for a product of matrices and are taken apart after it."""
+    product, out = producer_of(node.inputs[0], "MatMul"), node.outputs[0]
+    if product is None or out.is_graph_output() or not _is_read_by_one(product):
+        return
+    joined = [each for value in product.inputs if (each := producer_of(value, "Reshape")) is not None]
+    if len(joined) != 2:
+        return
+    sources = [each.inputs[0] for each in joined]
+    a, b, found = (sizes_of(value) for value in (*sources, out))
+    if not a or not b or not found or not a[:-2] == b[:-2] == found[:-2] or found[-2:] != (a[-2], b[-1]):
+        return
+    if any((sizes_of(each.outputs[0]) or ())[1:] != apart[-2:] for each, apart in zip(joined, (a, b), strict=True)):
+        return
+    for index, source in enumerate(sources):
+        product.replace_input_with(index, source)
+    product.outputs[0].shape = out.shape
+    out.replace_all_uses_with(product.outputs[0])
 
 
 def _is_read_by_one(node: ir.Node) -> bool:

@@ -10,6 +10,8 @@ from itertools import zip_longest
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.matching import Sizes, sizes_of
+
 __all__ = ["skip_expansions"]
 
 #: Operators that compute each element of the result from those in its place, and broadcast their inputs at all opsets.
@@ -21,9 +23,6 @@ _ELEMENTWISE = frozenset(
     }
 )  # fmt: skip
 
-#: Sizes of axes: numbers, and names of dynamic ones. Axes of one name have equal sizes.
-_Sizes = tuple[int | str, ...]
-
 
 def skip_expansions(model: ir.Model) -> None:
     """Let what reads an Expand read its input, if each result that is used otherwise keeps its shape."""
@@ -31,7 +30,7 @@ def skip_expansions(model: ir.Model) -> None:
         if node.op_type != "Expand" or node.domain:
             continue
         source, expanded = node.inputs[0], node.outputs[0]
-        sizes = _sizes(source)
+        sizes = sizes_of(source)
         if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes)) is None:
             continue
         for value, shape in smaller.items():
@@ -39,7 +38,7 @@ def skip_expansions(model: ir.Model) -> None:
         expanded.replace_all_uses_with(source)
 
 
-def _smaller_results(expanded: ir.Value, sizes: _Sizes) -> dict[ir.Value, _Sizes] | None:
+def _smaller_results(expanded: ir.Value, sizes: Sizes) -> dict[ir.Value, Sizes] | None:
     """The values that become smaller when one does, with their sizes; None if that would change another result."""
     smaller = {expanded: sizes}
     reached = [expanded]
@@ -52,9 +51,9 @@ def _smaller_results(expanded: ir.Value, sizes: _Sizes) -> dict[ir.Value, _Sizes
                 return None
             result = node.outputs[0]
             found = _broadcast(
-                smaller[each] if each in smaller else _sizes(each) for each in node.inputs if each is not None
+                smaller[each] if each in smaller else sizes_of(each) for each in node.inputs if each is not None
             )
-            if found is None or (old := _sizes(result)) is None:
+            if found is None or (old := sizes_of(result)) is None:
                 return None
             if found != smaller.get(result, old):
                 smaller[result] = found
@@ -62,14 +61,7 @@ def _smaller_results(expanded: ir.Value, sizes: _Sizes) -> dict[ir.Value, _Sizes
     return smaller
 
 
-def _sizes(value: ir.Value | None) -> _Sizes | None:
-    if value is None or value.shape is None:
-        return None
-    sizes = tuple(size if isinstance(size, int) else size.value for size in value.shape)
-    return None if None in sizes else sizes  # type: ignore[return-value]  # no size is None
-
-
-def _broadcast(all_sizes: Iterable[_Sizes | None]) -> _Sizes | None:
+def _broadcast(all_sizes: Iterable[Sizes | None]) -> Sizes | None:
     """The sizes to which tensors of these sizes are broadcast; None if they do not tell."""
     shapes: list[Sequence[int | str]] = []
     for sizes in all_sizes:

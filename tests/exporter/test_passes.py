@@ -230,6 +230,11 @@ def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
     assert sum(tensor.nbytes for tensor in written if tensor is not None) < 2 * weight.nbytes
 
 
+def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A product of matrices whose batch is one axis."""
+    return torch.bmm(a.exp().reshape(6, 2, 2), (b * 2).reshape(6, 2, 2))
+
+
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
@@ -242,6 +247,13 @@ def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
         (lambda x: x.permute(0, 2, 1, 3).transpose(1, 2), {"Transpose": 2}),
         (lambda x: x.reshape(2, -1).unsqueeze(0).reshape(3, 8) * 2, {"Reshape": 1, "Mul": 1}),
         (lambda x: ((y := x.reshape(2, -1)) * 2, y.reshape(3, 8) * 2), {"Flatten": 1, "Reshape": 1, "Mul": 2}),
+        (lambda x: bmm(x, x).reshape(2, 3, 2, 2) * 2, {"Exp": 1, "MatMul": 1, "Mul": 2}),
+        (lambda x: bmm(x, x).reshape(3, 2, 2, 2) * 2, {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 2}),
+        (
+            lambda x: bmm(x, x.reshape(3, 2, 2, 2)).reshape(2, 3, 2, 2) * 2,
+            {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
+        ),
+        (lambda x: bmm(x, x).reshape(2, 3, 2, 2), {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 1}),
     ],
     ids=[
         "keys",
@@ -253,6 +265,10 @@ def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
         "undone output",
         "shapes",
         "shape read twice",
+        "batch of a product",
+        "another batch after a product",
+        "another batch before a product",
+        "batch of an output",
     ],
 )
 @pytest.mark.parametrize("opset", [7, 18])

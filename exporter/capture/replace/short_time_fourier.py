@@ -49,7 +49,7 @@ def _istft(
         frames = torch.fft.irfft(spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
     shape = _window(window, n_fft, win_length or n_fft)
     if shape is None:
-        shape = torch.ones(n_fft, dtype=frames.dtype.to_real() if return_complex else frames.dtype, device=x.device)
+        shape = torch.ones(n_fft, dtype=frames.dtype.to_real(), device=x.device)
     count = frames.shape[1]
     whole = n_fft + hop * (count - 1)
     signal = _overlapped(frames * shape, whole, n_fft, hop)

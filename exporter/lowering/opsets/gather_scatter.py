@@ -79,8 +79,6 @@ class GatherScatterForms(Base):
         """Slices of `x` along `axis`. Before opset 11 indices must not be negative."""
         if self.opset < 11:
             index = self.from_front(index, x.sizes[axis])
-        elif index.dtype not in (torch.int32, torch.int64):
-            index = self.cast(index, torch.int64)
         return self.op("Gather", x, index, axis_i=axis)
 
     def gather_elements(self, x: Value, index: Value, axis: int) -> Value:
