@@ -107,6 +107,15 @@ batch_statistics_kept = op(
     variance=floats(4, low=0.5, high=1.5),
     dtypes=FLOATS,
 )  # fmt: skip
+#: Its schema does not declare that it writes to the statistics.
+batch_statistics_written = op(
+    lambda x, mean, variance: (
+        *torch.native_batch_norm(x, None, None, mean, variance, True, 0.1, 1e-5), mean, variance,
+    ),
+    floats(3, 4, 5),
+    mean=floats(4),
+    variance=floats(4, low=0.5, high=1.5),
+)  # fmt: skip
 
 
 class Branched(nn.Module):

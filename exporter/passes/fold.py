@@ -210,7 +210,9 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         for tensor in tensors
     ]
     if any(shape.is_meta for shape in shapes):
-        shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
+        # Integers may be axes or sizes, which have to be known, where they are not what the operator computes with.
+        computes_with_all = node.op_type in _ELEMENTWISE or node.op_type == "Concat"
+        shapes = [s.to("meta") if s.is_floating_point() or computes_with_all else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
     nbytes = sum(_nbytes(preview) for preview in previews)

@@ -84,7 +84,7 @@ class Catalogue:
         keeps = call.name.startswith(STRUCTURED)
         own = [_given(draft, maker) if keeps or not _replaceable(maker) else None for maker in call.makers]
         operands = [each or _fitted(draft, maker) for each, maker in zip(own, call.makers, strict=True)]
-        makes, suffix = _results(call, operands)
+        makes, suffix = results_of(call, operands)
         if not makes:
             return
         draft.add_all(call.text + suffix, *operands, makes=makes)
@@ -236,7 +236,7 @@ def _fitted(draft: Draft, maker: Maker) -> Value:
     return draft.within(value, low.item(), max(high.item(), low.item() + 1e-3))
 
 
-def _results(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
+def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
     """How many tensors a call returns, and what has to follow it so that it returns just these."""
     names = {**NAMES, **{f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}}
     text = call.text.format(*(f"t{number}" for number in range(len(operands))))
@@ -244,6 +244,10 @@ def _results(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
         result = eval(text, names)
     except Exception as error:
         raise RefusedError(f"{text}: {error}") from error
+    if len(set(map(id, operands))) < len(operands) and any(
+        not torch.equal(names[f"t{number}"], each.tensor) for number, each in enumerate(operands)
+    ):
+        return 0, ""  # It writes to an argument, as batch norm does, which another argument is too: torch reads either.
     if isinstance(result, torch.Tensor):
         return (1, "") if not result.is_complex() and result.layout is torch.strided else (0, "")
     leaves = tree_leaves(result)

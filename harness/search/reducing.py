@@ -129,7 +129,8 @@ def _shorter(search: _Search, program: Program) -> Program:
             else:
                 start += size
         if size == 1:
-            return _used(program)
+            # A call may write to an argument without that torch's schema says so: it is used although nothing reads it.
+            return _first(search, program, [_used(program)])
         size //= 2
 
 

@@ -7,12 +7,30 @@ from collections.abc import Mapping
 
 from onnx_parity.harness.search.generated import Program
 
-#: Functions of torch, with the reason. The declarations of `op_cases/` that have `signed_zeros=False` accept the same.
+_QUOTIENTS = (
+    "torch gives a quotient or remainder that is zero the sign of the exact value, and ONNX's formulas give none"
+)
+_SUMS = "whether a sum begins with 0.0 or with its first term is left open, and decides over -0.0"
+_EQUAL = "0.0 and -0.0 are equal, and ONNX's Max and Min may return either"
+_FORMULA = "ONNX defines it by a formula that is 0.0 for -0.0"
+_NORMS = "where a value is its own mean, the formula decides over the sign, and ONNX leaves the formula open"
+
+#: Functions and operators of torch, with the reason. The declarations of `op_cases/` that have `signed_zeros=False`
+#: accept the same.
 WITHOUT_SIGN: Mapping[str, str] = {
     "softshrink": "torch gives zeros the sign of the input, and ONNX's Shrink, like the form for earlier opsets, none",
-    "layer_norm": "where a value is its own mean, the formula decides over the sign, and ONNX leaves the formula open",
+    **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), _NORMS),
+    **dict.fromkeys(("//", "%", "fmod", "remainder", "floor_divide", "rounding_mode"), _QUOTIENTS),
+    **dict.fromkeys(("@", "matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "tensordot"), _SUMS),
+    **dict.fromkeys(("addmm", "addbmm", "baddbmm", "addmv", "addr", "einsum", "linear", "bilinear"), _SUMS),
+    **dict.fromkeys(("cumsum", "cumulative_trapezoid", "trapezoid", "trapz", "scatter_add", "index_add"), _SUMS),
+    **dict.fromkeys((f"conv{kind}{axes}d" for kind in ("", "_transpose") for axes in (1, 2, 3)), _SUMS),
+    **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
+    **dict.fromkeys(("selu", "celu"), _FORMULA),
 }
-_CALLED = re.compile(rf"\b(?:{'|'.join(WITHOUT_SIGN)})(?=\()")
+_NAMES = "|".join(name for name in WITHOUT_SIGN if name.isidentifier())
+_SYMBOLS = "|".join(re.escape(name) for name in WITHOUT_SIGN if not name.isidentifier())
+_CALLED = re.compile(rf"(?<![\w])(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}")
 
 
 def have_sign(program: Program) -> bool:

@@ -188,6 +188,24 @@ def test_parts_of_buffers_are_folded(opset: int) -> None:
     assert_agrees(program, model, x)
 
 
+@pytest.mark.parametrize("opset", [7, 18])
+def test_large_integers_that_are_joined_with_small_ones_are_folded(opset: int) -> None:
+    class Joined(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("large", torch.arange(600).reshape(3, 200))
+            self.register_buffer("small", torch.arange(6).reshape(3, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert isinstance(self.large, torch.Tensor) and isinstance(self.small, torch.Tensor)
+            return x + torch.cat([self.small, self.large], 1)
+
+    model, x = Joined(), torch.ones(202)
+    program = onnx_parity.export(model, (x,), opset_version=opset)
+    assert "Concat" not in operators(program)
+    assert_agrees(program, model, x)
+
+
 class Rotated(nn.Module):
     """The rotations of the first positions, whose frequencies are a buffer."""
 

@@ -198,3 +198,17 @@ def test_a_slice_between_tensors_of_one_element() -> None:
     x = torch.randn(2, 8)
     exported = onnx_parity.export(program, (x, torch.tensor([2]), torch.tensor([5])))
     torch.testing.assert_close(exported(x, torch.tensor([1]), torch.tensor([7])), x[:, 1:7])
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+def test_an_axis_whose_size_was_read_is_squeezed_as_in_the_example() -> None:
+    def squeezes(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return x[:, : n.item()].squeeze(1)[None]  # type: ignore[misc]
+
+    x, one, two = torch.rand(2, 3, 4), torch.tensor(1), torch.tensor(2)
+    program = onnx_parity.export(squeezes, (x, one))
+    torch.testing.assert_close(program(x, one), squeezes(x, one))
+    with pytest.raises(Exception, match="must be 1 instead of 2"):
+        program(x, two)
+    program = onnx_parity.export(squeezes, (x, two))
+    torch.testing.assert_close(program(x, two), squeezes(x, two))

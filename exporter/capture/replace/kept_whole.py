@@ -63,6 +63,18 @@ def _batch_norm(*args: Any) -> Any:
 
 
 @instead_of(
+    _aten.native_batch_norm.default,
+    why="in training it writes to its running statistics, which its schema does not declare",
+)
+def _native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    if not training or running_mean is None or running_var is None:
+        return NotImplemented
+    return _aten._native_batch_norm_legit.default(input, weight, bias, running_mean, running_var, True, momentum, eps)
+
+
+@instead_of(
     _aten.instance_norm.default, why="with running statistics it is a batch norm of another shape, which is kept whole"
 )
 def _instance_norm(*args: Any) -> Any:

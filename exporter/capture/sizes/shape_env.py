@@ -247,7 +247,8 @@ class HintedShapeEnv(ShapeEnv):
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
         """The value of an expression for the example inputs; None if a symbol's value is unknown.
 
-        Reads data-dependent symbols, so it is only used for comparisons in the program itself.
+        Reads data-dependent symbols, so it is only used for comparisons in the program itself, and for those that
+        decide over its results.
         """
         known: dict[sympy.Basic, int | float] = dict(self._example)
         for symbol in expression.free_symbols - self._example.keys():
@@ -345,9 +346,8 @@ class HintedShapeEnv(ShapeEnv):
         possible = bound_sympy(question, self._ranges)
         if possible.is_singleton():
             return bool(possible.lower)
-        known = question.free_symbols <= self._example.keys()
-        # A data-dependent size is assumed not to be the special case that the question is about.
-        answer = question.xreplace(self._example) if known else sympy.false
+        # A size that the example does not tell is assumed not to be the special case that the question is about.
+        answer = self._in_example(question) or sympy.false
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))

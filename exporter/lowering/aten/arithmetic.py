@@ -15,9 +15,10 @@ def _scaled(g: Graph, x: Value, alpha: float) -> Value:
 
 @lowering("aten::add")
 def add(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
-    if isinstance(self, Value) and self.dtype is g.out.dtype and isinstance(other, (int, float)) and other == 0:
-        if not self.dtype.is_floating_point:  # Of floats, it would leave -0.0, of which the sum is 0.0.
-            return self
+    # A float would keep -0.0, of which the sum is 0.0.
+    adds_nothing = isinstance(other, (int, float)) and other == 0 and not g.out.dtype.is_floating_point
+    if adds_nothing and isinstance(self, Value) and self.dtype is g.out.dtype:
+        return self
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if a.dtype is torch.bool:
         return g.op("Or", a, b) if alpha else a
