@@ -6,40 +6,46 @@ features, whatever `dynamic_axes` says. Otherwise such a model would be less tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import sympy
 import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.recording import Attempt, ToRecord
+from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
 
 __all__ = ["runs_with_another_size"]
 
+#: The sizes below this are looked through for those that are broadcast.
+_MOST = 64
+
 
 def runs_with_another_size(
-    wanted: ToRecord, attempt: Attempt, names: Iterable[str], runs: Callable[[ToRecord, Attempt], bool]
+    wanted: ToRecord, attempt: Attempt, fixed: Mapping[str, Assumption], runs: Callable[[ToRecord, Attempt], bool]
 ) -> bool:
     """Whether the program runs, or may run, with another size of one of these axes than the example has.
 
-    `runs` records the program in an attempt, in which all axes are static.
+    `fixed` has the comparison that fixes each axis. `runs` records the program in an attempt, in which all axes are
+    static.
     """
     every = {each for named in attempt.axes.inputs.values() for each in named.values()}
     if any(is_expression(each, every) for each in every):
         return True
     static = replace(attempt, axes=Axes())
-    for name in names:
+    for name, assumption in fixed.items():
         places = {
             position: [axis for axis, each in named.items() if each == name]
             for position, named in attempt.axes.inputs.items()
         }
         if not any(places.values()):  # It is no axis of an input.
             return True
-        for size in _others(wanted, places):
+        for size in _others(wanted, places, assumption):
             resized = _resized(wanted, places, size)
             if resized is None:
                 return True
@@ -53,7 +59,7 @@ def _inputs(leaves: Sequence[Any]) -> list[int]:
     return [place for place, leaf in enumerate(leaves) if is_input(leaf)]
 
 
-def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]]) -> list[int]:
+def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]], assumption: Assumption) -> list[int]:
     """Other sizes of an axis, the likeliest to be possible first."""
     leaves = pytree.tree_leaves((wanted.args, wanted.kwargs))
     inputs = _inputs(leaves)
@@ -64,7 +70,22 @@ def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]]) -> list[int]:
         if isinstance(leaves[inputs[position]], torch.Tensor)
     }
     size = max(sizes, default=0)
-    return [other for other in dict.fromkeys((size + 1, 2 * size, 1, 2, size - 1, 0)) if other not in (size, -1)]
+    usual = (size + 1, 2 * size, 1, 2, size - 1, 0)
+    return [each for each in dict.fromkeys((*usual, *_broadcast(assumption, size))) if each not in (size, -1)]
+
+
+def _broadcast(assumption: Assumption, size: int) -> list[int]:
+    """The sizes of an axis below that of the example at which a side of the comparison is 1, and is broadcast."""
+    expression = assumption.expression
+    if not isinstance(expression, sympy.Eq | sympy.Ne) or len(expression.free_symbols) != 1:
+        return []
+    (symbol,) = expression.free_symbols
+    sides = [side for side in expression.args if side.free_symbols]
+    return [
+        each
+        for each in range(min(size, _MOST))
+        if any(side.xreplace({symbol: sympy.Integer(each)}) == 1 for side in sides)
+    ]
 
 
 def _resized(wanted: ToRecord, places: Mapping[int, Sequence[int]], size: int) -> ToRecord | None:

@@ -172,6 +172,15 @@ def test_axes_that_other_inputs_fix_are_static() -> None:
         )
 
 
+def test_an_axis_is_not_static_where_the_program_broadcasts_what_it_computes_from_it() -> None:
+    def broadcasts(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.avg_pool2d(x, 3, 1) * torch.arange(4.0)
+
+    assert broadcasts(torch.ones(2, 5, 3)).shape == (2, 3, 4)
+    with pytest.raises(onnx_parity.DynamicAxisError, match=re.escape("Eq(columns - 2, 4)")):
+        onnx_parity.export(broadcasts, (torch.ones(2, 5, 6),), dynamic_axes={"x": {2: "columns"}})
+
+
 def as_an_int(x: torch.Tensor) -> torch.Tensor:
     return x * int(x.shape[0])
 

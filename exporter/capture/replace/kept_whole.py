@@ -81,6 +81,11 @@ def _instance_norm(*args: Any) -> Any:
     return NotImplemented if args[3] is None else _aten.instance_norm.default.decompose(*args)
 
 
+@instead_of(_aten.dropout.default, why="torch's decomposition copies what is not dropped, and its kernel does not")
+def _dropout(input: torch.Tensor, p: float, train: bool) -> Any:
+    return NotImplemented if train and p != 0 else input  # Later writes to one of them are seen in the other.
+
+
 @instead_of(_aten._convolution.default, _aten._convolution.deprecated, why="a convolution with options of the backend")
 def _convolution(*args: Any) -> Any:
     return _aten.convolution.default(*args[:9])

@@ -1,0 +1,103 @@
+"""What shares memory in PyTorch: a write to a tensor is seen in its views, and not in copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import onnx_parity
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-1, 2, 6).reshape(2, 3)
+
+#: Functions that return their argument, a view of it or a copy, as torch decides. Some decompositions decide otherwise.
+FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "nothing is dropped": lambda v: F.dropout(v, 0.5, False),
+    "dropped with probability 0": lambda v: F.dropout(v, 0.0, True),
+    "dropout as a module": nn.Dropout().eval(),
+    "dropout of channels": lambda v: F.dropout2d(v[None], 0.5, False),
+    "alpha dropout": lambda v: F.alpha_dropout(v, 0.5, False),
+    "native dropout": lambda v: torch.native_dropout(v, 0.5, False)[0],
+    "identity": nn.Identity(),
+    "contiguous": lambda v: v.contiguous(),
+    "contiguous after a transposition": lambda v: v.t().contiguous(),
+    "to its own dtype": lambda v: v.to(torch.float32),
+    "float": lambda v: v.float(),
+    "to another": lambda v: v.to(v),
+    "type": lambda v: v.type(torch.float32),
+    "type_as": lambda v: v.type_as(v),
+    "cpu": lambda v: v.cpu(),
+    "as_tensor": torch.as_tensor,
+    "detach": lambda v: v.detach(),
+    "real": torch.real,
+    "conj": lambda v: v.conj(),
+    "resolve_conj": lambda v: v.resolve_conj(),
+    "positive": lambda v: +v,
+    "reshape": lambda v: v.reshape(3, 2),
+    "reshape of a transposed matrix": lambda v: v.t().reshape(2, 3),
+    "flatten": lambda v: v.flatten(1),
+    "ravel": lambda v: v.ravel(),
+    "view_as": lambda v: v.view_as(v),
+    "expand": lambda v: v.expand(1, 2, 3),
+    "broadcast_tensors": lambda v: torch.broadcast_tensors(v, torch.zeros(3))[0],
+    "atleast_2d": torch.atleast_2d,
+    "squeeze": lambda v: v.squeeze(0),
+    "narrow": lambda v: v.narrow(0, 0, 2),
+    "slice": lambda v: v[:],
+    "split": lambda v: v.split(2)[0],
+    "chunk": lambda v: v.chunk(1)[0],
+    "select": lambda v: v[1],
+    "unbind": lambda v: v.unbind(0)[0],
+    "diagonal": lambda v: v.diagonal(),
+    "movedim": lambda v: v.movedim(0, 0),
+    "sum_to_size": lambda v: v.sum_to_size(2, 3),
+    "einsum of a copy": lambda v: torch.einsum("ij->ij", v),
+    "einsum of a transposition": lambda v: torch.einsum("ij->ji", v),
+    "einsum of a diagonal": lambda v: torch.einsum("ii->i", v[:, :2]),
+    "meshgrid": lambda v: torch.meshgrid(v[0], indexing="ij")[0],
+    "pad by nothing": lambda v: F.pad(v, (0, 0)),
+    "interpolate by 1": lambda v: F.interpolate(v[None, None], scale_factor=1.0)[0, 0],
+    "adaptive pooling to the same size": lambda v: F.adaptive_avg_pool1d(v, 3),
+    "pixel_shuffle by 1": lambda v: F.pixel_shuffle(v[None], 1),
+    "repeat once": lambda v: v.repeat(1, 1),
+    "roll by 0": lambda v: v.roll(0, 0),
+    "flip of no axis": lambda v: v.flip([]),
+    "rot90 by 0": lambda v: v.rot90(0),
+    "cat of one": lambda v: torch.cat([v]),
+    "block_diag of one": torch.block_diag,
+    "tril of everything": lambda v: v.tril(5),
+    "index_select of all": lambda v: v.index_select(0, torch.arange(2)),
+    "masked by everything": lambda v: v.where(v == v, v),
+    "matrix_power of 1": lambda v: torch.matrix_power(v[:, :2], 1),
+    "view in its own dtype": lambda v: v.view(torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_shares_memory(name: str) -> None:
+    function = FUNCTIONS[name]
+
+    def writes_before(x: Tensor) -> Tensor:
+        v = x * 2
+        result: Tensor = function(v)
+        v.add_(1)
+        return result
+
+    assert_agrees(onnx_parity.export(writes_before, (X,)), writes_before, X)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_shares_memory_is_written_to_through_the_result(name: str) -> None:
+    function = FUNCTIONS[name]
+
+    def writes_after(x: Tensor) -> Tensor:
+        v = x * 2
+        function(v).add_(1)
+        return v
+
+    assert_agrees(onnx_parity.export(writes_after, (X,)), writes_after, X)
