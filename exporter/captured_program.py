@@ -28,6 +28,7 @@ from onnx_parity.exporter.passes.modules_to_functions import modules_to_function
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
 from onnx_parity.exporter.passes.skip_expansions import skip_expansions
+from onnx_parity.exporter.passes.turn_vector_products import turn_vector_products
 from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
@@ -154,6 +155,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
         if opset == OPSET_OF_QUANTIZATION:
             separate_biases(model)
+        turn_vector_products(model)
         if options.as_functions:
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
         elif options.folds and not options.weights_vary:

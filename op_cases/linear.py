@@ -36,6 +36,15 @@ matmul = op(
 )
 matmul_dtypes = op(torch.matmul, numbers(2, 3, 4), other=numbers(4, 5), dtypes=_DTYPES)
 matmul_operator = op(lambda x, y: x @ y.mT, floats(2, 3, 4), y=floats(5, 4), dynamic={"x": {0: "batch", 1: "rows"}})
+#: onnxruntime's optimiser makes FusedMatMul of these, which is wrong if the transposed matrix is on the left.
+matmul_of_transposed = op(
+    lambda x, y: (
+        x.mT @ y, (x.mT * 2) @ y, torch.cat([x.mT, x.mT]) @ y, x[0].T.mv(y), y @ x[0].T.mT, x.permute(2, 0, 1) @ y,
+    ),
+    floats(2, 3, 4),
+    y=floats(3),
+    dtypes=FLOATS,
+)  # fmt: skip
 addmm = op(
     torch.addmm,
     floats(2, 4),

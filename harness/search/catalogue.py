@@ -238,15 +238,14 @@ def _fitted(draft: Draft, maker: Maker) -> Value:
 
 def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
     """How many tensors a call returns, and what has to follow it so that it returns just these."""
-    names = {**NAMES, **{f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}}
+    given = {f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}
     text = call.text.format(*(f"t{number}" for number in range(len(operands))))
     try:
-        result = eval(text, names)
+        result = eval(text, {**NAMES, **given})
     except Exception as error:
         raise RefusedError(f"{text}: {error}") from error
-    if len(set(map(id, operands))) < len(operands) and any(
-        not torch.equal(names[f"t{number}"], each.tensor) for number, each in enumerate(operands)
-    ):
+    writes = any(not torch.equal(now, each.tensor) for now, each in zip(given.values(), operands, strict=True))
+    if writes and len(set(map(id, operands))) < len(operands):
         return 0, ""  # It writes to an argument, as batch norm does, which another argument is too: torch reads either.
     if isinstance(result, torch.Tensor):
         return (1, "") if not result.is_complex() and result.layout is torch.strided else (0, "")

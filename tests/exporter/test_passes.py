@@ -319,3 +319,22 @@ def test_equal_nodes_are_merged(program: Any, expected: dict[str, int]) -> None:
 def test_random_nodes_are_not_merged() -> None:
     exported = onnx_parity.export(lambda x: torch.rand_like(x) - torch.rand_like(x), (torch.ones(50),))
     assert exported(torch.ones(50)).abs().max() > 0
+
+
+@pytest.mark.parametrize("opset", [7, 18])
+@pytest.mark.parametrize("folds", [False, True])
+def test_products_of_transposed_matrices_with_a_vector(opset: int, folds: bool) -> None:
+    """onnxruntime's optimiser is wrong where a Transpose comes before the matrices on the left."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.mT @ y, (x * 2).mT @ y, torch.cat([x.mT, x.mT]) @ y, x @ y.repeat(2)[:4], y @ x
+
+    x, y = torch.linspace(-1, 2, 24).reshape(2, 3, 4), torch.tensor([1.0, -2.0, 3.0])
+
+    def only_direct(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.mT @ y
+
+    direct = onnx_parity.export(only_direct, (x, y), opset_version=opset, do_constant_folding=folds)
+    assert operators(direct) == {"MatMul": 1}
+    assert_agrees(direct, only_direct, x, y)
+    assert_agrees(onnx_parity.export(program, (x, y), opset_version=opset, do_constant_folding=folds), program, x, y)

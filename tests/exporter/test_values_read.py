@@ -203,7 +203,7 @@ def test_a_slice_between_tensors_of_one_element() -> None:
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_an_axis_whose_size_was_read_is_squeezed_as_in_the_example() -> None:
     def squeezes(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return x[:, : n.item()].squeeze(1)[None]  # type: ignore[misc]
+        return x[:, : n.item()].squeeze(1)[None]
 
     x, one, two = torch.rand(2, 3, 4), torch.tensor(1), torch.tensor(2)
     program = onnx_parity.export(squeezes, (x, one))
