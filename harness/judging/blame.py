@@ -141,6 +141,8 @@ def _rule_on_failure_of_exported(evidence: Evidence) -> Ruling:
     if evidence.device is Device.CUDA and _ask(OnnxRuntime(), evidence, ()) is Testimony.WITH_TORCH:
         said = f"{ONNXRUNTIME} runs it on the CPU and agrees with torch"
         return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} does on {evidence.device} is wrong")
+    if runtime == ONNXRUNTIME and _ask(OnnxRuntime("none"), evidence, ()) is Testimony.WITH_TORCH:
+        return Ruling(Blame.RUNTIME, f"{runtime} without optimisations agrees with torch: its optimiser is wrong")
     witnesses = _witnesses(evidence)
     if not witnesses:
         return Ruling(Blame.UNKNOWN, "too large for onnx.reference, the other witness")

@@ -49,6 +49,17 @@ def test_a_runtime_is_wrong_where_onnx_reference_is_and_onnxruntime_is_right(fai
     assert said in "\n".join(outcome.details)
 
 
+def test_an_optimiser_that_makes_an_invalid_model_of_a_right_one_is_wrong() -> None:
+    def refuse(model: bytes | Path) -> Run:
+        raise RuntimeError("Invalid model. Node input 'Mul' is not the output of a previous node.")
+
+    optimised = Adapter("onnxruntime", {"onnxruntime": "onnxruntime"}, OPSETS, USUAL_DTYPES, refuse, saying(), "")
+    outcome = Bench(0, runtimes={"onnxruntime": optimised}).run(cell(op(F.elu, floats(2, 3)), runtime="onnxruntime"))
+    assert (outcome.status, outcome.blame) == (Status.FAILED, Blame.RUNTIME)
+    said = "onnxruntime without optimisations agrees with torch: its optimiser is wrong"
+    assert said in "\n".join(outcome.details)
+
+
 def test_a_graph_that_is_wrong_in_every_runtime_is_the_exporters_fault() -> None:
     """The runtimes differ in what they make of it: here onnxruntime's results have another sign."""
     exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, (2, 3), alpha=3.0))
