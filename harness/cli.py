@@ -7,11 +7,12 @@ reported here in one line, for all commands.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from onnx_parity import __version__
 from onnx_parity.harness.commands.doctor import doctor
 from onnx_parity.harness.commands.documents import documents
 from onnx_parity.harness.commands.expect import expect
@@ -62,14 +63,29 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="""Export PyTorch models to ONNX at every opset, and test the exports against PyTorch.
-
-Start with `parity run --tier smoke`: it takes a few minutes and writes an HTML report.
-
-Exit codes of every command: 0 if nothing is wrong; 1 if there are findings, such as a cell that fails; 2 if the command
-was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if pytest itself failed.
-""",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"onnx-parity {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Export PyTorch models to ONNX at every opset, and test the exports against PyTorch.
+
+    Start with `parity run --tier smoke`: it takes a few minutes and writes an HTML report.
+
+    Exit codes of every command: 0 if nothing is wrong; 1 if there are findings, such as a cell that fails; 2 if the
+    command was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if pytest itself failed.
+    """
+
 
 app.command()(export)
 app.command()(show)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from onnx_parity.exporter import *  # noqa: F403
     from onnx_parity.exporter import __all__ as __all__
 
+__version__ = "0.1.0"
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _EXPORTER = os.path.join(_HERE, "exporter")
 

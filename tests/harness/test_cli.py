@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+import onnx_parity
 from onnx_parity.harness import cli
 from onnx_parity.harness.commands import stopping
 from onnx_parity.harness.pytest_plugin.options import with_prefix
@@ -46,6 +47,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports_as_before: 
 def invoke(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(cli.app, arguments)
     return result.exit_code, result.output
+
+
+def test_the_version() -> None:
+    assert invoke("--version") == (0, f"onnx-parity {onnx_parity.__version__}\n")
 
 
 def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Path) -> None:
