@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from onnx_parity.harness.inputs import Maker, name_of
 
 #: Names that a line may use besides those of inputs and of values.
 NAMES: Mapping[str, object] = {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan")}
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +91,30 @@ class Program:
     @cached_property
     def source(self) -> str:
         """A module class, whose `forward` takes the arguments."""
-        names = ", ".join(["self", *(each.name for each in self.arguments)])
-        body = [line.text for line in self.lines] + [f"return ({''.join(f'{name}, ' for name in self.outputs)})"]
-        return "\n".join(
-            ["class Program(torch.nn.Module):", f"    def forward({names}):", *(f"        {text}" for text in body), ""]
-        )
+        return self._class()
 
     def module(self) -> torch.nn.Module:
         """The program, whose lines Python's tracebacks show."""
-        file = f"<program {id(self)}>"
-        linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
-        names = {**NAMES, **self.constants()}
-        exec(compile(self.source, file, "exec"), names)
-        made = names["Program"]
-        assert isinstance(made, type)
-        module = made()
-        assert isinstance(module, torch.nn.Module)
-        return module.eval()
+        return _made(self.source, self.constants())
+
+    def scriptable(self) -> torch.nn.Module:
+        """The program with its constants as buffers, because TorchScript has no global tensors."""
+        constants = self.constants()
+        module = _made(self._class(before=[f"{name} = self.{name}" for name in constants]), {})
+        for name, constant in constants.items():
+            module.register_buffer(name, constant)
+        return module
+
+    def _class(self, before: Sequence[str] = ()) -> str:
+        names = ", ".join(["self", *(each.name for each in self.arguments)])
+        body = [
+            *before,
+            *(line.text for line in self.lines),
+            f"return ({''.join(f'{each}, ' for each in self.outputs)})",
+        ]
+        return "\n".join(
+            ["class Program(torch.nn.Module):", f"    def forward({names}):", *(f"        {text}" for text in body), ""]
+        )
 
     def bound(self, arguments: Sequence[torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
         """Each value with its name, when a line binds it; the inputs come first."""
@@ -124,6 +133,19 @@ class Program:
         kept = tuple(each for each in self.inputs if each.name in read or each.name in wanted)
         known = made | {each.name for each in kept}
         return replace(self, inputs=kept, lines=tuple(lines), outputs=tuple(name for name in wanted if name in known))
+
+
+def _made(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """A module of the class that has this source, which is stored where tracebacks and TorchScript look for it."""
+    file = f"<program {next(_numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names: dict[str, object] = {**NAMES, **constants, "__name__": __name__}
+    exec(compile(source, file, "exec"), names)
+    made = names["Program"]
+    assert isinstance(made, type)
+    module = made()
+    assert isinstance(module, torch.nn.Module)
+    return module.eval()
 
 
 def release(module: torch.nn.Module) -> None:

@@ -15,6 +15,7 @@ from onnx_parity.harness.axes import (
     PARITY,
     TORCH_DYNAMO,
     TORCH_SCRIPT,
+    Capture,
     is_function,
 )
 from onnx_parity.harness.search.probes import Failure, Point, Probe, RefusedHere, runtime
@@ -30,6 +31,9 @@ PROBES: Mapping[str, tuple[Probe, float]] = {
     f"{ONNXRUNTIME}:none": (runtime, 0.15),
     f"{ONNXRUNTIME}:basic": (runtime, 0.03),
     ONNX_REFERENCE: (runtime, 0.08),
+    # torch takes half a second to make an exported program.
+    Capture.SCRIPT: (runtime, 0.1),
+    Capture.EXPORTED_PROGRAM: (runtime, 0.02),
     "shape_inference": (shape_inference, 0.15),
     "text": (text, 0.05),
     "convert": (converted, 0.08),

@@ -8,19 +8,25 @@ from enum import StrEnum
 
 import numpy as np
 import onnx
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
+from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.verification.oracle import Verdict, judge
-from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Device
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Capture, Device
 from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Blame
-from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.search.subject import ModelKey, Subject
 from onnx_parity.harness.subjects.delivered import Delivered, check
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Request
+from onnx_parity.harness.subjects.exporters import EXPORTERS, NoSuchFormError
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
+
+#: Probes that give the exporter another form of the program, and whose form that is.
+FORMS = {Capture.SCRIPT: "torch.jit.script", Capture.EXPORTED_PROGRAM: "torch.export"}
 
 
 class Fault(StrEnum):
@@ -59,9 +65,18 @@ class Point:
     @property
     def culprit(self) -> str:
         """Whose code runs at this point: the exporter's, or that of what is done with this exporter's model."""
-        if self.exporter != PARITY or self.probe == ONNXRUNTIME:
+        if self.exporter != PARITY or self.probe == ONNXRUNTIME or self.probe in FORMS:
             return self.exporter
         return self.probe
+
+    @property
+    def way_in(self) -> Capture:
+        """The form in which the exporter is given the program."""
+        return Capture(self.probe) if self.probe in FORMS else Capture.TRACE
+
+    @property
+    def model(self) -> ModelKey:
+        return self.exporter, self.way_in, self.opset
 
     def __str__(self) -> str:
         return f"{self.exporter} at opset {self.opset}, {self.probe}"
@@ -75,18 +90,18 @@ Probe = Callable[[Subject, Point], Failure | None]
 
 def deliver(subject: Subject, point: Point) -> Delivered | Failure:
     """The model of a program, or the fault of the exporter."""
-    if (point.exporter, point.opset) in subject.models:
-        return subject.models[point.exporter, point.opset]
+    if point.model in subject.models:
+        return subject.models[point.model]
     exporter = EXPORTERS[point.exporter]
     example = subject.example
     assert example is not None
+    form = point.exporter, point.way_in
     try:
-        if point.exporter not in subject.captures:
-            request = Request(subject.module, example.inputs, subject.names, subject.program.dynamic_axes)
-            subject.captures[point.exporter] = exporter.capture(request)
-        delivered = Delivered(subject.captures[point.exporter].deliver(point.opset, None))
+        if form not in subject.captures:
+            subject.captures[form] = exporter.capture(subject.request(point.way_in))
+        delivered = Delivered(subject.captures[form].deliver(point.opset, None))
     except Exception as error:
-        refusal = exporter.refusal(error)
+        refusal = exporter.refusal(error) or (str(error) if isinstance(error, NoSuchFormError) else "")
         if refusal or isinstance(error, CaptureError):
             raise RefusedHere(refusal or one_line(str(error))) from error
         return Failure(point.exporter, Fault.ERROR, error_line(error))
@@ -97,7 +112,7 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
             onnx.checker.check_model(delivered.proto, full_check=True)
     except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
         return Failure(point.exporter, Fault.INVALID, error_line(error))
-    subject.models[point.exporter, point.opset] = delivered
+    subject.models[point.model] = delivered
     return delivered
 
 
@@ -116,7 +131,7 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
     if isinstance(delivered, Failure):
         return delivered
     assert subject.example is not None
-    name = point.probe
+    name = ONNXRUNTIME if point.probe in FORMS else point.probe
     if point.opset not in RUNTIMES[name].opsets:
         raise RefusedHere(f"{name} does not support opset {point.opset}")
     trial = subject.example
@@ -131,6 +146,8 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
                 ruling = rule(Evidence(trial, delivered, name), outputs, verdict)
                 if ruling.blame is Blame.PRECISION:
                     continue
+                if point.probe in FORMS and not _is_right_itself(subject, point.way_in, trial):
+                    return Failure(FORMS[point.way_in], Fault.WRONG, verdict.detail, trial)
                 return Failure(_culprit(ruling.blame, point, name), Fault.WRONG, verdict.detail, trial)
     except NoKernelError as error:
         raise RefusedHere(f"{name} has no kernel: {one_line(str(error))}") from error
@@ -138,8 +155,19 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
         blame = rule_on_failure(Evidence(trial, delivered, name)).blame
         return Failure(_culprit(blame, point, name), Fault.ERROR, error_line(error), trial)
     if name == ONNXRUNTIME:
-        subject.right.add((point.exporter, point.opset))
+        subject.right.add(point.model)
     return None
+
+
+def _is_right_itself(subject: Subject, way_in: Capture, trial: Trial) -> bool:
+    """Whether what torch makes of a program gives the program's results."""
+    form = subject.request(way_in).program()
+    run = form.module() if isinstance(form, torch.export.ExportedProgram) else form
+    try:
+        outputs = [to_array(each) for each in tree_leaves(run(*tree_map_only(torch.Tensor, torch.clone, trial.inputs)))]
+    except Exception:  # noqa: BLE001  What torch has made may refuse other sizes, or values.
+        return False
+    return judge(outputs, trial.expected).passed
 
 
 def is_small(verdict: Verdict, trial: Trial) -> bool:
@@ -165,7 +193,7 @@ def _culprit(blame: Blame, point: Point, name: str) -> str:
 
 def valid_model(subject: Subject, point: Point) -> Delivered:
     """The model of a program that onnxruntime runs rightly: what a transformation starts from."""
-    model = (point.exporter, point.opset)
-    if model not in subject.right and runtime(subject, Point(ONNXRUNTIME, *model)) is not None:
+    plain = Point(ONNXRUNTIME, point.exporter, point.opset)
+    if plain.model not in subject.right and runtime(subject, plain) is not None:
         raise RefusedHere("the model itself is not right, which is another probe's to say")
-    return subject.models[model]
+    return subject.models[plain.model]

@@ -11,8 +11,8 @@ import onnx.printer
 import torch
 
 from onnx_parity.exporter.arrays import Array, to_array
-from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, is_function
-from onnx_parity.harness.search.probes import Failure, Point, deliver
+from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture, is_function
+from onnx_parity.harness.search.probes import FORMS, Failure, Point, deliver
 from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 
@@ -65,7 +65,13 @@ ARGUMENTS = ({arguments})
 # {detail}
 {check}
 '''
-_CALL = '(program, ARGUMENTS, "model.onnx", input_names={names}, opset_version={opset}'
+#: How a script makes the form of a program that an exporter is given.
+_FORMS = {
+    Capture.TRACE: "program",
+    Capture.SCRIPT: "torch.jit.script(program)",
+    Capture.EXPORTED_PROGRAM: "torch.export.export(program, ARGUMENTS)",
+}
+_CALL = '({form}, ARGUMENTS, "model.onnx", input_names={names}, opset_version={opset}'
 _EXPORTS = {
     TORCH_DYNAMO: f"torch.onnx.export{_CALL}, dynamo=True)",
     TORCH_SCRIPT: f"torch.onnx.export{_CALL}, dynamo=False)",
@@ -111,11 +117,17 @@ def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
         return _OF_TORCH.format(
             title=title, detail=failure.detail, check="print(Program()(*ARGUMENTS))", **_program(subject)
         )
+    if failure.culprit in FORMS.values():
+        ran = ".module()" if point.way_in is Capture.EXPORTED_PROGRAM else ""
+        check = (
+            f"program = Program().eval()\nprint({_FORMS[point.way_in]}{ran}(*ARGUMENTS))\nprint(program(*ARGUMENTS))"
+        )
+        return _OF_TORCH.format(title=title, detail=failure.detail, check=check, **_program(subject))
     trial = failure.trial or subject.example
     delivered = deliver(subject, point)
     if failure.culprit in _EXPORTS or not isinstance(delivered, Delivered) or trial is None:
-        export = _EXPORTS[point.exporter].format(names=[each.name for each in program.arguments], opset=point.opset)
         names = [each.name for each in program.arguments]
+        export = _EXPORTS[point.exporter].format(form=_FORMS[point.way_in], names=names, opset=point.opset)
         if point.exporter == PARITY:
             export = f"import onnx_parity\n{export}"
         return _OF_EXPORTER.format(title=title, export=export, names=names, **_program(subject))

@@ -13,13 +13,14 @@ from torch.utils._pytree import tree_leaves
 from onnx_parity.exporter.arrays import Array, Float64Array, epsilon, is_float, to_array
 from onnx_parity.exporter.verification.oracle import expect
 from onnx_parity.exporter.verification.reference import Twin, moved
+from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.generated import Program, release
 from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.exporters import Captured
+from onnx_parity.harness.subjects.exporters import Captured, Request
 
 #: How often the inputs are moved by a unit in the last place, to see what that changes.
 MOVES = 2
@@ -29,20 +30,34 @@ _MAGNIFIED = 1e-2
 COARSE = 128.0
 
 
+#: An exporter, the form that it is given, and an opset.
+ModelKey = tuple[str, Capture, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """A program that is put to the probes: its module, and torch's results."""
 
     program: Program
-    #: By exporter, since one capture serves every opset.
-    captures: dict[str, Captured] = field(default_factory=dict)
-    #: The models that are valid, by exporter and opset, and those of them whose results in onnxruntime are right.
-    models: dict[tuple[str, int], Delivered] = field(default_factory=dict)
-    right: set[tuple[str, int]] = field(default_factory=set)
+    #: By exporter and the form that it is given, since one capture serves every opset.
+    captures: dict[tuple[str, Capture], Captured] = field(default_factory=dict)
+    #: The models that are valid, and those of them whose results in onnxruntime are right.
+    models: dict[ModelKey, Delivered] = field(default_factory=dict)
+    right: set[ModelKey] = field(default_factory=set)
 
     @cached_property
     def module(self) -> torch.nn.Module:
         return self.program.module()
+
+    def request(self, way_in: Capture) -> Request:
+        """What an exporter is asked for that is given the program in this form."""
+        assert self.example is not None
+        module = self.scriptable if way_in is Capture.SCRIPT else self.module
+        return Request(module, self.example.inputs, self.names, self.program.dynamic_axes, way_in)
+
+    @cached_property
+    def scriptable(self) -> torch.nn.Module:
+        return self.program.scriptable()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,8 +78,9 @@ class Subject:
         return _outputs(self.module, tuple(inputs))
 
     def release(self) -> None:
-        if "module" in self.__dict__:
-            release(self.module)
+        for made in ("module", "scriptable"):
+            if made in self.__dict__:
+                release(getattr(self, made))
 
     @cached_property
     def _coarsest(self) -> float:

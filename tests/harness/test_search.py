@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print
 from onnx_parity.harness.inputs import Floats
@@ -36,12 +38,13 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
-from onnx_parity.harness.search.probes import Fault, Point
+from onnx_parity.harness.search.probes import FORMS, Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
 from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.subjects.exporters import Request
 
 NOTHING = Catalogue([], {})
 ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
@@ -223,6 +226,41 @@ def negated(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in made.graph.node:
         node.op_type = node.op_type.replace("Sin", "Cos")
     return made
+
+
+WITH_A_CONSTANT = replace(
+    made(Line("v0 = x0 * w1", ("v0",), ("x0", "w1"), "arithmetic"), outputs=("v0",)),
+    inputs=(
+        Input("x0", Floats((2, 3), dtype=torch.float32, low=-3.0, high=3.0), {0: ("n", 5)}),
+        Input("w1", Fixed((3,), dtype=torch.float32, tensor=torch.tensor([1.0, -2.0, 0.5])), {}, constant=True),
+    ),
+)
+
+
+class Twice(torch.nn.Module):
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x0: torch.Tensor) -> tuple[torch.Tensor]:
+        return (self.module(x0)[0] * 2,)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_is_exported_in_other_forms(form: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, point = Subject(WITH_A_CONSTANT), Point(form)
+    assert look(subject, point).ending is Ending.RIGHT
+    assert subject.models.keys() == {("parity", form, 18)}
+    subject.release()
+    # If what torch makes of the program is wrong, the exporter is true to that.
+    made_by_torch = Request.program
+    monkeypatch.setattr(Request, "program", lambda self: made_by_torch(replace(self, module=Twice(self.module))))
+    subject = Subject(WITH_A_CONSTANT)
+    failure = look(subject, point).failure
+    assert failure is not None
+    assert (failure.culprit, failure.fault) == (FORMS[form], Fault.WRONG)
+    assert f"{FORMS[form]}" in script(subject, point, failure, "a title")
+    subject.release()
 
 
 def test_a_fault_of_a_transformation_of_ones_own() -> None:
