@@ -63,9 +63,13 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
     inputs = source.inputs(source.args, source.kwargs)
     for position in source.looked_at:
         given = inputs[position]
-        if isinstance(given, torch.Tensor) and given.numel():
-            others = [*inputs[:position], _half_changed(given), *inputs[position + 1 :]]
-            yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
+        if not isinstance(given, torch.Tensor) or not given.numel():
+            continue
+        for change in (_half_changed, _negated, _larger):
+            changed = change(given)
+            if not torch.equal(changed, given):
+                others = [*inputs[:position], changed, *inputs[position + 1 :]]
+                yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
@@ -103,6 +107,18 @@ def _half_changed(tensor: torch.Tensor) -> torch.Tensor:
     half = changed[..., changed.shape[-1] // 2 :] if changed.ndim else changed
     half.copy_((half == 0).to(half.dtype))
     return changed
+
+
+def _negated(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats with the other sign, by which `x.sum() > 0` becomes another decision. Ints may be indices or lengths."""
+    plain = tensor.detach()
+    return -plain if plain.is_floating_point() and plain.itemsize > 1 else plain
+
+
+def _larger(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats that are larger, by which `x.max() > 5` becomes another decision."""
+    plain = tensor.detach()
+    return plain * 16 if plain.is_floating_point() and plain.itemsize > 1 else plain
 
 
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,11 @@ _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
 #: Operators for which torch's fake tensors return the results of a CPU, but the meta kernel those of a GPU.
 _OTHERWISE = frozenset(
-    {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
+    {
+        _aten._native_batch_norm_legit_functional.default,
+        _aten._native_batch_norm_legit_no_training.default,
+        _aten._batch_norm_with_update_functional.default,
+    }
 )
 
 #: Operators for which torch's fake tensors only do more than call the kernel where sizes are not static.

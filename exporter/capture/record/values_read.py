@@ -7,6 +7,8 @@ error.
 
 from __future__ import annotations
 
+import dis
+import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
-from onnx_parity.exporter.capture.graph.origin import OriginFinder
+from onnx_parity.exporter.capture.graph.origin import OriginFinder, Place, nearest_user_place
 from onnx_parity.exporter.capture.record.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
 
+#: The instructions of Python that read and write `x[i]`.
+_SUBSCRIPTS = frozenset(dis.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
 #: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
 MOST_LISTED = 1024
 
@@ -110,13 +114,15 @@ class Reader:
         return whole and next(self._inputs_behind(value), None) is not None
 
     def stays_symbolic(self, value: Value) -> bool:
-        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once."""
-        if self._freezes or value.dtype is torch.bool or not self.depends_on_input(value):
+        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once, but
+        for `x[flag]`, where a recording with symbols uses the flag as a mask and does not read it."""
+        is_flag = value.dtype is torch.bool
+        if self._freezes or not self.depends_on_input(value):
             return False
-        if self._symbols is None:
+        if self._symbols is None and (not is_flag or _is_subscript(nearest_user_place(sys._getframe()))):
             self.refusal = NeedsSymbols()
             raise self.refusal
-        return True
+        return not is_flag
 
     def refuse_frozen_sizes(self, op: OpOverload, sizes: Sequence[Size]) -> None:
         """Refuse to split a tensor into parts of the sizes that were read from values, which differ for others."""
@@ -271,3 +277,8 @@ def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
         else:
             done[id(node)] = node
     return list(done.values())
+
+
+def _is_subscript(place: Place | None) -> bool:
+    """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
+    return place is not None and place.frame.f_code.co_code[place.frame.f_lasti] in _SUBSCRIPTS
