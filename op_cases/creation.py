@@ -109,6 +109,14 @@ randint_like = op(
     numbers(3, 4),
     dtypes=[torch.float32, torch.int64],
 )
+randperm = op(lambda x: x[torch.randperm(x.shape[0])].sort(0)[0], floats(5, 3), dynamic=BATCH)
+randperm_draws = op(
+    lambda x: (torch.randperm(50).sort()[0], (torch.randperm(50) == torch.arange(50)).all(), torch.randperm(1)),
+    floats(1),
+)
+randperm_dtypes = op(
+    lambda x, dtype: torch.randperm(5, dtype=dtype).sort()[0], floats(1), dtype=[torch.int32, torch.float32]
+)
 normal = op(
     lambda x: (torch.normal(x, torch.zeros_like(x)), torch.normal(x, 0.0), torch.normal(2.0, x * 0)), floats(3, 4)
 )

@@ -63,3 +63,19 @@ spatial_transformer = op(
     floats(2, 3, 6, 6),
     floats(2, 2, 3, low=-0.8, high=0.8),
 )
+#: An axis of one pixel has the place 0.
+affine_grid_sizes = op(
+    lambda x, theta, align_corners: F.affine_grid(theta, x.shape, align_corners=align_corners),
+    floats(2, 3, 4, 5),
+    floats(2, 2, 3),
+    align_corners=_CORNERS,
+    dynamic={"x0": {0: "batch", 2: "height", 3: "width"}, "x1": {0: "batch"}},
+    sizes={"height": [1, 5], "width": [1, 3]},
+)
+affine_grid_volume_sizes = op(
+    lambda x, theta: F.affine_grid(theta, x.shape, align_corners=False),
+    floats(2, 1, 2, 3, 4),
+    floats(2, 3, 4),
+    dynamic={"x0": {2: "depth", 3: "height", 4: "width"}},
+    sizes={"depth": [1, 3]},
+)

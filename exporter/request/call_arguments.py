@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -170,6 +171,7 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     own = getattr(program, "__signature__", None)
     if isinstance(own, inspect.Signature):
         return own
+    program = _called_by(program)
     # A scripted module whose forward is overloaded, such as nn.LSTM, has no attribute `forward`.
     called = getattr(program, "forward", None) if isinstance(program, torch.nn.Module) else program
     if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
@@ -178,6 +180,14 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
         return None if called is None else _kept_signature(called)
     except (TypeError, ValueError):
         return None
+
+
+def _called_by(program: Callable[..., Any]) -> Callable[..., Any]:
+    """The module that gets the arguments of a wrapper whose own forward has no names for them."""
+    compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
+    while isinstance(program, (compiled, torch.nn.DataParallel)):
+        program = program.module if isinstance(program, torch.nn.DataParallel) else program._orig_mod
+    return program
 
 
 #: The signatures of Python functions and their bound methods, which take long to make, with what they were made of.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -23,6 +24,14 @@ __all__ = ["feeds_of"]
 _PLAIN = (int, float, complex, bool, str, type(None))
 
 
+@dataclass(frozen=True, slots=True)
+class _NotHeld:
+    """Stands for the values of an object that holds no tensor yet, such as a cache before the first token."""
+
+    #: The object's place among the arguments.
+    place: str
+
+
 def feeds_of(
     signature: inspect.Signature | None,
     exported: tuple[tuple[Any, ...], Mapping[str, Any]],
@@ -38,7 +47,7 @@ def feeds_of(
     defaults = {p.name: p.default for p in signature.parameters.values()} if signature is not None else {}
     names = [value.name or "" for value in inputs]
     _refuse_others(own, given, defaults, names)
-    fed: list[Given] = []
+    fed: list[Given | _NotHeld] = []
     #: Numbers that the model takes to be the sizes of axes.
     kept: list[tuple[str, Any, str]] = []
     for name, before in own.items():
@@ -47,7 +56,9 @@ def feeds_of(
             fed += [None] if isinstance(before, Held) else []
             continue
         for place, one, other in _paired(name, given[name], before):
-            if isinstance(other, AxisSize):
+            if isinstance(one, _NotHeld):
+                fed += [one] if is_input(other) else []
+            elif isinstance(other, AxisSize):
                 kept.append((place, one, other.axis))
             elif is_input(other):
                 wanted = _wanted(other)
@@ -59,7 +70,8 @@ def feeds_of(
                 fed.append(list(given_there) if isinstance(given_there, tuple) else given_there)
             else:
                 _refuse_other_constant(place, one, other)
-    sizes = _check(inputs, fed)
+    values = _with_empty_tensors(inputs, fed)
+    sizes = _check(inputs, values)
     for place, number, axis in kept:
         size = size_named(axis, {name: known for name, (known, _) in sizes.items()})
         if number != size and axis not in sizes:
@@ -72,7 +84,41 @@ def feeds_of(
                 f"{place} is {number!r}, but the model takes it to be the size of the axis {axis!r}, as in the example "
                 f"that it was exported with, and {sizes[axis][1]!r} has size {sizes[axis][0]} there"
             )
-    return dict(zip(names, fed, strict=True))
+    return dict(zip(names, values, strict=True))
+
+
+def _with_empty_tensors(inputs: Sequence[ir.Value], fed: Sequence[Given | _NotHeld]) -> list[Given]:
+    """The values of the inputs, with empty tensors for objects that hold none.
+
+    Their axes have the sizes that other inputs give them, and those that no other input has are 0.
+    """
+    given = [(value, each) for value, each in zip(inputs, fed, strict=True) if not isinstance(each, _NotHeld)]
+    if len(given) == len(fed):
+        return [each for _, each in given]
+    known = {name: size for name, (size, _) in _check(*zip(*given, strict=True)).items()} if given else {}
+    return [
+        _empty(value, each.place, known) if isinstance(each, _NotHeld) else each
+        for value, each in zip(inputs, fed, strict=True)
+    ]
+
+
+def _empty(value: ir.Value, place: str, known: Mapping[str, int]) -> torch.Tensor:
+    sizes = []
+    for size in value.shape or ():
+        try:
+            sizes.append(size if isinstance(size, int) else size_named(size.value or "", known))
+        except KeyError:
+            sizes.append(0)
+    if 0 not in sizes:
+        raise ArgumentError(
+            f"{place} holds no tensor, but {value.name!r} has {sizes} in the model, which is not empty: give an object "
+            "that holds its tensors"
+        )
+    return torch.empty(sizes, dtype=_torch_dtype(value))
+
+
+def _torch_dtype(value: ir.Value) -> torch.dtype | None:
+    return next((dtype for dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
 
 
 def _wanted(exported: torch.Tensor | Held) -> str:
@@ -128,6 +174,8 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
         yield from _paired(f"{place}'s items", given.items, exported.items)
         for name, before in exported.attributes.items():
             yield from _paired(f"{place}.{name}", given.attributes.get(name), before)
+    elif isinstance(exported, Opened) and type(given) is exported.cls:
+        yield from ((place, _NotHeld(place), before) for before in pytree.tree_leaves(exported))
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
             raise ArgumentError(
@@ -194,10 +242,9 @@ def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[i
                         "the same name must have the same size"
                     )
         return
-    dtype = next((torch_dtype for torch_dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
     raise ArgumentError(
-        f"the input {value.name!r} must be {dtype}[{', '.join(map(str, shape))}], and {_described(tensor)} was given: "
-        f"{advice}"
+        f"the input {value.name!r} must be {_torch_dtype(value)}[{', '.join(map(str, shape))}], and "
+        f"{_described(tensor)} was given: {advice}"
     )
 
 

@@ -54,7 +54,8 @@ def set_training(model: object, mode: object) -> Iterator[None]:
     if not isinstance(model, torch.nn.Module) or training is None:
         yield
         return
-    before = [(module, module.training) for module in model.modules()]
+    # A frozen script has no mode: that of evaluation is compiled into it.
+    before = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
     try:
         if any(mode is not training for _, mode in before):
             # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.

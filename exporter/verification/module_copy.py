@@ -114,7 +114,9 @@ class _Copying:
     def _script(self, module: torch.jit.ScriptModule) -> Any:
         """Copy a scripted module, whose state is not in Python. One that cannot be copied is used itself."""
         try:
-            result = copy.deepcopy(module)
+            # Recorded for gradients, the copies would have a history, of which torch then warns.
+            with torch.no_grad():
+                result = copy.deepcopy(module)
         except RuntimeError:
             result = module
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -79,7 +80,7 @@ class ProgramOutputs:
         leaves = pytree.tree_leaves((args, kwargs))
         reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
         try:
-            with torch.set_grad_enabled(self._differentiates):
+            with torch.set_grad_enabled(self._differentiates), _uncompiled():
                 result = program(*args, **kwargs)
                 return [*self._tensors(result), *self._written(program, args, kwargs)]
         finally:
@@ -136,6 +137,14 @@ class ProgramOutputs:
                 value = attribute_at(program, end.name)
                 values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
         return values
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """A context in which compiled parts run as they are written: to compile them for each dtype and size takes minutes.
+
+    There are none as long as torch's compiler has not been imported, which takes a second.
+    """
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:

@@ -424,3 +424,24 @@ def test_the_less_of_two_quotients_of_sizes() -> None:
     exported = onnx_parity.export(program, (torch.ones(70, 80),), dynamic_axes=axes)
     for height, width in ((80, 70), (31, 90), (64, 64)):
         assert_agrees(exported, program, torch.ones(height, width))
+
+
+def test_a_convolution_with_a_dynamic_number_of_filters() -> None:
+    x, filters, bias = torch.randn(2, 4, 5, 5), torch.randn(6, 4, 3, 3), torch.randn(6)
+    axes = {"weight": {0: "filters"}, "bias": {0: "filters"}}
+    program = onnx_parity.export(
+        nn.functional.conv2d, (x, filters, bias), input_names=["x", "weight", "bias"], dynamic_axes=axes, verify=True
+    )
+    assert program(x, filters[:3], bias[:3]).shape == (2, 3, 3, 3)
+
+
+def test_a_dynamic_number_of_groups_is_refused() -> None:
+    def correlated(x: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
+        groups = x.shape[0] * x.shape[1]
+        return nn.functional.conv2d(x.reshape(1, -1, 5, 5), kernels.reshape(-1, 1, 3, 3), groups=groups)
+
+    axes = {"x": {0: "batch"}, "kernels": {0: "batch"}}
+    with pytest.raises(
+        onnx_parity.UnsupportedOperatorsError, match=r"needs 4\*batch as a constant, but it is a dynamic"
+    ):
+        onnx_parity.export(correlated, (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 3, 3)), dynamic_axes=axes)

@@ -123,3 +123,31 @@ def test_a_tensor_in_the_place_of_a_number() -> None:
     assert str(caught.value) == (
         "times is a tensor, but the model was exported with the constant 2 there. Export it with a tensor"
     )
+
+
+class Tokens:
+    """Like a cache of transformers, which has no tensors before the first token."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors = [*tensors]
+
+
+def longer(x: torch.Tensor, past: Tokens) -> torch.Tensor:
+    return torch.cat([*past.tensors, x], 1)
+
+
+def test_an_object_that_holds_no_tensor_yet() -> None:
+    shapes = {"x": {0: "rows", 1: "new"}, "past": {0: "rows", 1: "past"}}
+    program = onnx_parity.export(longer, (X, Tokens(Y)), dynamic_shapes=shapes)
+    assert torch.equal(program(X[:1], Tokens()), X[:1])
+    assert torch.equal(program(X, past=Tokens(Y[:, :1])), torch.cat([Y[:, :1], X], 1))
+
+
+def test_an_object_that_must_hold_a_tensor() -> None:
+    program = onnx_parity.export(longer, (X, Tokens(Y)), dynamic_shapes={"x": {1: "new"}, "past": None})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        program(X, Tokens())
+    assert str(caught.value) == (
+        "past holds no tensor, but 'past.tensors.0' has [2, 3] in the model, which is not empty: give an object that "
+        "holds its tensors"
+    )

@@ -219,6 +219,19 @@ def test_data_parallel_is_its_module() -> None:
     assert_agrees(program, model.module, X)
 
 
+def test_a_compiled_module_is_called_as_what_it_was_made_of() -> None:
+    def compile_nothing(graph: object, inputs: object) -> Callable[..., Any]:
+        raise AssertionError("neither an export nor its verification compiles a program")
+
+    layer = nn.Linear(4, 2)
+    compiled = torch.compile(layer, backend=compile_nothing)
+    program = onnx_parity.export(compiled, torch.randn(3, 4), dynamic_shapes={"input": {0: "batch"}}, verify=True)
+    assert program.input_names == ("input",)
+    layer.compile(backend=compile_nothing)
+    onnx_parity.export(layer, torch.randn(3, 4), dynamic_axes={"input": [0]}, verify=True)
+
+
+
 def test_lazy_modules() -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
     with pytest.raises(onnx_parity.ArgumentError) as caught:

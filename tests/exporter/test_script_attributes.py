@@ -102,3 +102,9 @@ def test_what_is_the_same_at_the_end_is_not_reported(recwarn: pytest.WarningsRec
     exported = onnx_parity.export(torch.jit.script(PutsBack()), (X,))
     assert not [each for each in recwarn if each.category is onnx_parity.DroppedWriteWarning]
     assert torch.equal(exported(X), X * 3)
+
+
+def test_a_frozen_script_has_no_mode() -> None:
+    frozen = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Linear(3, 2), nn.Dropout()).eval()))
+    program = onnx_parity.export(frozen, X, dynamic_axes={"x": [0]}, input_names=["x"], verify=True)
+    assert torch.allclose(program(X[:1]), frozen(X[:1]), atol=1e-6)

@@ -278,6 +278,13 @@ def test_scripted_programs() -> None:
     onnx_parity.export(torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()), X, verify=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_copies_of_traced_modules_are_made_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    onnx_parity.export(torch.jit.trace(nn.Linear(4, 4), torch.randn(3, 4)), torch.randn(3, 4), verify=True)
+    assert not [str(warning.message) for warning in recwarn if issubclass(warning.category, UserWarning)]
+
+
+
 def test_models_that_fail_when_they_run() -> None:
     def bad_index(g: Any, x: Any) -> Any:
         return g.op("Gather", g.op("Reshape", x, g.const([-1])), g.op("Cast", g.op("Mul", x, 100.0), to_i=7))

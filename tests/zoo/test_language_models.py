@@ -52,6 +52,10 @@ def test_decoding(name: str) -> None:
     assert program.output_names[:3] == ("logits", "present.0.key", "present.0.value")
     wanted = chosen_by_torch(model, transformers.DynamicCache(), PROMPT, 32)
     assert Session(program).chosen(PROMPT, 32) == wanted
+    prompt = {"input_ids": PROMPT, "attention_mask": torch.ones_like(PROMPT), "use_cache": True}
+    first = program(**prompt, past_key_values=transformers.DynamicCache())
+    torch.testing.assert_close(first.logits, model(**prompt).logits, rtol=1e-4, atol=1e-4)
+    assert first.past_key_values.get_seq_length() == PROMPT.shape[1]
 
 
 def test_verification_tries_sizes_that_fit_each_other() -> None:

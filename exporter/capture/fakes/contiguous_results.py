@@ -194,14 +194,15 @@ def _convolution(
     windows = _windows(rank, weight.dims[2:], stride, padding, dilation)
     others = [x for x in (weight, bias) if x is not None]
     floats = input.dtype.is_floating_point and all(x.dtype == input.dtype for x in others)
-    if transposed or windows is None or not floats or len(input.dims) != rank + 2 or groups < 1:
+    is_static = isinstance(groups, int) and groups >= 1
+    if transposed or windows is None or not floats or len(input.dims) != rank + 2 or not is_static:
         return None
     channels = weight.dims[0]
     fits = input.dims[1] == weight.dims[1] * groups and channels % groups == 0
     if not fits or not channels or (bias is not None and bias.dims != (channels,)):
         return None
     sizes = _slid(input.shape[2:], windows, ceil=False)
-    return None if sizes is None else [Contiguous(input.dtype, (input.shape[0], channels, *sizes))]
+    return None if sizes is None else [Contiguous(input.dtype, (input.shape[0], weight.shape[0], *sizes))]
 
 
 def _avg_pool(

@@ -88,6 +88,13 @@ def multinomial(g: Graph, self: Value, num_samples: int, replacement: bool = Fal
     return g.squeeze(g.top_k(chances, 1, self.rank, largest=True)[1], [self.rank])
 
 
+@lowering("aten::randperm")
+def randperm(g: Graph, n: Size, dtype: torch.dtype | None = None) -> Value:
+    """The order of random numbers"""
+    draws = shaped(g.uniform([n], torch.float64), [n])
+    return g.cast(g.top_k(draws, n, 0, largest=True)[1], g.out.dtype)
+
+
 def _gumbel(g: Graph, sizes: Sequence[Size]) -> Value:
     """-log(-log(u)) for u that is random in [0, 1)"""
     return g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", g.uniform(sizes, torch.float32)))))
