@@ -273,6 +273,11 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
         ),
         (lambda x: bmm(x, x).reshape(2, 3, 2, 2), {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 1}),
+        (
+            lambda x: bmm(x.reshape(24), x.reshape(24)).reshape(12, 2) * 2,
+            {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
+        ),
+        (lambda x: bmm(x, x).reshape(24) * 2, {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 2}),
     ],
     ids=[
         "keys",
@@ -288,6 +293,8 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         "another batch after a product",
         "another batch before a product",
         "batch of an output",
+        "vectors that become a batch",
+        "product that becomes a vector",
     ],
 )
 @pytest.mark.parametrize("opset", [7, 18])
