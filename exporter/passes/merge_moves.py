@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.matching import ints_of, permutation_of, producer_of, sizes_of
 
 __all__ = ["merge_moves"]
 
@@ -32,7 +32,9 @@ def _merge_transposes(node: ir.Node) -> None:
     before = producer_of(node.inputs[0], "Transpose")
     if before is None or not _is_read_by_one(before):
         return
-    first, then = (list(each.attributes["perm"].as_ints()) for each in (before, node))
+    first, then = permutation_of(before), permutation_of(node)
+    if first is None or then is None:
+        return
     merged = [first[axis] for axis in then]
     source, out = before.inputs[0], node.outputs[0]
     if merged != sorted(merged):
