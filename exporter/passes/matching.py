@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_parity.exporter.passes.fold import known_tensor
 
-__all__ = ["Sizes", "ints_of", "number_of", "pairs_of", "producer_of", "sizes_of"]
+__all__ = ["Sizes", "ints_of", "number_of", "pairs_of", "permutation_of", "producer_of", "sizes_of"]
 
 #: Sizes of axes: numbers, and names of dynamic ones. Axes of one name have equal sizes.
 Sizes = tuple[int | str, ...]
@@ -38,6 +38,15 @@ def number_of(value: ir.Value | None) -> float | None:
     """The number in a constant without axes; None for any other value."""
     tensor = known_tensor(value)
     return None if tensor is None or len(tensor.shape) else float(tensor.numpy())
+
+
+def permutation_of(transpose: ir.Node) -> list[int] | None:
+    """The order into which a Transpose puts axes; None if it reverses them, as one of a user may, and the rank is open.
+    """
+    if "perm" in transpose.attributes:
+        return list(transpose.attributes["perm"].as_ints())
+    moved = transpose.inputs[0]
+    return None if moved is None or moved.shape is None else list(range(len(moved.shape)))[::-1]
 
 
 def sizes_of(value: ir.Value | None) -> Sizes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.matching import ints_of, permutation_of, producer_of, sizes_of
 
 __all__ = ["merge_moves"]
 
@@ -32,7 +32,9 @@ def _merge_transposes(node: ir.Node) -> None:
     before = producer_of(node.inputs[0], "Transpose")
     if before is None or not _is_read_by_one(before):
         return
-    first, then = (list(each.attributes["perm"].as_ints()) for each in (before, node))
+    first, then = permutation_of(before), permutation_of(node)
+    if first is None or then is None:
+        return
     merged = [first[axis] for axis in then]
     source, out = before.inputs[0], node.outputs[0]
     if merged != sorted(merged):
@@ -54,7 +56,12 @@ def _merge_reshapes(node: ir.Node) -> None:
 
 
 def _take_batches_apart(node: ir.Node) -> None:
-    """Leave the axes of a batch apart that are made one for a product of matrices and are taken apart after it."""
+    """Leave the axes of a batch apart that are made one for a product of matrices and are taken apart after it.
+
+    1. Both factors are reshaped from tensors of at least two axes, and keep the last two: only the batch becomes one.
+    2. Both tensors have the same batch, axis by axis, so that nothing is broadcast, and the result gets it back.
+    3. Nothing else reads the product, and the result is not an output of the model, which would lose its name.
+    """
     product, out = producer_of(node.inputs[0], "MatMul"), node.outputs[0]
     if product is None or out.is_graph_output() or not _is_read_by_one(product):
         return
@@ -63,7 +70,9 @@ def _take_batches_apart(node: ir.Node) -> None:
         return
     sources = [each.inputs[0] for each in joined]
     a, b, found = (sizes_of(value) for value in (*sources, out))
-    if not a or not b or not found or not a[:-2] == b[:-2] == found[:-2] or found[-2:] != (a[-2], b[-1]):
+    if a is None or b is None or found is None or min(len(a), len(b)) < 2:
+        return
+    if not a[:-2] == b[:-2] == found[:-2] or found[-2:] != (a[-2], b[-1]):
         return
     if any((sizes_of(each.outputs[0]) or ())[1:] != apart[-2:] for each, apart in zip(joined, (a, b), strict=True)):
         return

@@ -12,11 +12,23 @@ __all__ = ["remove_unused"]
 
 
 def remove_unused(model: ir.Model) -> None:
-    """Remove nodes and initializers that nothing reads. Unused inputs remain, because callers pass them."""
+    """Remove nodes and initializers that nothing reads, and nodes of branches and loop bodies that nothing reads there.
+
+    Unused inputs remain, because callers pass them.
+    """
     graph = model.graph
-    for node in reversed(graph):
-        if not any(output.uses() or output.is_graph_output() for output in node.outputs):
-            graph.remove(node, safe=True)
+    _remove_nodes(graph)
     for name, value in list(graph.initializers.items()):
         if not value.uses() and not value.is_graph_output():
             graph.initializers.pop(name)
+
+
+def _remove_nodes(graph: ir.Graph) -> None:
+    # From the last one, so that what only an unused node or a branch with unused nodes reads is seen to be unused too.
+    for node in reversed(graph):
+        if not any(output.uses() or output.is_graph_output() for output in node.outputs):
+            graph.remove(node, safe=True)
+            continue
+        for attribute in node.attributes.values():
+            if attribute.type is ir.AttributeType.GRAPH:
+                _remove_nodes(attribute.as_graph())

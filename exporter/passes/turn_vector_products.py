@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import producer_of
+from onnx_parity.exporter.passes.matching import permutation_of, producer_of
 
 __all__ = ["turn_vector_products"]
 
@@ -62,7 +62,7 @@ def _turn(node: ir.Node) -> None:
     rank = len(shape)
     swapped = [*range(rank - 2), rank - 1, rank - 2]
     before = producer_of(matrices, "Transpose")
-    if before is not None and list(before.attributes["perm"].as_ints()) == swapped:
+    if before is not None and permutation_of(before) == swapped:
         turned = before.inputs[0]
     else:
         transpose = ir.Node("", "Transpose", [matrices], [ir.AttrInt64s("perm", swapped)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 import torch
 from torch import nn
@@ -272,6 +273,11 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
         ),
         (lambda x: bmm(x, x).reshape(2, 3, 2, 2), {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 1}),
+        (
+            lambda x: bmm(x.reshape(24), x.reshape(24)).reshape(12, 2) * 2,
+            {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
+        ),
+        (lambda x: bmm(x, x).reshape(24) * 2, {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 2}),
     ],
     ids=[
         "keys",
@@ -287,6 +293,8 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         "another batch after a product",
         "another batch before a product",
         "batch of an output",
+        "vectors that become a batch",
+        "product that becomes a vector",
     ],
 )
 @pytest.mark.parametrize("opset", [7, 18])
@@ -296,6 +304,26 @@ def test_what_moves_elements_is_merged(program: Any, expected: dict[str, int], o
     assert_agrees(exported, program, x)
     found = operators(exported)
     assert {name: number for name, number in found.items() if name != "Identity"} == expected
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_what_is_merged_in_a_branch_leaves_no_unused_nodes_there(is_inside: bool, opset: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        outer = x if is_inside else bmm(x, x)
+
+        def apart() -> torch.Tensor:
+            return (bmm(x, x) if is_inside else outer).reshape(2, 3, 2, 2) + 1
+
+        found: torch.Tensor = torch.cond(x.sum() > 0, apart, lambda: x + 2)
+        return found
+
+    x = torch.linspace(-1, 2, 24).reshape(2, 3, 2, 2)
+    exported = onnx_parity.export(program, (x,), opset_version=opset)
+    assert_agrees(exported, program, x)
+    assert_agrees(exported, program, -x)
+    inside = ir.traversal.RecursiveGraphIterator(exported.model.graph)
+    assert "Reshape" not in {node.op_type for node in inside}
 
 
 @pytest.mark.parametrize(
