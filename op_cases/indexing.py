@@ -54,6 +54,13 @@ getitem_at_size = op(
     floats(4, 5),
     **_ANY_MATRIX,
 )
+last_by_size = op(
+    lambda x, count: (x[x.shape[0] - count :], x[x.shape[0] - count : 2], x[x.shape[0] - 3 :: 2]),
+    floats(4, 5),
+    count=[3, 2],
+    dynamic=BATCH,
+    sizes={"batch": [1, 6]},
+)
 select = op(torch.select, floats(3, 4), rows=[{"dim": 0, "index": 1}, {"dim": -1, "index": -1}])
 bytes_as_places = op(
     lambda x, m: (x.narrow(0, m, 2), x[:m], x[m : m + 2], x[m]),

@@ -7,15 +7,21 @@ opset forms, passes and capture it leaves out that the default tier runs is foun
 cells, as for faults that are planted. Then cells are added, always the one that runs most of what is missing, until
 nothing is missing. They are written to `op_cases/smoke.toml`.
 
-A statement that compares the opset with a number is to be run at that opset and at the one before it, as far as the
-default tier does so: the forms of operators change there.
+As far as the default tier does so, it is also to run
+
+- a statement that compares the opset with a number at that opset and at the one before it, because the forms of
+  operators change there;
+- every statement of a lowering with static sizes and with dynamic ones, because what it is given then are numbers or
+  values of the model, and other forms of operators are chosen;
+- every set of statements that a program runs of one file of lowerings, because a statement may be wrong only after
+  some of the branches before it.
 """
 
 from __future__ import annotations
 
 import ast
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -27,17 +33,18 @@ from rich.progress import Progress
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import Scope, cells
 from benchmarks.mutants.sites import statements
-from onnx_parity.harness.axes import MIDDLE_OPSET, Selection, Tier
+from onnx_parity.harness.axes import MIDDLE_OPSET, Selection, Shapes, Tier
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell
 
 _HEAD = """\
 # Cells that the smoke tier runs besides its own, so that it runs every statement of the exporter that the default tier
-# runs, and those that compare the opset at the opsets where that matters. `python -m benchmarks.mutants.smoke` writes
-# this file.
+# runs, those that compare the opset at the opsets where that matters, and those of lowerings with static and dynamic
+# sizes and after the same branches. `python -m benchmarks.mutants.smoke` writes this file.
 cells = [
 """
-
+#: The files of lowerings, and those that the statements of a program's lowerings are in.
+_LOWERINGS, _LOWERING = "exporter/lowering/aten/", "exporter/lowering/"
 
 #: The opsets at which a statement is to be run, by its place.
 Turns = Mapping[str, Set[int]]
@@ -62,14 +69,15 @@ def _is_opset(node: ast.expr) -> bool:
 
 
 def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell], turns: Turns) -> list[str]:
-    """Cells that together run all statements that no cell of the smoke tier runs, at the opsets where they turn."""
-    groups = [each for ran, members in reached.groups() for each in _by_opset(ran, members, candidates, turns)]
-    have = set[str]().union(*(ran for ran, members in groups if not smoke.isdisjoint(members)))
-    adding = [(ran - have, members) for ran, members in groups]
+    """Cells that together do all that no cell of the smoke tier does: run statements, at the opsets where they turn,
+    with static or dynamic sizes, and after some branches."""
+    groups = [each for ran, members in reached.groups() for each in _by_axes(ran, members, candidates, turns)]
+    have = set[Hashable]().union(*(done for done, members in groups if not smoke.isdisjoint(members)))
+    adding = [(done - have, members) for done, members in groups]
     # The one that adds most comes first, and what it adds can only have become less since it was put there.
     heap = [
-        (-len(new), _is_at_another_opset(candidates[members[0]]), len(ran), number)
-        for number, ((new, members), (ran, _)) in enumerate(zip(adding, groups, strict=True))
+        (-len(new), _is_at_another_opset(candidates[members[0]]), len(done), number)
+        for number, ((new, members), (done, _)) in enumerate(zip(adding, groups, strict=True))
     ]
     heapq.heapify(heap)
     found = []
@@ -86,15 +94,27 @@ def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell], tu
     return found
 
 
-def _by_opset(
+def _by_axes(
     ran: Set[str], members: Iterable[str], candidates: Mapping[str, Cell], turns: Turns
-) -> Iterator[tuple[Set[str], list[str]]]:
-    """Cells that run the same statements, by what they run at opsets where a statement turns."""
-    by_opset: dict[int, list[str]] = {}
+) -> Iterator[tuple[Set[Hashable], list[str]]]:
+    """Cells that run the same statements, by what they do at their opset and with their sizes."""
+    by_axes: dict[tuple[int, Shapes], list[str]] = {}
     for cell in members:
-        by_opset.setdefault(candidates[cell].opset, []).append(cell)
-    for opset, cells_there in by_opset.items():
-        yield ran | {f"{each} at {opset}" for each in ran if opset in turns.get(each, ())}, cells_there
+        by_axes.setdefault((candidates[cell].opset, candidates[cell].shapes), []).append(cell)
+    anywhere = {*ran, *_branches(ran)}
+    for (opset, shapes), cells_there in by_axes.items():
+        turning = {(each, opset) for each in ran if opset in turns.get(each, ())}
+        of_sizes = {(each, shapes) for each in ran if each.startswith(_LOWERING)}
+        yield anywhere | turning | of_sizes, cells_there
+
+
+def _branches(ran: Iterable[str]) -> Iterator[frozenset[str]]:
+    """The sets of statements that are run of each file of lowerings."""
+    by_file: dict[str, list[str]] = {}
+    for statement in ran:
+        if statement.startswith(_LOWERINGS):
+            by_file.setdefault(statement.rpartition(":")[0], []).append(statement)
+    return map(frozenset, by_file.values())
 
 
 def _order(cell: Cell) -> tuple[bool, int, str]:

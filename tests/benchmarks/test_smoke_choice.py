@@ -15,6 +15,11 @@ CELLS = {
     for cell in cells_of("relu", cases.relu, Selection(devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,)))
     if cell.shapes == "static"
 }
+DYNAMIC = next(
+    cell
+    for cell in cells_of("softmax", cases.softmax, Selection(devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,)))
+    if cell.shapes == "dynamic"
+)
 
 
 def test_statements_turn_at_the_opsets_that_they_compare(tmp_path: Path) -> None:
@@ -34,3 +39,18 @@ def test_cells_are_added_for_statements_and_for_opsets_where_they_turn() -> None
     assert chosen(reached, smoke, candidates, {}) == [CELLS[9].id]
     found = chosen(reached, smoke, candidates, {"a:1": {12, 13, 18}})
     assert sorted(found) == sorted(CELLS[opset].id for opset in (9, 12, 13))
+
+
+def test_cells_are_added_for_dynamic_sizes_and_for_other_branches_of_lowerings() -> None:
+    candidates = {cell.id: cell for cell in (*CELLS.values(), DYNAMIC)}
+    smoke = {CELLS[9].id, CELLS[18].id}
+    of_cells = {CELLS[9].id: 0, CELLS[18].id: 1, CELLS[13].id: 2, DYNAMIC.id: 0}
+
+    def found_in(file: str) -> set[str]:
+        reached = Reached()
+        reached.add(Ran("", [f"{file}:1", f"{file}:2"], [(0,), (1,), (0, 1)], of_cells))
+        return set(chosen(reached, smoke, candidates, {}))
+
+    assert found_in("exporter/lowering/aten/shape.py") == {CELLS[13].id, DYNAMIC.id}
+    assert found_in("exporter/lowering/opsets/spatial.py") == {DYNAMIC.id}
+    assert found_in("exporter/passes/fold.py") == set()
