@@ -101,7 +101,7 @@ def _by_axes(
     by_axes: dict[tuple[int, Shapes], list[str]] = {}
     for cell in members:
         by_axes.setdefault((candidates[cell].opset, candidates[cell].shapes), []).append(cell)
-    anywhere = {*ran, *_branches(ran)}
+    anywhere: set[Hashable] = {*ran, *_branches(ran)}
     for (opset, shapes), cells_there in by_axes.items():
         turning = {(each, opset) for each in ran if opset in turns.get(each, ())}
         of_sizes = {(each, shapes) for each in ran if each.startswith(_LOWERING)}

@@ -41,8 +41,7 @@ def number_of(value: ir.Value | None) -> float | None:
 
 
 def permutation_of(transpose: ir.Node) -> list[int] | None:
-    """The order into which a Transpose puts axes; None if it reverses them, as one of a user may, and the rank is open.
-    """
+    """The order into which a Transpose puts axes; None if it reverses them, as one of a user may, and the rank is open."""
     if "perm" in transpose.attributes:
         return list(transpose.attributes["perm"].as_ints())
     moved = transpose.inputs[0]

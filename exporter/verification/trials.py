@@ -65,10 +65,9 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
         given = inputs[position]
         if not isinstance(given, torch.Tensor) or not given.numel():
             continue
-        for change in (_half_changed, _negated, _larger):
-            changed = change(given)
-            if not torch.equal(changed, given):
-                others = [*inputs[:position], changed, *inputs[position + 1 :]]
+        for other in (_half_changed(given), _negated(given), _larger(given)):
+            if not torch.equal(other, given):
+                others = [*inputs[:position], other, *inputs[position + 1 :]]
                 yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
 
 

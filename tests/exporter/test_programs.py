@@ -231,7 +231,6 @@ def test_a_compiled_module_is_called_as_what_it_was_made_of() -> None:
     onnx_parity.export(layer, torch.randn(3, 4), dynamic_axes={"input": [0]}, verify=True)
 
 
-
 def test_lazy_modules() -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
     with pytest.raises(onnx_parity.ArgumentError) as caught:

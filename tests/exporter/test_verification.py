@@ -284,7 +284,6 @@ def test_copies_of_traced_modules_are_made_without_a_warning(recwarn: pytest.War
     assert not [str(warning.message) for warning in recwarn if issubclass(warning.category, UserWarning)]
 
 
-
 def test_models_that_fail_when_they_run() -> None:
     def bad_index(g: Any, x: Any) -> Any:
         return g.op("Gather", g.op("Reshape", x, g.const([-1])), g.op("Cast", g.op("Mul", x, 100.0), to_i=7))
