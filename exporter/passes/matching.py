@@ -41,7 +41,8 @@ def number_of(value: ir.Value | None) -> float | None:
 
 
 def permutation_of(transpose: ir.Node) -> list[int] | None:
-    """The order into which a Transpose puts axes; None if it reverses them, as one of a user may, and the rank is open."""
+    """The order into which a Transpose puts axes; None if it reverses them, as one of a user may, and their number is
+    not known."""
     if "perm" in transpose.attributes:
         return list(transpose.attributes["perm"].as_ints())
     moved = transpose.inputs[0]

@@ -188,7 +188,7 @@ def _convolution(
     dilation: Sequence[Any],
     transposed: bool,
     output_padding: Sequence[Any],
-    groups: int,
+    groups: Any,
 ) -> list[Contiguous] | None:
     rank = len(weight.dims) - 2
     windows = _windows(rank, weight.dims[2:], stride, padding, dilation)
