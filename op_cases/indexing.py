@@ -136,6 +136,10 @@ by_empty_mask = op(lambda x, m: x[m], floats(3, 4), given([False, False, False])
 by_scalar_mask = op(lambda x, m: (x[m], x[~m]), floats(3), given(True))
 by_condition = op(lambda x: x[x > 0] * 2, floats(3, 4), dynamic=BATCH)
 masked_select = op(torch.masked_select, floats(3, 4), mask=[bools(3, 4), bools(4), bools(2, 3, 4)])
+#: More elements are selected than the tensor has, because the mask repeats it.
+masked_select_repeated = op(
+    lambda x, mask: torch.masked_select(x, mask)[:4], floats(3), mask=given([[True, True, False], [True, True, True]])
+)
 masked_size = op(lambda x: x[x > 0].shape[0] + x, floats(3, 4), dynamic=BATCH)
 nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2), dtypes=MOVED_DTYPES)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))

@@ -347,6 +347,17 @@ def _is_one(size: Size) -> tuple[bool, bool]:
 
 
 @result_with_dynamic_sizes(
+    _aten.masked_select.default,
+    why="torch takes at most the elements of the tensor to be selected, but where the mask is larger they are repeated",
+)
+def _masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
+    sizes = zip(reversed(mask.shape), reversed(self.shape), strict=False)
+    if mask.ndim <= self.ndim and all(same_size(of_mask, 1) or same_size(of_mask, size) for of_mask, size in sizes):
+        return NotImplemented
+    return torch.empty([_unknown_size(self)], dtype=self.dtype, device=self.device)
+
+
+@result_with_dynamic_sizes(
     _aten._pack_padded_sequence.default, why="torch has no kernel for it that works without values"
 )
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
