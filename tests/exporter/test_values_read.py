@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -212,3 +213,25 @@ def test_an_axis_whose_size_was_read_is_squeezed_as_in_the_example() -> None:
         program(x, two)
     program = onnx_parity.export(squeezes, (x, two))
     torch.testing.assert_close(program(x, two), squeezes(x, two))
+
+
+def written_by_a_flag(x: torch.Tensor) -> torch.Tensor:
+    x = x * 1
+    x[x.sum() < 0] = -0.5
+    return x
+
+
+def read_by_a_flag(x: torch.Tensor) -> torch.Tensor:
+    return x[x.sum() < 0]
+
+
+@pytest.mark.parametrize("program", [written_by_a_flag, read_by_a_flag])
+@pytest.mark.parametrize("example", [torch.tensor(2.0), torch.tensor([[1.0, 2.0]])], ids=["number", "matrix"])
+def test_a_flag_as_a_subscript_is_not_read(
+    program: Callable[[torch.Tensor], torch.Tensor], example: torch.Tensor
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(program, (example,), verify=True)
+    torch.testing.assert_close(exported(example), program(example))
+    torch.testing.assert_close(exported(-example), program(-example))

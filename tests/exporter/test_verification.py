@@ -441,3 +441,17 @@ def test_the_first_value_that_is_wrong_is_found() -> None:
     wrong = [each.name for each in figures if each.max_abs_diff > 1e-4]
     assert wrong == ["LeakyRelu", "Exp", "output"]
     assert "Mul" in [each.name for each in figures]
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * 2 if x.sum() < 0 else x,
+        lambda x: x * 2 if x.max() > 5 else x,
+        lambda x: x * 2 if x[0].item() < -1 else x,
+    ],
+)
+def test_other_values_reach_decisions_by_floats(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnx_parity.VerificationError, match="for other values in an input that the program decides by"):
+        onnx_parity.export(program, (torch.tensor([2.0, 1.0, 0.5]),), verify=True)
