@@ -40,6 +40,15 @@ def batch_norm(
     return g.cast(g.affine(x, g.per_channel(factor, input), g.per_channel(offset, input)), input.dtype)
 
 
+@lowering("aten::_native_batch_norm_legit_no_training")
+def native_batch_norm_without_training(
+    g: Graph, input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value,
+    momentum: float, eps: float,
+) -> list[Value | None]:  # fmt: skip
+    """The batch norm, and statistics without elements"""
+    return [batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps), None, None]
+
+
 @lowering("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional")
 def native_batch_norm(
     g: Graph, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None = None,
