@@ -189,13 +189,15 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
 
 
 def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of an initializer or a Constant node."""
+    """The tensor of an initializer or a Constant node; None where a user's Constant has another attribute for it."""
     if value is None:
         return None
     if value.is_initializer():
         return value.const_value
     producer = value.producer()
-    if producer is not None and producer.op_type == "Constant" and not producer.domain:
+    if producer is None or producer.op_type != "Constant" or producer.domain:
+        return None
+    if "value" in producer.attributes:
         tensor: ir.TensorProtocol = producer.attributes["value"].value
         return tensor
     return None

@@ -344,6 +344,20 @@ def test_equal_nodes_are_merged(program: Any, expected: dict[str, int]) -> None:
     assert operators(exported) == expected
 
 
+def test_passes_know_the_defaults_of_nodes_that_a_user_s_lowering_adds() -> None:
+    """A Transpose without `perm`, which reverses the axes, and a Constant without a tensor."""
+
+    def tripled(g: Any, self: Any) -> Any:
+        return g.op("Mul", g.op("Transpose", self), g.op("Constant", value_float_f=3.0))
+
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    exported = onnx_parity.export(
+        lambda x: torch.sinh(x.permute(2, 1, 0)) + 1, (x,), custom_translation_table={"aten::sinh": tripled}
+    )
+    assert operators(exported) == {"Constant": 1, "Mul": 1, "Add": 1}
+    torch.testing.assert_close(exported(x), 3 * x + 1)
+
+
 def test_random_nodes_are_not_merged() -> None:
     exported = onnx_parity.export(lambda x: torch.rand_like(x) - torch.rand_like(x), (torch.ones(50),))
     assert exported(torch.ones(50)).abs().max() > 0
