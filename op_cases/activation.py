@@ -35,6 +35,7 @@ softplus = op(F.softplus, floats(2, 3), beta=[1.0, 2.0, 0.5], threshold=[20.0, 0
 softplus_far = op(F.softplus, given([-40.0, -20.0, 18.0, 25.0, 200.0]), beta=[1.0, 3.0], dtypes=WIDE_FLOATS)
 logsigmoid = op(F.logsigmoid, floats(2, 3), dtypes=FLOATS)
 sigmoid = op(torch.sigmoid, floats(2, 3), dtypes=FLOATS)
+sigmoid_far_below = op(torch.sigmoid, given([-5.0, -10.0, -15.0]))
 tanh = op(torch.tanh, floats(2, 3), dtypes=FLOATS)
 mish = op(F.mish, floats(2, 3), dtypes=FLOATS)
 silu = op(F.silu, floats(2, 3), dtypes=FLOATS)

@@ -37,6 +37,8 @@ add_broadcast = op(torch.add, floats(4, 1, 3), other=[floats(2, 1), floats(1), f
 add_promoted = op(
     torch.add, numbers(2, 3), other=[ints(3), ints(2, 1, dtype=torch.int8), floats(1, dtype=torch.float64)]
 )
+#: -0.0 + 0.0 is 0.0, of which the reciprocal is infinity.
+add_zero = op(lambda x: 1 / (-x + 0.0), given([0.0, -0.0, 1.0]))
 add_promoted_0d = op(torch.add, numbers(2, 3, dtype=torch.int8), other=[ints(), floats(), 2.5, 3])
 add_empty = op(torch.add, floats(0, 3), other=floats(3))
 add_ = op(lambda x, other: (x * 1).add_(other, alpha=2), floats(2, 3), other=[floats(3), 1.5])

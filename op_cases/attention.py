@@ -87,6 +87,8 @@ attention = op(
     dynamic=_LENGTHS,
     sizes={"queries": [1, 9], "keys": [8, 4]},
 )
+#: Of these, onnxruntime's optimiser makes an invalid model.
+attention_of_a_scaled_tensor = op(lambda x: _ATTEND(*[x * 0.5] * 3), floats(2, 4, 8))
 attention_ranks = op(
     _ATTEND,
     rows=[

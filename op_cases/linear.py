@@ -45,6 +45,9 @@ matmul_of_transposed = op(
     y=floats(3),
     dtypes=FLOATS,
 )  # fmt: skip
+matmul_without_rows = op(
+    lambda x, y: x @ y, floats(2, 3, 4), y=floats(4), dynamic={"x": {1: "rows"}}, sizes={"rows": [0, 5]}
+)
 addmm = op(
     torch.addmm,
     floats(2, 4),

@@ -71,7 +71,7 @@ def _turn(node: ir.Node) -> None:
         transpose.doc_string = node.doc_string
         node.graph.insert_before(node, transpose)
         turned = transpose.outputs[0]
-        turned.name, turned.type = f"{node.outputs[0].name}_transposed", matrices.type
+        turned.type = matrices.type
         turned.shape = ir.Shape([shape[axis] for axis in swapped])
     node.replace_input_with(0, vector)
     node.replace_input_with(1, turned)

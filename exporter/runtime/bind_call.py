@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.containers import Opened, opened
-from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.dtypes import TO_ONNX, TO_TORCH
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, OrNone, is_input
@@ -118,7 +118,7 @@ def _empty(value: ir.Value, place: str, known: Mapping[str, int]) -> torch.Tenso
 
 
 def _torch_dtype(value: ir.Value) -> torch.dtype | None:
-    return next((dtype for dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
+    return None if value.dtype is None else TO_TORCH.get(value.dtype)
 
 
 def _wanted(exported: torch.Tensor | Held) -> str:

@@ -111,13 +111,18 @@ def _half_changed(tensor: torch.Tensor) -> torch.Tensor:
 def _negated(tensor: torch.Tensor) -> torch.Tensor:
     """Floats with the other sign, by which `x.sum() > 0` becomes another decision. Ints may be indices or lengths."""
     plain = tensor.detach()
-    return -plain if plain.is_floating_point() and plain.itemsize > 1 else plain
+    return -plain if _has_arithmetic(plain) else plain
 
 
 def _larger(tensor: torch.Tensor) -> torch.Tensor:
     """Floats that are larger, by which `x.max() > 5` becomes another decision."""
     plain = tensor.detach()
-    return plain * 16 if plain.is_floating_point() and plain.itemsize > 1 else plain
+    return plain * 16 if _has_arithmetic(plain) else plain
+
+
+def _has_arithmetic(tensor: torch.Tensor) -> bool:
+    """Whether its elements are floats that torch computes with, which it does not do with those of 8 bits."""
+    return tensor.is_floating_point() and tensor.itemsize > 1
 
 
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:
@@ -132,7 +137,7 @@ def _closer_together(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach()
     if plain.dtype is torch.bool:
         return ~plain
-    if not plain.is_floating_point() or plain.itemsize == 1 or not (finite := plain[plain.isfinite()]).numel():
+    if not _has_arithmetic(plain) or not (finite := plain[plain.isfinite()]).numel():
         return plain
     least, greatest = finite.aminmax()
     return plain * 0.5 if least == greatest else least + (plain - least) * 0.5

@@ -7,7 +7,7 @@ can be brought to its dtype, shape and range; indices, masks and all other argum
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -236,6 +236,10 @@ def _fitted(draft: Draft, maker: Maker) -> Value:
     return draft.within(value, low.item(), max(high.item(), low.item() + 1e-3))
 
 
+def _writes(tensors: Iterable[torch.Tensor], operands: Sequence[Value]) -> bool:
+    return any(not torch.equal(now, each.tensor) for now, each in zip(tensors, operands, strict=True))
+
+
 def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
     """How many tensors a call returns, and what has to follow it so that it returns just these."""
     given = {f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}
@@ -244,9 +248,9 @@ def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
         result = eval(text, {**NAMES, **given})
     except Exception as error:
         raise RefusedError(f"{text}: {error}") from error
-    writes = any(not torch.equal(now, each.tensor) for now, each in zip(given.values(), operands, strict=True))
-    if writes and len(set(map(id, operands))) < len(operands):
-        return 0, ""  # It writes to an argument, as batch norm does, which another argument is too: torch reads either.
+    # A call that writes to an argument, as batch norm does, may read another that is the same value before or after.
+    if len(set(map(id, operands))) < len(operands) and _writes(given.values(), operands):
+        return 0, ""
     if isinstance(result, torch.Tensor):
         return (1, "") if not result.is_complex() and result.layout is torch.strided else (0, "")
     leaves = tree_leaves(result)

@@ -16,6 +16,7 @@ from onnx_parity.harness.inputs import Maker, name_of
 
 #: Names that a line may use besides those of inputs and of values.
 NAMES: Mapping[str, object] = {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan")}
+#: The numbers of the files that modules seem to come from.
 _numbers = itertools.count()
 
 

@@ -11,7 +11,7 @@ import onnx
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Capture, Device
@@ -146,9 +146,11 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
                 ruling = rule(Evidence(trial, delivered, name), outputs, verdict)
                 if ruling.blame is Blame.PRECISION:
                     continue
-                if point.probe in FORMS and not _is_right_itself(subject, point.way_in, trial):
+                if point.probe in FORMS and not judge(_outputs_of_form(subject, point, trial), trial.expected).passed:
                     return Failure(FORMS[point.way_in], Fault.WRONG, verdict.detail, trial)
                 return Failure(_culprit(ruling.blame, point, name), Fault.WRONG, verdict.detail, trial)
+    except RefusedHere:
+        raise
     except NoKernelError as error:
         raise RefusedHere(f"{name} has no kernel: {one_line(str(error))}") from error
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
@@ -159,15 +161,18 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
     return None
 
 
-def _is_right_itself(subject: Subject, way_in: Capture, trial: Trial) -> bool:
-    """Whether what torch makes of a program gives the program's results."""
-    form = subject.request(way_in).program()
+def _outputs_of_form(subject: Subject, point: Point, trial: Trial) -> list[Array]:
+    """What torch's own form of a program gives for these inputs, which tells a fault of torch's from the exporter's."""
+    form = subject.request(point.way_in).program()
     run = form.module() if isinstance(form, torch.export.ExportedProgram) else form
     try:
-        outputs = [to_array(each) for each in tree_leaves(run(*tree_map_only(torch.Tensor, torch.clone, trial.inputs)))]
-    except Exception:  # noqa: BLE001  What torch has made may refuse other sizes, or values.
-        return False
-    return judge(outputs, trial.expected).passed
+        outputs = run(*tree_map_only(torch.Tensor, torch.clone, trial.inputs))
+    except Exception as error:
+        # An exported program checks sizes, and a script values. Then there is no result that the model has to have.
+        raise RefusedHere(
+            f"what {FORMS[point.way_in]} makes of it takes no such inputs: {error_line(error)}"
+        ) from error
+    return [to_array(each) for each in tree_leaves(outputs)]
 
 
 def is_small(verdict: Verdict, trial: Trial) -> bool:

@@ -129,7 +129,7 @@ def _shorter(search: _Search, program: Program) -> Program:
             else:
                 start += size
         if size == 1:
-            # A call may write to an argument without that torch's schema says so: it is used although nothing reads it.
+            # A line whose results nothing reads may still be needed: some calls write to an argument.
             return _first(search, program, [_used(program)])
         size //= 2
 

@@ -107,7 +107,7 @@ class Subject:
             if outputs is not None and not _is_steady(values, outputs):
                 return None
             followed += [outputs] if outputs is not None else []
-        step = self._coarsest
+        step, signed = self._coarsest, have_sign(self.program)
         expected = tuple(
             expect(
                 value,
@@ -116,7 +116,7 @@ class Subject:
                 moved_by=step,
                 # What is computed from coarser values than its own dtype is as exact as those are.
                 declared=COARSE * step if is_float(value.dtype) and epsilon(value.dtype) < step else None,
-                signed_zeros=have_sign(self.program),
+                signed_zeros=signed[place],
             )
             for place, value in enumerate(values)
         )

@@ -15,8 +15,10 @@ _EQUAL = "0.0 and -0.0 are equal, and ONNX's Max and Min may return either"
 _FORMULA = "ONNX defines it by a formula that is 0.0 for -0.0"
 _NORMS = "where a value is its own mean, the formula decides over the sign, and ONNX leaves the formula open"
 
-#: Functions and operators of torch, with the reason. The declarations of `op_cases/` that have `signed_zeros=False`
-#: accept the same.
+_REPLACED = "where ONNX or onnxruntime has no such operator, the operators that replace it give zeros no sign"
+
+#: Functions and operators of torch, with the reason. Declarations of `op_cases/` that have `signed_zeros=False` say the
+#: same of those functions whose cases have zeros of both signs.
 WITHOUT_SIGN: Mapping[str, str] = {
     "softshrink": "torch gives zeros the sign of the input, and ONNX's Shrink, like the form for earlier opsets, none",
     **dict.fromkeys(("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"), _NORMS),
@@ -28,12 +30,22 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys((f"conv{kind}{axes}d" for kind in ("", "_transpose") for axes in (1, 2, 3)), _SUMS),
     **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
     **dict.fromkeys(("selu", "celu"), _FORMULA),
+    **dict.fromkeys(("trunc", "fix", "frac"), _REPLACED),
 }
 _NAMES = "|".join(name for name in WITHOUT_SIGN if name.isidentifier())
 _SYMBOLS = "|".join(re.escape(name) for name in WITHOUT_SIGN if not name.isidentifier())
-_CALLED = re.compile(rf"(?<![\w])(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}")
+_CALLED = re.compile(rf"(?<!\w)(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}")
 
 
-def have_sign(program: Program) -> bool:
-    """Whether the signs of a program's zeros are compared: it calls no function that gives them none."""
-    return not any(_CALLED.search(line.text) for line in program.lines)
+def have_sign(program: Program) -> list[bool]:
+    """Whether the sign of a zero means something, for each output: nothing that it depends on calls such a function.
+
+    Where such a result is written into a value, that may be a view of any other, so that no output is told apart.
+    """
+    without: set[str] = set()
+    for line in program.lines:
+        if _CALLED.search(line.text) or not without.isdisjoint(line.reads):
+            if not line.makes:
+                return [False] * len(program.outputs)
+            without.update(line.makes)
+    return [name not in without for name in program.outputs]

@@ -23,7 +23,7 @@ from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
 from onnx_parity.exporter.lowering.aten import activation
-from onnx_parity.harness.axes import Device, Selection, Tier
+from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Status
 from onnx_parity.harness.subjects.exporters import Captured
@@ -48,7 +48,8 @@ class Lowering:
 
 
 def cells(name: str) -> list[Cell]:
-    return list(cells_of(name, getattr(cases, name), Selection(tier=Tier.SMOKE, devices=(Device.CPU,))))
+    selection = Selection(tier=Tier.SMOKE, devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,))
+    return list(cells_of(name, getattr(cases, name), selection))
 
 
 def test_which_faults_there_are(tmp_path: Path) -> None:

@@ -379,4 +379,7 @@ def test_products_of_transposed_matrices_with_a_vector(opset: int, folds: bool) 
     direct = onnx_parity.export(only_direct, (x, y), opset_version=opset, do_constant_folding=folds)
     assert operators(direct) == {"MatMul": 1}
     assert_agrees(direct, only_direct, x, y)
-    assert_agrees(onnx_parity.export(program, (x, y), opset_version=opset, do_constant_folding=folds), program, x, y)
+    # An output may have the name that a new value would be given.
+    names = ["a", "b", "c", "d_transposed", "d"]
+    exported = onnx_parity.export(program, (x, y), opset_version=opset, do_constant_folding=folds, output_names=names)
+    assert_agrees(exported, program, x, y)

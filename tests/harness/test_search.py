@@ -44,6 +44,7 @@ from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
 from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.exporters import Request
 
 NOTHING = Catalogue([], {})
@@ -211,6 +212,19 @@ def test_zeros_have_a_sign_but_where_onnx_leaves_it_open() -> None:
         subject.release()
 
 
+def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
+    lines = (
+        Line("v0 = x0 @ x0.mT", ("v0",), ("x0",), "product"),
+        Line("v1 = v0.relu()", ("v1",), ("v0",), "unary"),
+        Line("v2 = torch.round(x0)", ("v2",), ("x0",), "unary"),
+    )
+    assert have_sign(made(*lines, outputs=("v2", "v1", "v0"))) == [True, False, False]
+    written = Line("v2.add_(v0.sum())", (), ("v2", "v0"), "write")
+    assert have_sign(made(*lines, written, outputs=("v2", "x0"))) == [False, False]
+    plain = Line("v2.add_(1)", (), ("v2",), "write")
+    assert have_sign(made(*lines, plain, outputs=("v2", "v1"))) == [True, False]
+
+
 def test_every_probe_takes_a_program() -> None:
     with quietly():
         endings = {point.probe: look(Subject(CHAIN), point).ending for point in Choice(("*",), opsets=(18,)).points(0)}
@@ -246,6 +260,10 @@ class Twice(torch.nn.Module):
         return (self.module(x0)[0] * 2,)
 
 
+def refuse(*inputs: torch.Tensor) -> torch.Tensor:
+    raise ValueError("not of this size")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_program_is_exported_in_other_forms(form: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     subject, point = Subject(WITH_A_CONSTANT), Point(form)
@@ -259,7 +277,12 @@ def test_a_program_is_exported_in_other_forms(form: Capture, monkeypatch: pytest
     failure = look(subject, point).failure
     assert failure is not None
     assert (failure.culprit, failure.fault) == (FORMS[form], Fault.WRONG)
-    assert f"{FORMS[form]}" in script(subject, point, failure, "a title")
+    assert FORMS[form] in script(subject, point, failure, "a title")
+    # If it takes no such inputs, there is no result that the model would have to have.
+    asked = subject.request(form)
+    forms = iter([made_by_torch(replace(asked, module=Twice(asked.module))), refuse])
+    monkeypatch.setattr(Request, "program", lambda self: next(forms))
+    assert look(Subject(WITH_A_CONSTANT), point).ending is Ending.REFUSED
     subject.release()
 
 

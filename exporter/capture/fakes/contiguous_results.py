@@ -188,14 +188,15 @@ def _convolution(
     dilation: Sequence[Any],
     transposed: bool,
     output_padding: Sequence[Any],
-    groups: Any,
+    groups: int | torch.SymInt,
 ) -> list[Contiguous] | None:
     rank = len(weight.dims) - 2
     windows = _windows(rank, weight.dims[2:], stride, padding, dilation)
     others = [x for x in (weight, bias) if x is not None]
     floats = input.dtype.is_floating_point and all(x.dtype == input.dtype for x in others)
-    is_static = isinstance(groups, int) and groups >= 1
-    if transposed or windows is None or not floats or len(input.dims) != rank + 2 or not is_static:
+    if transposed or windows is None or not floats or len(input.dims) != rank + 2:
+        return None
+    if not isinstance(groups, int) or groups < 1:
         return None
     channels = weight.dims[0]
     fits = input.dims[1] == weight.dims[1] * groups and channels % groups == 0

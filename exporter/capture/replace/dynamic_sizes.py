@@ -159,18 +159,18 @@ def _affine_grid(theta: torch.Tensor, size: Sequence[Size], align_corners: bool)
         return NotImplemented
     axes = size[2:]
     # In the order of the coordinates, the last axis comes first. Of an axis of one, torch makes a 0.
-    columns = [_centred(length, align_corners).to(theta.dtype) for length in axes]
+    columns = [_centred(length, align_corners, theta.device).to(theta.dtype) for length in axes]
     shaped = [column.view([-1, *[1] * (len(axes) - 1 - axis)]) for axis, column in enumerate(columns)]
-    shaped = [*reversed(shaped), torch.ones([1] * len(axes), dtype=theta.dtype)]
+    shaped = [*reversed(shaped), theta.new_ones([1] * len(axes))]
     homogeneous = torch.stack([column.expand(axes) for column in shaped], -1)
     return (homogeneous.view(-1, len(axes) + 1) @ theta.mT).view(theta.shape[0], *axes, len(axes))
 
 
-def _centred(length: Size, reaches_ends: bool) -> torch.Tensor:
+def _centred(length: Size, reaches_ends: bool, device: torch.device) -> torch.Tensor:
     """The places of that many pixels between -1 and 1, which are the outermost pixels or their outer edges."""
     count = cast("int", length)
     span = torch.sym_max(count - 1, 1) if reaches_ends else count
-    return (2 * torch.arange(count, dtype=torch.float64) - (count - 1)) / span
+    return (2 * torch.arange(count, dtype=torch.float64, device=device) - (count - 1)) / span
 
 
 def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> torch.Tensor:

@@ -348,7 +348,7 @@ def _is_one(size: Size) -> tuple[bool, bool]:
 
 @result_with_dynamic_sizes(
     _aten.masked_select.default,
-    why="torch takes at most the elements of the tensor to be selected, but where the mask is larger they are repeated",
+    why="torch's bound of its length is the size of the tensor, of which a larger mask selects elements repeatedly",
 )
 def _masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
     sizes = zip(reversed(mask.shape), reversed(self.shape), strict=False)

@@ -247,8 +247,8 @@ class HintedShapeEnv(ShapeEnv):
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
         """The value of an expression for the example inputs; None if a symbol's value is unknown.
 
-        Reads data-dependent symbols, so it is only used for comparisons in the program itself, and for those that
-        decide over its results.
+        Reads data-dependent symbols, so it is only used for comparisons in the program itself, and for those by which
+        its results differ, as those of `squeeze` do.
         """
         known: dict[sympy.Basic, int | float] = dict(self._example)
         for symbol in expression.free_symbols - self._example.keys():
