@@ -69,6 +69,11 @@ addmm_nan_left_out = op(
 addmm_ = op(lambda x, a, b: (x + 0).addmm_(a, b, beta=2), floats(2, 4), a=floats(2, 3), b=floats(3, 4))
 addmv = op(torch.addmv, floats(2), mat=floats(2, 3), vec=floats(3), rows=_SCALES)
 addr = op(torch.addr, floats(2, 3), vec1=floats(2), vec2=floats(3), rows=_SCALES)
+bmm_of_other_axes = op(
+    lambda a, b: torch.bmm(a.reshape(2, 4, 4), b.reshape(2, 4, 3)).reshape(2, 2, 6) + 1,
+    floats(2, 2, 8),
+    b=floats(2, 2, 6),
+)
 addbmm = op(torch.addbmm, floats(3, 5), batch1=floats(2, 3, 4), batch2=floats(2, 4, 5), rows=_SCALES)
 baddbmm = op(torch.baddbmm, floats(2, 3, 5), batch1=floats(2, 3, 4), batch2=floats(2, 4, 5), rows=_SCALES)
 addbmm_broadcast = op(

@@ -190,6 +190,17 @@ rms_norm = op(
     eps=[None, 0.1],
     dynamic=BATCH,
 )
+rms_norm_written_out = op(
+    lambda x, scale, **axes: x * torch.rsqrt(x.pow(2).mean(**axes) + 0.1) * scale,
+    floats(2, 4, 4),
+    rows=[
+        {"scale": floats(4), "dim": -1, "keepdim": True},
+        {"scale": floats(4, 4), "dim": -1, "keepdim": True},
+        {"scale": floats(4), "dim": 1, "keepdim": True},
+        {"scale": floats(4)},
+    ],
+    dynamic=BATCH,
+)
 rms_norm_dtypes = op(F.rms_norm, floats(2, 3, 4), normalized_shape=(4,), weight=[None, floats(4)], dtypes=FLOATS)
 local_response_norm = op(
     nn.LocalResponseNorm,
