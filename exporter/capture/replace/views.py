@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import decomposition_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
 
 __all__ = ["places_by_strides"]
@@ -39,6 +39,14 @@ def _as_strided_scatter(
     storage_offset: Size | None = None,
 ) -> torch.Tensor:
     return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
+
+
+for _unsafe, _safe in (
+    (_aten.unsafe_chunk.default, _aten.chunk.default),
+    (_aten.unsafe_split.Tensor, _aten.split.Tensor),
+    (_aten.unsafe_split_with_sizes.default, _aten.split_with_sizes.default),
+):
+    instead_of(_unsafe, why="its results share the memory of its argument, which its schema does not say")(_safe)
 
 
 def places_by_strides(
