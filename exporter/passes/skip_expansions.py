@@ -33,7 +33,8 @@ def skip_expansions(model: ir.Model) -> None:
         sizes = sizes_of(source)
         if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes)) is None:
             continue
-        del smaller[expanded]  # Nothing reads it then, but an equal Expand may be found to be the same.
+        # It keeps its own sizes: nothing will read it, but an equal Expand that stays may be merged with it later.
+        del smaller[expanded]
         for value, shape in smaller.items():
             value.shape = ir.Shape(shape)
         expanded.replace_all_uses_with(source)
