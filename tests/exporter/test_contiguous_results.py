@@ -65,6 +65,7 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
     "where.self": (_aten.where.self, lambda b, n: (_bool(b, 1, n), torch.empty(b, 4, 1), torch.empty(()))),
     "div.Tensor": (_aten.div.Tensor, lambda b, n: (torch.empty(b, 1), torch.empty(1, n))),
     "add.Tensor": (_aten.add.Tensor, lambda b, n: (_int(b, 1, n), _int(n))),
+    "add.Tensor of another layout": (_aten.add.Tensor, lambda b, n: (torch.empty(b, n), torch.empty(n, b).T)),
     "bitwise_and.Tensor": (_aten.bitwise_and.Tensor, lambda b, n: (_bool(b, 1), _bool(b, n))),
     "le.Tensor": (_aten.le.Tensor, lambda b, n: (torch.empty(n), torch.empty(b, 1))),
 }
@@ -106,6 +107,33 @@ def test_what_depends_on_values_or_is_wrong_is_left_to_torch(
     fakes: Fakes, name: str, make: Callable[[Any, Any], tuple[Any, ...]]
 ) -> None:
     assert contiguous_results(name, _arguments(fakes, make), {}, _metadata) is None
+
+
+_LAYOUTS = {
+    "transposed": lambda: torch.rand(4, 3, 2).permute(2, 1, 0),
+    "as long axes": lambda: torch.rand(3, 2, 4).transpose(0, 1),
+    "expanded": lambda: torch.rand(2, 1, 1).expand(2, 3, 4),
+    "every other": lambda: torch.rand(2, 3, 8)[..., ::2],
+    "shorter": lambda: torch.rand(4, 3).T,
+    "of one element": lambda: torch.rand(4, 3, 1).permute(2, 1, 0),
+}
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("op", [torch.add, torch.mul, torch.maximum, torch.le, torch.div])
+def test_two_tensors_of_different_layouts_result_in_that_of_the_first(op: Any, layout: str) -> None:
+    fakes = Fakes(None)
+    first, second = torch.rand(2, 3, 4), _LAYOUTS[layout]()
+    args = tuple(map(fakes.from_tensor, (first, second)))
+    (found,) = contiguous_results(f"{op.__name__}.Tensor".replace("maximum.Tensor", "maximum"), args, {}, _metadata) or ()
+    result = op(first, second)
+    assert (found.dtype, found.shape, result.is_contiguous()) == (result.dtype, result.shape, True)
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 4), (1, 3, 4)], ids=["equal strides", "another shape"])
+def test_a_first_tensor_that_does_not_determine_the_layout_is_left_to_torch(sizes: tuple[int, ...]) -> None:
+    args = tuple(map(Fakes(None).from_tensor, (torch.rand(sizes), torch.rand(4, sizes[1], 2).permute(2, 1, 0))))
+    assert contiguous_results("add.Tensor", args, {}, _metadata) is None
 
 
 def test_a_keyword_argument_without_a_rule_is_left_to_torch(fakes: Fakes) -> None:

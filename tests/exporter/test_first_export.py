@@ -30,6 +30,8 @@ images = torch.ones(2, 3, 9, 9)
 stem = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.BatchNorm2d(4), torch.nn.MaxPool2d(2, 1))
 head = torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(16, 3), torch.nn.LayerNorm(3))
 onnx_parity.export(torch.nn.Sequential(stem, head).eval(), (images,))
+encoder = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+onnx_parity.export(encoder, (torch.ones(2, 3, 4),))
 onnx_parity.export(lambda x: x.view(3, 2).softmax(0)[1:, 0], (x,))
 onnx_parity.export(lambda x: x.transpose(1, 2).permute(2, 0, 1, 3).contiguous(), (images,))
 not_needed = {"sympy", "torch._dynamo", "torch.distributed.tensor"}

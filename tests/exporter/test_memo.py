@@ -92,6 +92,40 @@ def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) ->
     assert len(compared("_by_rule")) > 10
 
 
+#: The query, key and value of an attention. The kernel that torch chooses for some of them returns the query's layout.
+_ATTENDED = {
+    "contiguous": lambda: (torch.rand(2, 3, 5, 8), torch.rand(2, 3, 7, 8), torch.rand(2, 3, 7, 8)),
+    "heads after positions": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (5, 7, 7)),
+    "one position": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (1, 7, 7)),
+    "features before positions": lambda: tuple(torch.rand(2, 3, 8, 5).transpose(2, 3) for _ in range(3)),
+    "expanded": lambda: (torch.rand(2, 1, 5, 8).expand(2, 3, 5, 8), torch.rand(2, 3, 7, 8), torch.rand(2, 3, 7, 8)),
+    "other features": lambda: (*(torch.rand(2, 5, 3, 8).transpose(1, 2) for _ in range(2)), torch.rand(2, 3, 5, 4)),
+    "one head": lambda: tuple(torch.rand(5, 2, 8).transpose(0, 1) for _ in range(3)),
+}
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(2, 1, 5, 5, dtype=torch.bool)], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("layout", _ATTENDED)
+def test_an_attention_lies_as_a_kernel_of_the_cpu_leaves_it(
+    monkeypatch: pytest.MonkeyPatch, layout: str, mask: torch.Tensor | None
+) -> None:
+    monkeypatch.setattr(result_cache, "_static_results", {})
+    attended = _ATTENDED[layout]()
+    if mask is not None and (attended[1].shape[-2] != 5 or attended[0].ndim != 4):
+        mask = torch.ones(attended[0].shape[-2], attended[1].shape[-2], dtype=torch.bool)
+    strides = []
+
+    def program(*tensors: torch.Tensor) -> torch.Tensor:
+        result = F.scaled_dot_product_attention(*tensors)
+        strides.append(result.stride())
+        return result
+
+    arguments = attended if mask is None else (*attended, mask)
+    program(*arguments)
+    onnx_parity.capture_program(program, arguments)
+    assert len(set(strides)) == 1
+
+
 #: Beside a tensor of sizes 2, 3 and 4: what it takes in, what it does not, and what lies otherwise in memory.
 _OTHERS = (
     torch.rand(2, 3, 4) + 1,

@@ -59,9 +59,22 @@ def contiguous_results(
     if len(devices) != 1:
         return None
     of_any_layout = name in _OF_ANY_LAYOUT or kwargs.get("memory_format") is torch.contiguous_format
-    if not of_any_layout and not all(is_contiguous(operand.known) for operand in tensors):
+    is_contiguous_first = name in _OF_TWO and _has_result_layout(*operands)
+    if not (of_any_layout or is_contiguous_first or all(is_contiguous(operand.known) for operand in tensors)):
         return None
     return rule(*operands, **kwargs)
+
+
+def _has_result_layout(first: Any, *others: Any) -> bool:
+    """Whether the first of the tensors that are broadcast together is contiguous and has the shape of the result.
+
+    The order of the result's axes in memory is then that of the first, whose strides all differ.
+    """
+    if not all(isinstance(each, _Operand) and len(each.dims) <= len(first.dims) for each in (first, *others)):
+        return False
+    pairs = [pair for other in others for pair in zip(reversed(other.dims), reversed(first.dims), strict=False)]
+    is_ordered = is_contiguous(first.known) and len({*first.known.strides}) == len(first.dims)
+    return is_ordered and all(size in (1, whole) for size, whole in pairs)
 
 
 def _broadcast(*tensors: _Operand) -> tuple[Size, ...] | None:
@@ -283,13 +296,19 @@ def _slid(sizes: Sequence[Size], windows: Sequence[_Window], ceil: bool) -> list
     return results
 
 
+#: Operators on two tensors, whose layout is that of the first if it has the shape of the result.
+_OF_TWO: dict[str, Callable[..., list[Contiguous] | None]] = {
+    "div.Tensor": _quotient,
+    **dict.fromkeys(("add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"), _of_numbers),
+    **dict.fromkeys(("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"), _of_bits),
+    **dict.fromkeys((f"{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt", "ne")), _comparison),
+}
 _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     "_softmax": _softmax,
     "avg_pool2d": _avg_pool,
     "bmm": _bmm,
     "clone": _clone,
     "convolution": _convolution,
-    "div.Tensor": _quotient,
     "embedding": _looked_up,
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
@@ -301,9 +320,7 @@ _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     "roll": _roll,
     "softmax.int": _softmax,
     "where.self": _chosen,
-    **dict.fromkeys(("add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"), _of_numbers),
-    **dict.fromkeys(("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"), _of_bits),
-    **dict.fromkeys((f"{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt", "ne")), _comparison),
+    **_OF_TWO,
 }
 #: Operators whose result is contiguous whatever the layout of their arguments.
 _OF_ANY_LAYOUT = {"bmm", "embedding", "matmul"}

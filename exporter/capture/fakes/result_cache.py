@@ -50,6 +50,9 @@ _OTHERWISE = frozenset(
     }
 )
 
+#: Operators that are kept whole and whose strides depend on the device: those of tensors without data are a CPU's.
+_AS_ON_CPU = frozenset({_aten.scaled_dot_product_attention.default})
+
 #: Operators for which torch's fake tensors only do more than call the kernel where sizes are not static.
 _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.select.int, _aten.slice.Tensor})
 
@@ -136,6 +139,8 @@ class ResultMemo:
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
             return None
         (device,) = devices
+        if device != _CPU and original(func) in _AS_ON_CPU:
+            return None
         try:
             with in_kernel_invocation_manager(self._fakes):
                 # For some operators on a subclass of tensors, torch imports its distributed tensors.

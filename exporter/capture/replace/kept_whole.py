@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.attention import SDPBackend
 
 from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of, keep_whole, result_of_whole
@@ -110,6 +112,31 @@ def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
         return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
     return NotImplemented  # torch refuses arguments that do not fit.
+
+
+@result_of_whole(
+    _aten.scaled_dot_product_attention.default,
+    why="torch's fake kernel imports sympy, 0.3 s of a process's first export",
+)
+def _attention_result(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """The result on a CPU, for tensors without data: its strides are those of the kernel that torch chooses."""
+    tensors = (query, *args, *kwargs.values())
+    if any(isinstance(each, FakeTensor) for each in tensors):
+        return NotImplemented
+
+    def allocated(argument: Any) -> Any:
+        if not isinstance(argument, torch.Tensor):
+            return argument
+        return torch.empty_strided(argument.shape, argument.stride(), dtype=argument.dtype)  # Its memory is not touched.
+
+    with torch._C._PreserveDispatchKeyGuard():
+        torch._C._set_meta_in_tls_dispatch_include(False)  # Otherwise every kernel is that of tensors without data.
+        like, *arguments = map(allocated, (query, *args))
+        chosen = torch._fused_sdp_choice(like, *arguments, **{name: allocated(each) for name, each in kwargs.items()})
+        strides = torch.empty_like(like).stride()
+    if chosen != SDPBackend.FLASH_ATTENTION.value:
+        return NotImplemented
+    return torch.empty_strided(query.shape, strides, dtype=query.dtype, device=query.device)
 
 
 @result_of_whole(_aten.bilinear.default, why="torch's own fails in an assertion where sizes are symbols")
