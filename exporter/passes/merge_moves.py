@@ -37,11 +37,15 @@ def _merge_transposes(node: ir.Node) -> None:
         return
     merged = [first[axis] for axis in then]
     source, out = before.inputs[0], node.outputs[0]
-    if merged != sorted(merged):
-        node.replace_input_with(0, source)
-        node.attributes["perm"] = ir.AttrInt64s("perm", merged)
-    elif source is not None and not out.is_graph_output():
+    if merged == sorted(merged) and source is not None and not out.is_graph_output():
         out.replace_all_uses_with(source)
+        return
+    node.replace_input_with(0, source)
+    if merged == sorted(merged):  # An output of the model keeps its name.
+        node.op_type = "Identity"
+        node.attributes.clear()
+    else:
+        node.attributes["perm"] = ir.AttrInt64s("perm", merged)
 
 
 def _merge_reshapes(node: ir.Node) -> None:

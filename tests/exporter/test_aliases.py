@@ -104,3 +104,29 @@ def test_what_shares_memory_is_written_to_through_the_result(name: str) -> None:
         return v
 
     assert_agrees(onnx_parity.export(writes_after, (X,)), writes_after, X)
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "bij,bjk->bki",
+        "bij,bjk->bik",
+        "bij,bjk->ibk",
+        "jk,bij->bki",
+        "bij,jk->bki",
+        "bij,jk->kbi",
+        "bij,bj->ib",
+        "jk,bij",
+    ],
+)
+def test_the_layout_of_an_einsum_decides_what_is_a_view_of_it(equation: str) -> None:
+    sizes = {"b": 2, "i": 3, "j": 4, "k": 5}
+    factors = [torch.rand([sizes[label] for label in term]) for term in equation.partition("->")[0].split(",")]
+
+    def writes(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        result = torch.einsum(equation, x, y)
+        outer, inner = result.flatten(0, 1), result.flatten(-2)
+        result.mul_(2)
+        return outer, inner
+
+    assert_agrees(onnx_parity.export(writes, tuple(factors)), writes, *factors)

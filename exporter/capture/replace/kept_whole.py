@@ -127,7 +127,8 @@ def _attention_result(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     def allocated(argument: Any) -> Any:
         if not isinstance(argument, torch.Tensor):
             return argument
-        return torch.empty_strided(argument.shape, argument.stride(), dtype=argument.dtype)  # Its memory is not touched.
+        # Nothing reads or writes its memory, so the system does not provide any.
+        return torch.empty_strided(argument.shape, argument.stride(), dtype=argument.dtype)
 
     with torch._C._PreserveDispatchKeyGuard():
         torch._C._set_meta_in_tls_dispatch_include(False)  # Otherwise every kernel is that of tensors without data.

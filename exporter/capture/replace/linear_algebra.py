@@ -190,6 +190,7 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     if any(len(set(term)) < len(term) for term in (*terms, out)) or not set(out) <= set(operands):
         return NotImplemented
     (a, b), (x, y) = terms, tensors
+    layout = _layout_of_einsum(a, b, out)
     if len(set(b) - set(a)) > 1:
         (a, b), (x, y) = (b, a), (y, x)
     batch = [label for label in a if label in b and label in out]
@@ -208,7 +209,17 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
         result = result.squeeze(-1)
     if batch and not rows:
         result = result.squeeze(len(batch))
-    return _permuted(result, rows[:-1] + batch + rows[-1:] + columns, list(out))
+    order = rows[:-1] + batch + rows[-1:] + columns
+    if order != layout:
+        result = _permuted(result, order, layout).contiguous()
+    return _permuted(result, layout, out)
+
+
+def _layout_of_einsum(a: str, b: str, out: str) -> list[str]:
+    """The order in memory of the axes of torch's result, on which depends what is a view of it."""
+    both = [label for label in out if label in a and label in b]
+    of_a, of_b = ([label for label in out if label not in other] for other in (b, a))
+    return list(out) if both + of_b + of_a == list(out) else both + of_a + of_b
 
 
 def _permuted(x: torch.Tensor, labels: Sequence[str], order: Sequence[str]) -> torch.Tensor:
