@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,11 +84,16 @@ class Subject:
                 release(getattr(self, made))
 
     @cached_property
-    def _coarsest(self) -> float:
+    def coarsest(self) -> float:
         """The greatest epsilon of the floats of the program, its intermediate values among them."""
         inputs = [value.clone() for value in self.program.values()]
         found = {value.dtype for _, value in self.program.bound(inputs) if value.is_floating_point()}
         return max((torch.finfo(dtype).eps for dtype in found), default=torch.finfo(torch.float32).eps)
+
+    @cached_property
+    def twin(self) -> Twin[torch.nn.Module, Any]:
+        """The program in float64."""
+        return Twin(self.module, torch.float64, _outputs)
 
     def _trial(self, *, resized: bool, turn: int) -> Trial | None:
         """The results for these inputs; None if they mean nothing: they jump where the inputs move a little, or torch
@@ -97,17 +103,16 @@ class Subject:
             values = [to_array(output) for output in self.run(inputs)]
         except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
             return None
-        twin = Twin(self.module, torch.float64, _outputs)
-        exact = twin.outputs(inputs)
+        exact = self.twin.outputs(inputs)
         if exact is None or not _is_steady(values, exact):
             return None
         followed = []
         for number in range(MOVES):
-            outputs = twin.outputs(moved(inputs, stable_seed(number, "moved")))
+            outputs = self.twin.outputs(moved(inputs, stable_seed(number, "moved")))
             if outputs is not None and not _is_steady(values, outputs):
                 return None
             followed += [outputs] if outputs is not None else []
-        step, signed = self._coarsest, have_sign(self.program)
+        step, signed = self.coarsest, have_sign(self.program)
         expected = tuple(
             expect(
                 value,

@@ -14,6 +14,8 @@ _SUMS = "whether a sum begins with 0.0 or with its first term is left open, and 
 _EQUAL = "0.0 and -0.0 are equal, and ONNX's Max and Min may return either"
 _FORMULA = "ONNX defines it by a formula that is 0.0 for -0.0"
 _NORMS = "where a value is its own mean, the formula decides over the sign, and ONNX leaves the formula open"
+_WEIGHED = "whether a sum of weighted neighbours begins with 0.0 is left open, and decides over -0.0"
+_FACTORS = "LAPACK decides over the signs of zeros in a factor or a solution, and ONNX has none of these operators"
 
 _REPLACED = "where ONNX or onnxruntime has no such operator, the operators that replace it give zeros no sign"
 
@@ -28,6 +30,11 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(("cumsum", "logcumsumexp", "cumulative_trapezoid", "trapezoid", "trapz"), _SUMS),
     **dict.fromkeys(("scatter_add", "index_add", "irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"), _SUMS),
     **dict.fromkeys((f"conv{kind}{axes}d" for kind in ("", "_transpose") for axes in (1, 2, 3)), _SUMS),
+    **dict.fromkeys(("interpolate", "upsample", "grid_sample", "affine_grid"), _WEIGHED),
+    **dict.fromkeys(("qr", "svd", "eig", "eigh", "lu", "lu_factor", "lu_solve", "ldl_factor", "ldl_solve"), _FACTORS),
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "ormqr", "orgqr"), _FACTORS),
+    **dict.fromkeys(("householder_product", "inv", "inverse", "pinv", "pinverse", "matrix_exp", "lstsq"), _FACTORS),
+    **dict.fromkeys(("solve", "solve_triangular", "triangular_solve", "tensorinv", "tensorsolve"), _FACTORS),
     **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
     **dict.fromkeys(("selu", "celu"), _FORMULA),
     **dict.fromkeys(("trunc", "fix", "frac"), _REPLACED),

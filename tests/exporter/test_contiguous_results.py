@@ -124,7 +124,9 @@ _LAYOUTS = {
 def test_two_tensors_of_different_layouts_result_in_that_of_the_first(name: str, layout: str) -> None:
     first, second = torch.rand(2, 3, 4), _LAYOUTS[layout]()
     args = tuple(map(Fakes(None).from_tensor, (first, second)))
-    (found,) = contiguous_results(name, args, {}, _metadata) or ()
+    known = contiguous_results(name, args, {}, _metadata)
+    assert known is not None
+    (found,) = known
     result = getattr(torch, name.removesuffix(".Tensor"))(first, second)
     assert (found.dtype, found.shape, result.is_contiguous()) == (result.dtype, result.shape, True)
 

@@ -181,6 +181,24 @@ def test_an_axis_is_not_static_where_the_program_broadcasts_what_it_computes_fro
         onnx_parity.export(broadcasts, (torch.ones(2, 5, 6),), dynamic_axes={"x": {2: "columns"}})
 
 
+def test_an_axis_is_not_static_where_the_program_broadcasts_a_slice_of_it() -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError, match=re.escape("Eq(Max(0, n - 2), 4)")):
+        onnx_parity.export(lambda x: x[1:-1] + torch.ones(4), (torch.ones(6),), dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize("function", [torch.add, torch.fmax, lambda x, y: torch.where(x > 0.5, x, y)])
+def test_a_dynamic_size_that_meets_a_known_one_may_be_1(function: Any) -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = function(x[::2], y)
+        return result.reshape(result.shape[0] * 7)
+
+    y = torch.rand(4, 7)
+    exported = onnx_parity.export(program, (torch.rand(8, 1), y), input_names=["x", "y"], dynamic_axes={"x": {0: "n"}})
+    assert [list(output.shape or ()) for output in exported.model.graph.outputs] == [[28]]
+    for length in (8, 7, 2, 1):
+        assert_agrees(exported, program, torch.rand(length, 1), y)
+
+
 def as_an_int(x: torch.Tensor) -> torch.Tensor:
     return x * int(x.shape[0])
 

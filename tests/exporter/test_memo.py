@@ -93,7 +93,7 @@ def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) ->
 
 
 #: The query, key and value of an attention. The kernel that torch chooses for some of them returns the query's layout.
-_ATTENDED = {
+_ATTENDED: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
     "contiguous": lambda: (torch.rand(2, 3, 5, 8), torch.rand(2, 3, 7, 8), torch.rand(2, 3, 7, 8)),
     "heads after positions": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (5, 7, 7)),
     "one position": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (1, 7, 7)),
@@ -115,8 +115,10 @@ def test_an_attention_lies_as_a_kernel_of_the_cpu_leaves_it(
         mask = torch.ones(attended[0].shape[-2], attended[1].shape[-2], dtype=torch.bool)
     strides = []
 
-    def program(*tensors: torch.Tensor) -> torch.Tensor:
-        result = F.scaled_dot_product_attention(*tensors)
+    def program(
+        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        result = F.scaled_dot_product_attention(query, key, value, mask)
         strides.append(result.stride())
         return result
 

@@ -8,16 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import onnx
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.exporter.verification.oracle import expect, judge
 from onnx_parity.harness.axes import Capture
+from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print
 from onnx_parity.harness.inputs import Floats
+from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search import searching
 from onnx_parity.harness.search.catalogue import Call, Catalogue, NotSpelledError, calls_of_entry, results_of, spelled
 from onnx_parity.harness.search.cause_of_failure import called, of_message
@@ -40,6 +44,7 @@ from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
 from onnx_parity.harness.search.probes import FORMS, Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
+from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
@@ -223,6 +228,35 @@ def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
     assert have_sign(made(*lines, written, outputs=("v2", "x0"))) == [False, False]
     plain = Line("v2.add_(1)", (), ("v2",), "write")
     assert have_sign(made(*lines, plain, outputs=("v2", "v1"))) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "got", "explained"),
+    [
+        ("torch.floor(torch.fft.fft(a).real)", [0.3, 0.3, 0.3], [0.0, -1.0, 0.0], True),
+        ("torch.floor(a)", [2.0, 3.0, 0.5], [1.0, 3.0, 0.0], False),
+        ("torch.floor(a / 3 * 3)", [2.7, 1.0, 0.5], [2.0, 0.0, 0.0], True),
+        ("torch.floor(a / 3 * 3)", [2.7, 1.0, 0.5], [1.0, 1.0, 0.0], False),
+        ("torch.kthvalue(a, 2).indices", [1.0, 1.0, 5.0], 1 - int(torch.tensor([1.0, 1.0, 5.0]).kthvalue(2)[1]), True),
+        ("torch.kthvalue(a, 2).indices", [1.0, 2.0, 5.0], 2, False),
+        ("torch.sin(a)", [1.0, 2.0, 3.0], [0.8, 0.9, 0.1], False),
+        ("torch.linalg.pinv(torch.outer(a, a) / 3, rtol=1e-9)", [1.0, 2.0, 3.1], torch.eye(3).tolist(), True),
+        ("-(a - a)", [1.0, 2.0, 3.0], [0.0, 0.0, 0.0], False),
+        ("torch.complex(a.sin(), a).abs()", [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], False),
+    ],
+)
+def test_what_rounding_may_make_is_no_fault(call: str, values: list[float], got: object, explained: bool) -> None:
+    inputs = (Input("a", Fixed((3,), dtype=torch.float32, tensor=torch.tensor(values)), {}),)
+    subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
+    with quietly():
+        value = subject.run(subject.program.values())[0].numpy()
+        tensors = subject.program.values()
+        trial = Trial(InputSet(0), tensors, {}, (expect(value, None),))
+        outputs = (np.asarray(got, value.dtype),)
+        verdict = judge(outputs, trial.expected)
+        assert not verdict.passed or (value == 0).all()
+        assert may_be_rounding(subject, trial, outputs, verdict) is explained
+    subject.release()
 
 
 def test_every_probe_takes_a_program() -> None:

@@ -1,23 +1,23 @@
-"""Shapes that broadcast together for some sizes, though they do not for those of the example."""
+"""Shapes that broadcast together, for which torch only says what holds for the sizes of the example."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.fakes.pointwise import is_pointwise
 from onnx_parity.exporter.capture.graph.graph import Size
 
-__all__ = ["broadcast_together", "has_unknown_sizes"]
+__all__ = ["broadcast_together", "has_unknown_sizes", "meet_known_sizes"]
 
 
 def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...] | None:
     """Arguments of a pointwise operator with the shape that they broadcast to wherever they do. None for another
     operator, and where they never do."""
-    if not is_pointwise(func.name().removeprefix("aten::")):
+    if torch.Tag.pointwise not in func.tags:
         return None
     tensors = [each for each in args if isinstance(each, torch.Tensor) and each.ndim]
     rank = max((tensor.ndim for tensor in tensors), default=0)
@@ -28,6 +28,20 @@ def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...]
             return None
         shape.append(size)
     return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
+
+
+def meet_known_sizes(shapes: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether a dynamic size of one shape meets a known one of another, with dynamic sizes given as expressions.
+
+    torch takes either as the size of the result, because they are equal in the example. But the dynamic one may be 1.
+    """
+    if all(type(size) is int for shape in shapes for size in shape):
+        return False
+    for sizes in itertools.zip_longest(*map(reversed, shapes), fillvalue=1):
+        known = [size for size in sizes if type(size) is int]
+        if len(known) < len(sizes) and any(size != 1 for size in known):
+            return True
+    return False
 
 
 def has_unknown_sizes(args: Sequence[Any]) -> bool:

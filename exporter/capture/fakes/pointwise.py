@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Metadata", "is_contiguous", "is_pointwise", "like_which"]
+__all__ = ["Metadata", "is_contiguous", "like_which"]
 
 
 class Metadata(NamedTuple):
@@ -66,11 +66,6 @@ _KNOWN = _OF_FLOATS | _OF_NUMBERS | _QUESTIONS | {_CAST}
 
 _INTEGER_DTYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 _NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS, float: _Kind.FLOATS}
-
-
-def is_pointwise(name: str) -> bool:
-    """Whether this is a function whose tensors broadcast together, by its name without the namespace."""
-    return name in _KNOWN and name != "batch_norm"
 
 
 def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:

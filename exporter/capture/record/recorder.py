@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
-from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together, has_unknown_sizes
+from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together, has_unknown_sizes, meet_known_sizes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -299,6 +299,10 @@ class Recorder(TorchDispatchMode):
                     if alike is None or not (self.in_block or has_unknown_sizes(args)):
                         raise
                     result = self.memo.call(func, types, alike, kwargs)
+                else:
+                    if self._meet_known_sizes(func, args):
+                        alike = broadcast_together(original(func), args) or args
+                        result = self.memo.call(func, types, alike, kwargs)
         if isinstance(result, OfAnyRank):
             result = result.tensor
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
@@ -310,6 +314,12 @@ class Recorder(TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
+
+    def _meet_known_sizes(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
+        if self.fakes.symbols is None or torch.Tag.pointwise not in func.tags:
+            return False
+        shapes = [self._metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
+        return len(shapes) > 1 and meet_known_sizes(shapes)
 
     def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""

@@ -25,6 +25,7 @@ from torch._guards import Source
 from torch.fx.experimental import _config, recording, sym_node, symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.functions import Max
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -70,8 +71,16 @@ class Assumption:
             sides, holds = self.expression.args, self.answer == sympy.false
         else:
             return not _is_question(self.expression)
+        if any(side.is_Integer and side > 0 for side in sides):
+            sides = tuple(map(_not_cut_off, sides))
         difference = sides[0] - sides[1]
         return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
+
+
+def _not_cut_off(size: sympy.Expr) -> sympy.Expr:
+    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled. They are equal unless it is 0."""
+    others = [each for each in size.args if each != 0]
+    return others[0] if isinstance(size, (Max, sympy.Max)) and len(others) == 1 < len(size.args) else size
 
 
 def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:

@@ -172,6 +172,7 @@ def shuffled(d: Draft) -> None:
     if x.shape[1] % 4 == 0:
         d.add("F.pixel_shuffle({0}, 2)", x)
     elif x.shape[2] % 2 == 0 == x.shape[3] % 2 and not (x.varies(2) or x.varies(3)):
-        d.add("F.pixel_unshuffle({0}, 2)", x)
+        if min(*x.shape, *x.other.shape) > 0:  # Of an empty tensor torch leaves the axes as they are.
+            d.add("F.pixel_unshuffle({0}, 2)", x)
     elif x.shape[1] % 2 == 0:
         d.add("F.channel_shuffle({0}, 2)", x)
