@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.graph.graph import Size
 
 __all__ = ["broadcast_together", "has_unknown_sizes", "meet_known_sizes"]
@@ -30,12 +31,15 @@ def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...]
     return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
 
 
-def meet_known_sizes(shapes: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether a dynamic size of one shape meets a known one of another, with dynamic sizes given as expressions.
+def meet_known_sizes(func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata]) -> bool:
+    """Whether a dynamic size of one argument of a pointwise operator meets a known one of another.
 
     torch takes either as the size of the result, because they are equal in the example. But the dynamic one may be 1.
     """
-    if all(type(size) is int for shape in shapes for size in shape):
+    if torch.Tag.pointwise not in func.tags:
+        return False
+    shapes = [metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
+    if len(shapes) < 2 or all(type(size) is int for shape in shapes for size in shape):
         return False
     for sizes in itertools.zip_longest(*map(reversed, shapes), fillvalue=1):
         known = [size for size in sizes if type(size) is int]

@@ -300,7 +300,7 @@ class Recorder(TorchDispatchMode):
                         raise
                     result = self.memo.call(func, types, alike, kwargs)
                 else:
-                    if self._meet_known_sizes(func, args):
+                    if self.fakes.symbols is not None and meet_known_sizes(func, args, self._metadata_of):
                         alike = broadcast_together(original(func), args) or args
                         result = self.memo.call(func, types, alike, kwargs)
         if isinstance(result, OfAnyRank):
@@ -314,12 +314,6 @@ class Recorder(TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
-
-    def _meet_known_sizes(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
-        if self.fakes.symbols is None or torch.Tag.pointwise not in func.tags:
-            return False
-        shapes = [self._metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
-        return len(shapes) > 1 and meet_known_sizes(shapes)
 
     def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
