@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-__all__ = ["Called", "functionalized"]
+__all__ = ["Called", "functionalized", "is_functional", "unwrapped"]
 
 _functorch = torch._C._functorch
 
@@ -47,3 +47,18 @@ def _unwrapped(result: torch.Tensor) -> torch.Tensor:
         return result
     torch._functionalize_sync(result)
     return _functorch._unwrap_functional_tensor(result, True)
+
+
+def is_functional(value: object) -> bool:
+    """Whether it is a tensor of real numbers whose writes in place are followed."""
+    return isinstance(value, torch.Tensor) and torch._is_functional_tensor(value) and not value.is_complex()
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
+    while _functorch.is_gradtrackingtensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    if _functorch.is_functionaltensor(tensor):
+        torch._functionalize_sync(tensor)
+        tensor = _functorch._unwrap_functional_tensor(tensor, True)
+    return tensor

@@ -32,7 +32,10 @@ from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
 from onnx_parity.harness.search.generated import NAMES, Fixed
+from onnx_parity.harness.search.parts import is_part, known_failures, parts_of
 
+#: The share of declared programs among what is drawn from the catalogue.
+PROGRAMS = 0.4
 #: Calls that are kept of one entry of the database.
 OF_AN_ENTRY = 6
 #: Inputs of more elements than this are left out: they take time and find nothing else.
@@ -64,9 +67,10 @@ class Catalogue:
     """The calls that are known. Those of an entry are only made when it is first drawn."""
 
     def __init__(self, declarations: Sequence[Path], survey: Mapping[str, Usable]) -> None:
-        self._declared = [
-            (name, each) for place in declarations for name, each in declared_under(place) if _is_call(each)
-        ]
+        declared = [each for place in declarations for each in declared_under(place)]
+        self._declared = [(name, each) for name, each in declared if _is_call(each)]
+        self._programs = [(name, each) for name, each in declared if is_part(each) and not _is_call(each)]
+        self._failures = known_failures(declarations)
         self._survey = {name: usable for name, usable in survey.items() if name not in EXCLUDED}
 
     @classmethod
@@ -75,7 +79,13 @@ class Catalogue:
         return cls([place for place in declarations if place.name != "model_zoo"], survey)
 
     def add_to(self, draft: Draft) -> None:
-        """Add a line that calls one of the operators."""
+        """Add a line that calls one of the operators, or the program of a declared case."""
+        if self._programs and draft.chance(PROGRAMS):
+            draft.rule, declaration = draft.random.choice(self._programs)
+            parts = list(parts_of(draft.rule, declaration, self._failures))
+            if parts:
+                draft.call(draft.random.choice(parts))
+            return
         calls = self._calls(draft)
         if not calls:
             return

@@ -12,12 +12,15 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 
+from onnx_parity.harness.cases.dynamic_axes import example_sizes, named_axes
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
 from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
+from onnx_parity.harness.search.parts import Part, is_drawn
 
 #: The dtypes of each kind, with the weights by which they are drawn.
 KINDS = {
@@ -107,7 +110,10 @@ class Draft:
         self.values: dict[str, Value] = {}
         #: The symbols that axes of this program may have.
         self.symbols = dict(self.random.sample(list(VARYING.items()), self.random.choice((0, 0, 0, 1, 2))))
-        self._names: tuple[dict[str, object], dict[str, object]] = ({**NAMES}, {**NAMES})
+        self.parts: dict[str, Part] = {}
+        self._owner = SimpleNamespace()
+        names = {**NAMES, "self": self._owner}
+        self._names: tuple[dict[str, object], dict[str, object]] = names, {**names}
         self._fixed: set[int] = set()
         self.fixed_sizes = 0
 
@@ -287,14 +293,43 @@ class Draft:
         for name in names:
             tensor, other = (every[name] for every in self._names)
             assert isinstance(tensor, torch.Tensor), line.text
-            assert isinstance(other, torch.Tensor), line.text
-            if tensor.ndim != other.ndim:
+            if not isinstance(other, torch.Tensor) or tensor.ndim != other.ndim:
                 self.fixed_sizes += 1
                 raise FixedSizeError(line.text)
             made.append(Value(name, tensor, other))
         self.lines.append(line)
         self.values.update((each.name, each) for each in made)
         return made
+
+    def call(self, part: Part) -> None:
+        """Add a line that calls a part with inputs of its own, some of whose axes may vary."""
+        makers = part.makers()
+        if not makers or not all(map(is_drawn, makers.values())):
+            return
+        varying = self._varying(part) if self.chance(0.5) else {}
+        operands = [self.given(maker, varying.get(name, {})) for name, maker in makers.items()]
+        module = part.module()
+        result = module(*(each.tensor.clone() for each in operands))
+        makes = 1 if isinstance(result, torch.Tensor) else len(result)
+        if not makes:
+            return
+        self.parts[part.name] = part
+        setattr(self._owner, part.name, module)
+        places = ", ".join(f"{{{number}}}" for number in range(len(operands)))
+        self.add_all(f"self.{part.name}({places})", *operands, makes=makes)
+
+    def _varying(self, part: Part) -> dict[str, dict[int, tuple[str, int]]]:
+        """The axes of a part's inputs that vary: the symbol of each, and its other size."""
+        declaration = part.case.declaration
+        sizes = example_sizes(declaration.dynamic, part.makers(), declaration.place)
+        found: dict[str, dict[int, tuple[str, int]]] = {}
+        for name, axes in declaration.dynamic.items():
+            for axis, symbol in named_axes(axes).items():
+                own = f"{symbol}{len(self.parts)}"
+                other = self.random.choice(declaration.sizes.get(symbol, (1, sizes[symbol] + 3)))
+                _, other = self.symbols.setdefault(own, (sizes[symbol], other))
+                found.setdefault(name, {})[axis] = own, other
+        return found
 
     def undo(self) -> None:
         """Take back the last line, which computed values and wrote to none."""
@@ -310,4 +345,4 @@ class Draft:
         read = {name for line in self.lines for name in line.reads}
         computed = [each.name for each in self.results()]
         outputs = [name for name in computed if self.chance(0.9 if name not in read else 0.15)] or computed[-1:]
-        return Program(tuple(self.inputs), tuple(self.lines), tuple(outputs), self.seed)
+        return Program(tuple(self.inputs), tuple(self.lines), tuple(outputs), self.seed, self.parts)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Maker, name_of
+from onnx_parity.harness.search.parts import Part
 
 #: Names that a line may use besides those of inputs and of values.
 NAMES: Mapping[str, object] = {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan")}
@@ -70,6 +72,8 @@ class Program:
     lines: tuple[Line, ...]
     outputs: tuple[str, ...]
     draw: int = 0
+    #: Modules that lines call, by their attribute: `self.lstm(x0)`.
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[Input, ...]:
@@ -96,7 +100,7 @@ class Program:
 
     def module(self) -> torch.nn.Module:
         """The program, whose lines Python's tracebacks show."""
-        return _made(self.source, self.constants())
+        return _with_parts(_made(self.source, self.constants()), self.parts)
 
     def scriptable(self) -> torch.nn.Module:
         """The program with its constants as buffers, because TorchScript has no global tensors."""
@@ -104,7 +108,7 @@ class Program:
         module = _made(self._class(before=[f"{name} = self.{name}" for name in constants]), {})
         for name, constant in constants.items():
             module.register_buffer(name, constant)
-        return module
+        return _with_parts(module, self.parts)
 
     def _class(self, before: Sequence[str] = ()) -> str:
         names = ", ".join(["self", *(each.name for each in self.arguments)])
@@ -119,7 +123,8 @@ class Program:
 
     def bound(self, arguments: Sequence[torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
         """Each value with its name, when a line binds it; the inputs come first."""
-        names: dict[str, Any] = {**NAMES, **self.constants()}
+        owner = SimpleNamespace(**{name: part.module() for name, part in self.parts.items()})
+        names: dict[str, Any] = {**NAMES, **self.constants(), "self": owner}
         names.update(zip((each.name for each in self.arguments), arguments, strict=True))
         yield from ((each.name, names[each.name]) for each in self.inputs)
         for line in self.lines:
@@ -133,7 +138,9 @@ class Program:
         wanted = tuple(name for name in (self.outputs if outputs is None else outputs))
         kept = tuple(each for each in self.inputs if each.name in read or each.name in wanted)
         known = made | {each.name for each in kept}
-        return replace(self, inputs=kept, lines=tuple(lines), outputs=tuple(name for name in wanted if name in known))
+        parts = {name: each for name, each in self.parts.items() if any(f"self.{name}(" in line.text for line in lines)}
+        outputs = tuple(name for name in wanted if name in known)
+        return replace(self, inputs=kept, lines=tuple(lines), outputs=outputs, parts=parts)
 
 
 def _made(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module:
@@ -147,6 +154,12 @@ def _made(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module
     module = made()
     assert isinstance(module, torch.nn.Module)
     return module.eval()
+
+
+def _with_parts(module: torch.nn.Module, parts: Mapping[str, Part]) -> torch.nn.Module:
+    for name, part in parts.items():
+        module.add_module(name, part.module().eval())
+    return module
 
 
 def release(module: torch.nn.Module) -> None:

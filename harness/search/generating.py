@@ -15,7 +15,7 @@ from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.rules.every import RULES
 
 #: The share of operators that are drawn from declarations and the operator database.
-FROM_CATALOGUE = 0.2
+FROM_CATALOGUE = 0.3
 #: The most operators of a program.
 MOST = 30
 #: How many rules are drawn at most for each operator, since some find no operand.

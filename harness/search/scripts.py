@@ -45,11 +45,11 @@ import torch.nn.functional as F
 
 ARGUMENTS = ({arguments})
 program = Program().eval()
-{export}
+{parts}{export}
 names = [each.name for each in onnxruntime.InferenceSession("model.onnx").get_inputs()]
 feeds = {{name: value.numpy() for name, value in zip({names}, ARGUMENTS) if name in names}}
 got = onnxruntime.InferenceSession("model.onnx").run(None, feeds)
-expected = [each.numpy() for each in program(*ARGUMENTS)]
+expected = [each.detach().numpy() for each in program(*ARGUMENTS)]
 print("got     ", *got)
 print("expected", *expected)
 raise SystemExit(not all(np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in zip(got, expected)))
@@ -63,7 +63,8 @@ import torch.nn.functional as F
 
 ARGUMENTS = ({arguments})
 # {detail}
-{check}
+program = Program().eval()
+{parts}{check}
 '''
 #: How a script makes the form of a program that an exporter is given.
 _FORMS = {
@@ -115,13 +116,11 @@ def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
     program = subject.program
     if failure.culprit.startswith("torch:"):
         return _OF_TORCH.format(
-            title=title, detail=failure.detail, check="print(Program()(*ARGUMENTS))", **_program(subject)
+            title=title, detail=failure.detail, check="print(program(*ARGUMENTS))", **_program(subject)
         )
     if failure.culprit in FORMS.values():
         ran = ".module()" if point.way_in is Capture.EXPORTED_PROGRAM else ""
-        check = (
-            f"program = Program().eval()\nprint({_FORMS[point.way_in]}{ran}(*ARGUMENTS))\nprint(program(*ARGUMENTS))"
-        )
+        check = f"print({_FORMS[point.way_in]}{ran}(*ARGUMENTS))\nprint(program(*ARGUMENTS))"
         return _OF_TORCH.format(title=title, detail=failure.detail, check=check, **_program(subject))
     trial = failure.trial or subject.example
     delivered = deliver(subject, point)
@@ -164,7 +163,10 @@ def _program(subject: Subject) -> dict[str, str]:
     program = subject.program
     constants = "".join(f"\n{name} = {spelled_tensor(value)}" for name, value in program.constants().items())
     arguments = "".join(f"{spelled_tensor(value)}, " for value in program.values())
-    return {"constants": constants, "program": textwrap.dedent(program.source).rstrip(), "arguments": arguments}
+    made = "".join(f"program.{name} = {part.source}\n" for name, part in program.parts.items())
+    parts = f"from onnx_parity.harness.search.parts import declared\n{made}" if made else ""
+    source = textwrap.dedent(program.source).rstrip()
+    return {"constants": constants, "program": source, "arguments": arguments, "parts": parts}
 
 
 def spelled(array: Array) -> str:

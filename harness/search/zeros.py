@@ -41,7 +41,8 @@ WITHOUT_SIGN: Mapping[str, str] = {
 }
 _NAMES = "|".join(name for name in WITHOUT_SIGN if name.isidentifier())
 _SYMBOLS = "|".join(re.escape(name) for name in WITHOUT_SIGN if not name.isidentifier())
-_CALLED = re.compile(rf"(?<!\w)(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}")
+#: A part of a program, `self.name(x0)`, may call any of them.
+_CALLED = re.compile(rf"(?<!\w)(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}|\bself\.")
 
 
 def have_sign(program: Program) -> list[bool]:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import onnx_parity
+from tests.exporter.subjects import assert_agrees
 
 X = torch.ones(2, 3)
 N = torch.tensor(3)
@@ -252,6 +253,22 @@ def writes_to_a_chosen_diagonal(x: torch.Tensor, n: torch.Tensor) -> torch.Tenso
     return y
 
 
+def writes_to_what_no_iteration_changes(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    z = y
+    for _ in range(int(n)):
+        z = z + 1
+    z.mul_(2)
+    return y, z
+
+
+def writes_to_what_may_have_been_chosen(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    row = y[0] if bool(n > 2) else y[1]
+    y.fill_(0.0)
+    return y, row
+
+
 _CHOSEN = (
     "the script writes in place to a tensor that is chosen by a branch, a loop or a number that depends on values, and "
     "reads the same memory under another name: write to a clone"
@@ -290,6 +307,8 @@ _CHOSEN = (
         (writes_to_a_chosen_row, _CHOSEN),
         (writes_to_a_chosen_item, _CHOSEN),
         (writes_to_a_chosen_diagonal, _CHOSEN),
+        (writes_to_what_no_iteration_changes, _CHOSEN),
+        (writes_to_what_may_have_been_chosen, _CHOSEN),
         (takes_a_letter, _KEY),
         (takes_by_key, _KEY),
         (
@@ -460,3 +479,70 @@ def test_calls_with_wrong_arguments_are_refused() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda x: joined(x, x, x), (X,))
     assert str(caught.value).startswith(f"joined() takes 2 arguments and was called with 3 (at {__file__}:")
+
+
+@torch.jit.script
+def _unless_negative(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x if bool(n > 0) else x + 1
+
+
+@torch.jit.script
+def _counted(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x
+    for _ in range(int(n)):
+        y = y + 1
+    return x, y
+
+
+def _reads_what_it_wrote_elsewhere(x: torch.Tensor, n: torch.Tensor) -> Any:
+    y = x.clone()
+    _unless_negative(y, n).mul_(2)
+    return y + 1
+
+
+def _writes_to_the_argument(x: torch.Tensor, n: torch.Tensor) -> Any:
+    y = x.clone()
+    same = _unless_negative(y, n)
+    y[0] = 0
+    return same.sum(0)
+
+
+def _writes_to_one_of_two_results(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    one, other = _counted(x.clone(), n)
+    other.add_(1)
+    return one, other
+
+
+@pytest.mark.parametrize(
+    "program", [_reads_what_it_wrote_elsewhere, _writes_to_the_argument, _writes_to_one_of_two_results]
+)
+def test_a_write_after_a_script_to_what_it_may_have_returned_unchanged_is_refused(program: Callable[..., Any]) -> None:
+    message = r"is the same as another one that a script was given .* write to a clone \(at .*test_refused_scripts.py"
+    with pytest.raises(onnx_parity.CaptureError, match=message):
+        onnx_parity.export(program, (torch.rand(2, 3), torch.tensor(1)))
+
+
+def _writes_to_the_result_only(x: torch.Tensor, n: torch.Tensor) -> Any:
+    return _unless_negative(x.clone(), n).mul_(2)
+
+
+def _adds_the_argument(x: torch.Tensor, n: torch.Tensor) -> Any:
+    y = x * 2
+    result = _unless_negative(y, n)
+    result += y
+    return result
+
+
+def _reads_both_and_writes_to_none(x: torch.Tensor, n: torch.Tensor) -> Any:
+    one, other = _counted(x, n)
+    return (one * other).add_(1)
+
+
+@pytest.mark.parametrize("program", [_writes_to_the_result_only, _adds_the_argument, _reads_both_and_writes_to_none])
+def test_what_a_script_may_have_returned_unchanged_is_written_to_where_nothing_reads_the_other(
+    program: Callable[..., Any],
+) -> None:
+    x = torch.rand(2, 3)
+    exported = onnx_parity.export(program, (x, torch.tensor(1)))
+    for n in (-1, 0, 1):
+        assert_agrees(exported, program, x, torch.tensor(n))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +19,16 @@ from typer.testing import CliRunner
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.exporter.verification.oracle import expect, judge
 from onnx_parity.harness.axes import Capture
+from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.expecting.expectations import Expectation
 from onnx_parity.harness.inputs import Floats
 from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.search import searching
+from onnx_parity.harness.record import Stage
+from onnx_parity.harness.search import catalogue, generating, searching
 from onnx_parity.harness.search.catalogue import Call, Catalogue, NotSpelledError, calls_of_entry, results_of, spelled
 from onnx_parity.harness.search.cause_of_failure import called, of_message
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
@@ -42,7 +48,8 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
-from onnx_parity.harness.search.probes import FORMS, Fault, Point
+from onnx_parity.harness.search.parts import declared, parts_of
+from onnx_parity.harness.search.probes import FORMS, Failure, Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.search.rules.every import RULES
@@ -257,6 +264,72 @@ def test_what_rounding_may_make_is_no_fault(call: str, values: list[float], got:
         assert not verdict.passed or (value == 0).all()
         assert may_be_rounding(subject, trial, outputs, verdict) is explained
     subject.release()
+
+
+_CASES = """
+import torch
+from onnx_parity.harness.case import floats, op, scripted
+
+def _halved(x: torch.Tensor, often: int) -> torch.Tensor:
+    for _ in range(often):
+        x = x / 2
+    return x
+
+layer = op(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[2, 4], dynamic={"x": {0: "batch"}})
+halved = op(scripted(_halved), floats(2, 3), often=2)
+trained = op(torch.nn.BatchNorm1d, floats(2, 3), num_features=3, train=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cases") / "cases_of_parts.py"
+    file.write_text(_CASES)
+    return file
+
+
+def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generating, "FROM_CATALOGUE", 1.0)
+    monkeypatch.setattr(catalogue, "PROGRAMS", 1.0)
+    known = Catalogue([cases], {})
+    programs = [draw(seed, known).program for seed in range(8)]
+    assert {name for each in programs for name in each.parts} == {
+        "layer_out_features_2",
+        "layer_out_features_4",
+        "halved",
+    }
+    assert any(program.dynamic_axes for program in programs)
+    for program in programs:
+        subject = Subject(program)
+        with quietly():
+            assert look(subject, AT).ending is Ending.RIGHT
+            assert look(subject, Point(Capture.SCRIPT, opset=18)).ending is not Ending.FAILED
+        subject.release()
+
+
+def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_path: Path) -> None:
+    ((name, declaration), *_) = declared_under(cases)
+    part = next(parts_of(name, declaration, ()))
+    lines = (
+        Line("v0 = self.layer_out_features_2(x0)", ("v0",), ("x0",), "layer"),
+        Line("v1 = x0.sin()", ("v1",), ("x0",), "unary"),
+    )
+    program = replace(made(*lines, outputs=("v0", "v1")), parts={part.name: part})
+    assert not program.with_lines(lines[1:]).parts
+    assert [tuple(tensor.shape) for _, tensor in program.bound(program.values())] == [(2, 3), (2, 2), (2, 3)]
+    failure = Failure("parity", Fault.ERROR, "an error")
+    text = script(Subject(program), AT, failure, "a title")
+    assert f"program.layer_out_features_2 = declared({str(cases)!r}" in text
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+
+
+def test_what_is_known_to_fail_is_no_part(cases: Path) -> None:
+    ((name, declaration), *_) = declared_under(cases)
+    failures = (Expectation("layer[out_features=4]-*", Stage.COMPARE),)
+    assert [part.name for part in parts_of(name, declaration, failures)] == ["layer_out_features_2"]
+    with pytest.raises(DeclarationError, match="declares no layer"):
+        declared(str(cases), "layer[out_features=9]", "float32")
 
 
 def test_every_probe_takes_a_program() -> None:

@@ -22,17 +22,18 @@ from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together, 
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.capture.functional import unwrapped
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
+from onnx_parity.exporter.capture.record.apart import Apart
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
-from onnx_parity.exporter.capture.record.given_up import own_tensor_written
+from onnx_parity.exporter.capture.record.given_up import OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
-from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -138,6 +139,8 @@ class Recorder(TorchDispatchMode):
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
+        #: Tensors of scripts that have the same memory for some values, but not here.
+        self.apart: list[Apart] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -242,6 +245,7 @@ class Recorder(TorchDispatchMode):
         self._constants.clear()
         self.memo.release()
         self.at_end.clear()
+        self.apart.clear()
         self._complex.release()
         return fakes
 
@@ -321,7 +325,7 @@ class Recorder(TorchDispatchMode):
         with self:
             try:
                 return decomposition(*args, **kwargs)
-            except CaptureError:
+            except OwnTensorWritten:
                 del self.nodes[before:]
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
 
@@ -488,16 +492,6 @@ class Recorder(TorchDispatchMode):
 def _as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """What was read for a tensor: for a complex one, the graph has its parts."""
     return torch.view_as_complex(read.contiguous()) if tensor.is_complex() else read
-
-
-def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
-    while torch._C._functorch.is_gradtrackingtensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    if torch._C._functorch.is_functionaltensor(tensor):
-        torch._functionalize_sync(tensor)
-        tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
-    return tensor
 
 
 def _is_tensor(argument: object) -> bool:

@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from onnx_parity.exporter.capture.functional import is_functional, unwrapped
 from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.record.apart import Apart, Held
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
@@ -21,7 +24,7 @@ from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them
     container_ops,
     padded_rows,
 )
-from onnx_parity.exporter.capture.script.alias_uses import is_seen_elsewhere
+from onnx_parity.exporter.capture.script.alias_uses import Aliases
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.given_out import given_out
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
@@ -90,23 +93,38 @@ class Interpreter:
         self._uses: Mapping[int, int] = {}
         #: The values outside of branches and loops.
         self._variables: dict[int, Any] = {}
-        self._written: frozenset[int] = frozenset()
-        self._graph: torch._C.Graph | None = None
+        self._script: Script | None = None
+        #: Values that are new tensors in the model, but in the script may be others.
+        self._chosen: list[Any] = []
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
-        results = self._results(script, list(map(taken_in, _bound(callee, args, kwargs))))
+        arguments = list(map(taken_in, _bound(callee, args, kwargs)))
+        results = self._results(script, arguments)
         outputs = given_out(self.blocks, results, [value.type() for value in script.graph.outputs()])
+        if not self.blocks.recorder.of_script:
+            values = [*script.graph.inputs(), *script.graph.outputs()]
+            self._watch(script.aliases, list(zip(values, [*arguments, *outputs], strict=True)))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _results(self, script: Script, arguments: Sequence[Any]) -> list[Any]:
-        self._uses, self._written, self._graph = script.uses, script.body.written, script.graph
+        self._uses, self._script = script.uses, script
         self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, arguments, strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
         self._variables = env
         self._run(script.body, env)
         return [env[number] for number in script.body.outputs]
+
+    def _watch(self, aliases: Aliases, known: Sequence[tuple[Any, Any]]) -> None:
+        """Have writes refused that the program makes later to what may be another of these values, but is not here."""
+        recorder = self.blocks.recorder
+        for chosen in self._chosen:
+            leaves = [leaf for value, had in known if aliases.may_be(value, chosen) for leaf in tree_leaves(had)]
+            tensors = {leaf.untyped_storage()._cdata: leaf for leaf in leaves if is_functional(leaf)}
+            held = [Held.of(each, recorder.value_of(unwrapped(each))) for each in tensors.values()]
+            if len(held) > 1:
+                recorder.apart.append(Apart(held, len(recorder.nodes), recorder.origins.find()))
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -125,13 +143,8 @@ class Interpreter:
             else:
                 arguments = [env[number] for number in step.inputs]
                 result = self._step(step, arguments)
-                if step.outputs and step.outputs[0] in self._written:
-                    if step.kind in _TAKING_OUT:
-                        self._refuse_written(arguments[0])
-                    # An item of a list that is one tensor is a view of it.
-                    is_view = isinstance(arguments[0], ScriptList) and not arguments[0].is_known
-                    if step.kind in _CHOOSING and not is_view and any(map(depends_on_values, arguments[1:])):
-                        self._refuse_seen_elsewhere(step)
+                if step.kind in _CHOOSING:
+                    self._refuse_writes_to(step, arguments)
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
 
@@ -162,19 +175,28 @@ class Interpreter:
             )
         return Interpreter(self.blocks)._results(script, [owner, *arguments])
 
-    def _refuse_written(self, items: Any) -> None:
-        """Refuse writes to an item of a list of the graph. The item is a copy, so the list would not change."""
-        if isinstance(items, ScriptList) and items.sequence is not None:
+    def _refuse_writes_to(self, step: Step, arguments: Sequence[Any]) -> None:
+        """Refuse writes to what is recorded as a new tensor, though in the script it is an item or a view."""
+        assert self._script is not None
+        source = arguments[0]
+        # An item of a list of the graph is a copy, so the list would not change.
+        of_sequence = isinstance(source, ScriptList) and source.sequence is not None
+        if of_sequence and step.kind in _TAKING_OUT and step.outputs[0] in self._script.body.written:
             raise self.blocks.error(
                 "the script writes in place to an item of a list whose length depends on values: write to a clone, and "
                 "assign that to the list"
             )
+        # An item of a list that is one tensor is a view of it.
+        is_view = isinstance(source, ScriptList) and not source.is_known
+        if not is_view and any(map(depends_on_values, arguments[1:])):
+            self._refuse_seen_elsewhere(step)
 
     def _refuse_seen_elsewhere(self, step: Step) -> None:
-        """Refuse writes to a result that is a new tensor in the model, if the script reads them in the original too."""
-        assert self._graph is not None
-        for number, output in zip(step.outputs, step.node.outputs(), strict=True):
-            if number in self._written and is_seen_elsewhere(self._graph, output):
+        """Refuse writes that the script reads in another tensor, which is the same one only in the script."""
+        assert self._script is not None
+        self._chosen += step.node.outputs()
+        for output in step.node.outputs() if self._script.body.written else ():
+            if self._script.aliases.is_seen_elsewhere(output):
                 raise self.blocks.error(
                     "the script writes in place to a tensor that is chosen by a branch, a loop or a number that "
                     "depends on values, and reads the same memory under another name: write to a clone"

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.script.alias_uses import Aliases
 
 __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
 
@@ -119,7 +120,7 @@ class Body:
         yield from self.outputs
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Script:
     """A whole graph, and its constants by the numbers of their values."""
 
@@ -136,6 +137,10 @@ class Script:
 
     def __post_init__(self) -> None:
         self.uses = Counter(self.body.uses())
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        return Aliases(self.graph)
 
 
 #: Parsed functions, whose graphs never change. The graph of a method belongs to a module, which may change.

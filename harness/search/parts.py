@@ -1,0 +1,121 @@
+"""Parts of generated programs that are no calls of torch's own functions: the programs of declared cases.
+
+A part is a module, and an attribute of the program that calls it: `v0 = self.lstm(x0)`. Thus a search also draws what
+the declarations write out, such as loops of TorchScript, layers with weights, and ways to write to a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import Case, Declaration
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.expecting.expectations import FILE, Expectation, load
+from onnx_parity.harness.inputs import Complexes, Listed, Maker
+from onnx_parity.harness.record import Kind
+
+__all__ = ["Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of"]
+
+#: Inputs of more elements than this are left out: they take time and find nothing else.
+_MOST_ELEMENTS = 600
+_SEED = 0
+#: The dtypes of inputs and results. Others, such as 8 bits of floats, torch computes little with.
+_DTYPES = frozenset(
+    (
+        torch.float32, torch.float64, torch.float16, torch.bfloat16,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The program of a declared case in one dtype."""
+
+    case: Case
+    dtype: Dtype
+
+    @property
+    def name(self) -> str:
+        """The name of the attribute: `lstm_num_layers_2`."""
+        return re.sub(r"\W+", "_", self.case.label).strip("_")
+
+    @property
+    def source(self) -> str:
+        """The expression that makes the module, given `declared`."""
+        declaration = self.case.declaration
+        return f"declared({str(declaration.file)!r}, {self.case.label!r}, {str(self.dtype)!r})"
+
+    def module(self) -> torch.nn.Module:
+        return _Flat(build(self.case, self.dtype, Device.CPU, _SEED).module)
+
+    def makers(self) -> dict[str, Maker]:
+        """What makes its inputs, each with a dtype."""
+        made = build(self.case, self.dtype, Device.CPU, _SEED).makers
+        dtype = getattr(torch, self.dtype)
+        return {name: replace(maker, dtype=maker.dtype or dtype) for name, maker in made.items()}
+
+
+class _Flat(torch.nn.Module):
+    """A module that returns the plain tensors among what another one returns: the only one, or a tuple."""
+
+    def __init__(self, program: torch.nn.Module) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        leaves = tree_leaves(self.program(*inputs))
+        tensors = tuple(each for each in leaves if isinstance(each, torch.Tensor) and _is_plain(each))
+        return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in _DTYPES and tensor.layout is torch.strided
+
+
+def is_part(declaration: Declaration) -> bool:
+    """Whether a search can draw the programs of a declaration: operators, whose inputs are some real tensors."""
+    return (
+        type(declaration) is Declaration
+        and declaration.kind is Kind.OPERATOR
+        and not declaration.train
+        and all(isinstance(axes, Mapping) for axes in declaration.dynamic.values())
+    )
+
+
+def parts_of(name: str, declaration: Declaration, failures: Sequence[Expectation]) -> Iterator[Part]:
+    """The cases of a declaration that are not known to fail, in each of its dtypes."""
+    for case in declaration.cases(name):
+        if not any(each.may_match(f"{case.label}-") for each in failures):
+            yield from (Part(case, dtype) for dtype in declaration.dtypes)
+
+
+def known_failures(places: Sequence[Path]) -> tuple[Expectation, ...]:
+    """What is expected of the cases of these files and folders."""
+    folders = dict.fromkeys(place if place.is_dir() else place.parent for place in places)
+    return tuple(each for folder in folders for each in load(folder / FILE))
+
+
+def is_drawn(maker: Maker) -> bool:
+    """Whether it makes one small plain tensor."""
+    is_one = not isinstance(maker, Complexes | Listed) and maker.dtype in _DTYPES
+    return is_one and math.prod(maker.shape) <= _MOST_ELEMENTS
+
+
+def declared(file: str, label: str, dtype: str) -> torch.nn.Module:
+    """The module of a case, for scripts that are run where the project's declarations are."""
+    for name, declaration in declared_under(Path(file), lambda name: name == label.partition("[")[0]):
+        for part in parts_of(name, declaration, ()):
+            if (part.case.label, part.dtype) == (label, dtype):
+                return part.module()
+    raise DeclarationError(f"{file} declares no {label} in {dtype}")
