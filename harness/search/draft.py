@@ -325,10 +325,11 @@ class Draft:
         found: dict[str, dict[int, tuple[str, int]]] = {}
         for name, axes in declaration.dynamic.items():
             for axis, symbol in named_axes(axes).items():
-                own = f"{symbol}{len(self.parts)}"
-                other = self.random.choice(declaration.sizes.get(symbol, (1, sizes[symbol] + 3)))
-                _, other = self.symbols.setdefault(own, (sizes[symbol], other))
-                found.setdefault(name, {})[axis] = own, other
+                own, size = f"{symbol}{len(self.parts)}", sizes[symbol]
+                others = [each for each in declaration.sizes.get(symbol, (1, size + 3)) if each != size]
+                if others:
+                    _, other = self.symbols.setdefault(own, (size, self.random.choice(others)))
+                    found.setdefault(name, {})[axis] = own, other
         return found
 
     def undo(self) -> None:

@@ -463,3 +463,16 @@ def test_a_dynamic_number_of_groups_is_refused() -> None:
         onnx_parity.UnsupportedOperatorsError, match=r"needs 4\*batch as a constant, but it is a dynamic"
     ):
         onnx_parity.export(correlated, (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 3, 3)), dynamic_axes=axes)
+
+
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("function", [torch.add, torch.fmax, torch.logaddexp])
+def test_a_size_that_depends_on_values_and_meets_a_known_one_stays_one(function: Any, length: int) -> None:
+    def program(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        count: Any = n
+        return function(torch.zeros(count, 1), x), torch.ones(count).sum(0)
+
+    x = torch.rand(2, 1)
+    exported = onnx_parity.export(program, (x, torch.tensor(length)))
+    for count in (1, 2):
+        assert_agrees(exported, program, x, torch.tensor(count))

@@ -192,3 +192,18 @@ def test_a_use_of_a_weight_that_its_gradient_would_lack_is_refused() -> None:
         "module. The gradients would lack this use: use the attribute"
     )
     assert HERE in place
+
+
+def test_a_function_is_differentiated_in_a_program_that_writes_to_copies_of_its_own_tensors() -> None:
+    own = torch.rand(2, 2)
+
+    def program(x: torch.Tensor) -> tuple[Any, ...]:
+        written = own.clone()
+        written[0] = x[0]
+        gradient = torch.func.grad(lambda x: (x.sin() * own).sum())(x)
+        rows = torch.func.vmap(lambda row: row * own[0])(x)
+        written.mul_(0.3)
+        return gradient, rows, written, torch.func.grad(lambda own: (x.sin() * own).sum())(own)
+
+    x = torch.rand(2, 2)
+    assert_agrees(onnx_parity.export(program, (x,)), program, x)

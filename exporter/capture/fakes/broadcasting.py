@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
@@ -12,7 +13,19 @@ from torch._ops import OpOverload
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.graph.graph import Size
 
-__all__ = ["broadcast_together", "has_unknown_sizes", "meet_known_sizes"]
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+
+__all__ = ["Met", "broadcast_together", "has_unknown_sizes", "sizes_met"]
+
+
+class Met(Enum):
+    """What dynamic sizes meet known ones. torch takes them as equal, as they are in the example, but they may be 1."""
+
+    #: Sizes of the axes of inputs. The axes are static then, which torch says.
+    OF_INPUTS = auto()
+    #: Sizes that depend on values. torch would replace them by the known ones everywhere.
+    OF_VALUES = auto()
 
 
 def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -31,21 +44,23 @@ def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...]
     return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
 
 
-def meet_known_sizes(func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata]) -> bool:
-    """Whether a dynamic size of one argument of a pointwise operator meets a known one of another.
-
-    torch takes either as the size of the result, because they are equal in the example. But the dynamic one may be 1.
-    """
+def sizes_met(
+    func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata], symbols: HintedShapeEnv
+) -> Met | None:
+    """Which dynamic sizes meet known ones along an axis of the arguments of a pointwise operator; None if none do."""
     if torch.Tag.pointwise not in func.tags:
-        return False
+        return None
     shapes = [metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
     if len(shapes) < 2 or all(type(size) is int for shape in shapes for size in shape):
-        return False
+        return None
+    found = None
     for sizes in itertools.zip_longest(*map(reversed, shapes), fillvalue=1):
-        known = [size for size in sizes if type(size) is int]
-        if len(known) < len(sizes) and any(size != 1 for size in known):
-            return True
-    return False
+        dynamic = [size for size in sizes if type(size) is not int]
+        if dynamic and any(size != 1 for size in sizes if type(size) is int):
+            if any(map(symbols.depends_on_values, dynamic)):
+                return Met.OF_VALUES
+            found = Met.OF_INPUTS
+    return found
 
 
 def has_unknown_sizes(args: Sequence[Any]) -> bool:

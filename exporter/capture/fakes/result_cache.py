@@ -23,6 +23,7 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
+from onnx_parity.exporter.capture.fakes.broadcasting import Met, broadcast_together, has_unknown_sizes, sizes_met
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
@@ -95,6 +96,27 @@ class ResultMemo:
             made = [FakeTensor(self._fakes, *template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
+
+    def broadcast_call(
+        self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
+    ) -> Any:
+        """Call `func` with fake tensors, which may have sizes that torch does not know to be equal."""
+        met = self.met(func, args)
+        try:
+            if met is not Met.OF_VALUES:
+                result = self.call(func, types, args, kwargs)
+            if met is None:
+                return result
+        except RuntimeError:
+            # A branch that the example does not take may need other sizes, and it does not tell all of them.
+            if not (in_block or has_unknown_sizes(args)):
+                raise
+        return self.call(func, types, broadcast_together(original(func), args) or args, kwargs)
+
+    def met(self, func: OpOverload, args: tuple[Any, ...]) -> Met | None:
+        """Which dynamic sizes meet known ones among the arguments."""
+        symbols = self._fakes.symbols
+        return None if symbols is None else sizes_met(func, args, self._metadata_of, symbols)
 
     @contextmanager
     def separate(self) -> Iterator[None]:

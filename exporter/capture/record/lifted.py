@@ -49,7 +49,8 @@ class Lifting(TorchFunctionMode):
         return [tensor for tensor, _ in self._wrapped.values()]
 
     def _lift(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self._recorder.knows(tensor) or torch._C._functorch.is_functionaltensor(tensor):
+        # Within `torch.func.grad` and `vmap`, tensors are wrapped again.
+        if self._recorder.knows(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return tensor
         known = self._wrapped.get(id(tensor))
         if known is None:

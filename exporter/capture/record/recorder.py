@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
-from onnx_parity.exporter.capture.fakes.broadcasting import broadcast_together, has_unknown_sizes, meet_known_sizes
+from onnx_parity.exporter.capture.fakes.broadcasting import Met, broadcast_together
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -48,6 +48,7 @@ class Checkpoint:
 
 
 _CPU = torch.device("cpu")
+_EXPAND = torch.ops.aten.expand.default
 _COPY = torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
@@ -285,7 +286,7 @@ class Recorder(TorchDispatchMode):
             return self._complex.call(original(func), args, kwargs)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            result = self.decomposed(decomposition, args, kwargs)
+            result = self.decomposed(decomposition, self._broadcast(func, args), kwargs)
             if result is not NotImplemented:
                 return result
         with without_keeping():
@@ -295,18 +296,7 @@ class Recorder(TorchDispatchMode):
                 with self.fakes:
                     result = result_of(*args, **kwargs)
             if result is NotImplemented:
-                try:
-                    result = self.memo.call(func, types, args, kwargs)
-                except RuntimeError:
-                    # A branch that the example does not take may need other sizes, and it does not tell all of them.
-                    alike = broadcast_together(original(func), args)
-                    if alike is None or not (self.in_block or has_unknown_sizes(args)):
-                        raise
-                    result = self.memo.call(func, types, alike, kwargs)
-                else:
-                    if self.fakes.symbols is not None and meet_known_sizes(func, args, self._metadata_of):
-                        alike = broadcast_together(original(func), args) or args
-                        result = self.memo.call(func, types, alike, kwargs)
+                result = self.memo.broadcast_call(func, types, args, kwargs, in_block=self.in_block)
         if isinstance(result, OfAnyRank):
             result = result.tensor
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
@@ -318,6 +308,16 @@ class Recorder(TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
+
+    def _broadcast(self, func: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, expanded to the shape that they have together if torch would fix sizes to tell it."""
+        if self.memo.met(func, args) is not Met.OF_VALUES:
+            return args
+        alike = broadcast_together(original(func), args) or args
+        for given, made in zip(args, alike, strict=True):
+            if made is not given:
+                self._record(_EXPAND, (given, made.shape), {}, made)
+        return alike
 
     def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""

@@ -271,6 +271,10 @@ class HintedShapeEnv(ShapeEnv):
         """Whether a size depends on sizes of inputs only, and not on values that the program computes."""
         return self.is_of_inputs(size.node.expr)
 
+    def depends_on_values(self, size: sympy.Expr) -> bool:
+        """Whether a size is computed from values, and not only from the sizes of inputs."""
+        return not size.free_symbols <= self.hints.keys()
+
     def is_of_inputs(self, expression: sympy.Basic) -> bool:
         """Whether an expression is one over sizes of inputs."""
         return bool(expression.free_symbols <= self._example.keys())
