@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import onnx_parity
+from tests.exporter.subjects import assert_agrees
 
 HERE = Path(__file__).name
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
