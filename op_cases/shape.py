@@ -82,6 +82,32 @@ copies = op(
     lambda x: (x.clone(), x.contiguous(), x.detach() + 0), numbers(2, 3), dtypes=[torch.float32, torch.int8, torch.bool]
 )
 
+
+def _normalized(x: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, x.mean((0, 2)), x.var((0, 2)))
+
+
+def _normalized_in_training(x: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, None, None, training=True)
+
+
+def _pooled(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool1d(x, 2)
+
+
+def _added_in_part(x: torch.Tensor) -> torch.Tensor:
+    return torch.lerp(torch.zeros(x.shape, dtype=x.dtype), x, 0.3)
+
+
+# Their results lie in memory in the order of their axes, whatever the tensor, so that `view` takes them.
+viewed_after_transposition = op(
+    lambda x, f: f(x.transpose(1, 2)).view(2, -1),
+    floats(2, 4, 5),
+    f=[_normalized, _normalized_in_training, _pooled, _added_in_part, torch.diagonal_copy, torch.squeeze_copy],
+    dynamic={"x": {1: "steps"}},
+    sizes={"steps": (2, 7)},
+)
+
 # --- operators that rearrange elements --------------------------------------------------------------------------------
 
 flip = op(torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=_ONE_OF_EACH)

@@ -57,6 +57,8 @@ def _batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
         return input.clone()  # torch accepts a single axis only if it is empty; its fake kernels do not accept it.
+    if input.dim() < 4 and not input.is_contiguous():
+        return _aten.batch_norm.default(input.contiguous(), *args[1:])  # The result is contiguous, whatever the input.
     if not training:
         return NotImplemented
     if mean is None:
@@ -156,7 +158,7 @@ def _max_pool1d_result(
 ) -> torch.Tensor:
     args = ([1, *kernel], [1, *(stride or kernel)], [0, *_listed(padding)], [1, *_listed(dilation)], ceil)
     pooled: torch.Tensor = _aten.max_pool2d_with_indices(x.unsqueeze(-2), *args)[0]
-    return pooled.squeeze(-2)
+    return pooled.new_empty(pooled.squeeze(-2).shape)
 
 
 @result_of_whole(_aten.avg_pool1d.default, why=_FIXES_THE_LENGTH)

@@ -1,15 +1,16 @@
 """Views by strides, recorded as operators that select elements by index, because values of a graph have no memory; and
-`diagonal_copy`, `view_copy`, `unsafe_split` and similar operators, recorded as views.
+`diagonal_copy`, `view_copy`, `unsafe_split` and similar operators.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_map
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
@@ -119,7 +120,15 @@ _VIEWS: dict[OpOverload, OpOverload] = {
     _aten.view_copy.default: _aten.reshape.default,
 }
 
+
+def _copied(view: OpOverload) -> Callable[..., Any]:
+    def copy(*args: Any, **kwargs: Any) -> Any:
+        return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), view(*args, **kwargs))
+
+    return copy
+
+
 for _copy, _view in _VIEWS.items():
     decomposition_of(
         _copy, why="torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
-    )(_view)
+    )(_copied(_view))

@@ -22,6 +22,11 @@ def to_copy(g: Graph, self: Value | float, dtype: torch.dtype | None = None) -> 
     return g.cast(self, g.out.dtype) if isinstance(self, Value) else g.const(self, g.out.dtype)
 
 
+@lowering("prims::copy_strided")
+def copy_strided(g: Graph, a: Value, **_stride: object) -> Value:
+    return a
+
+
 @lowering("prims::convert_element_type")
 def convert_element_type(g: Graph, a: Value, dtype: torch.dtype) -> Value:
     return g.cast(a, dtype)
