@@ -325,7 +325,7 @@ class Draft:
         found: dict[str, dict[int, tuple[str, int]]] = {}
         for name, axes in declaration.dynamic.items():
             for axis, symbol in named_axes(axes).items():
-                own, size = f"{symbol}{len(self.parts)}", sizes[symbol]
+                own, size = f"{symbol}_{len(self.inputs)}", sizes[symbol]
                 others = [each for each in declaration.sizes.get(symbol, (1, size + 3)) if each != size]
                 if others:
                     _, other = self.symbols.setdefault(own, (size, self.random.choice(others)))

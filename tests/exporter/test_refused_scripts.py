@@ -546,3 +546,15 @@ def test_what_a_script_may_have_returned_unchanged_is_written_to_where_nothing_r
     exported = onnx_parity.export(program, (x, torch.tensor(1)))
     for n in (-1, 0, 1):
         assert_agrees(exported, program, x, torch.tensor(n))
+
+
+@torch.jit.script
+def _becomes_another(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.set_(y)  # type: ignore[call-overload]
+    return x * 2
+
+
+def test_a_tensor_of_the_program_that_a_script_gives_other_memory_is_refused() -> None:
+    arguments = torch.rand(2, 1), torch.rand(1, 1)
+    with pytest.raises(onnx_parity.CaptureError, match="gives a tensor other memory with set_ that it was given"):
+        onnx_parity.export(lambda x, y: (_becomes_another(x, y), x + 1), arguments)

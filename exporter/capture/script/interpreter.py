@@ -96,10 +96,11 @@ class Interpreter:
         self._script: Script | None = None
         #: Values that are new tensors in the model, but in the script may be others.
         self._chosen: list[Any] = []
+        self._given: Sequence[Any] = ()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
-        arguments = list(map(taken_in, _bound(callee, args, kwargs)))
+        arguments = self._given = list(map(taken_in, _bound(callee, args, kwargs)))
         results = self._results(script, arguments)
         outputs = given_out(self.blocks, results, [value.type() for value in script.graph.outputs()])
         if not self.blocks.recorder.of_script:
@@ -155,6 +156,11 @@ class Interpreter:
             raise self.blocks.error(
                 "the script gives a tensor other memory with set_: a model can only take another whole tensor for it, "
                 "outside of branches and loops"
+            )
+        if not self.blocks.recorder.of_script and any(target is each for each in tree_leaves(self._given)):
+            raise self.blocks.error(
+                "the script gives a tensor other memory with set_ that it was given, so that the program that calls it "
+                "has another tensor too: return the other tensor"
             )
         env.update({number: source[0] for number, value in env.items() if value is target})
         return source[0]
