@@ -35,6 +35,7 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "ormqr", "orgqr"), _FACTORS),
     **dict.fromkeys(("householder_product", "inv", "inverse", "pinv", "pinverse", "matrix_exp", "lstsq"), _FACTORS),
     **dict.fromkeys(("solve", "solve_triangular", "triangular_solve", "tensorinv", "tensorsolve"), _FACTORS),
+    "margin_ranking_loss": _EQUAL,
     **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
     **dict.fromkeys(("selu", "celu"), _FORMULA),
     **dict.fromkeys(("trunc", "fix", "frac"), _REPLACED),
