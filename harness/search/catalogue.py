@@ -94,10 +94,9 @@ class Catalogue:
         keeps = call.name.startswith(STRUCTURED)
         own = [_given(draft, maker) if keeps or not _replaceable(maker) else None for maker in call.makers]
         operands = [each or _fitted(draft, maker) for each, maker in zip(own, call.makers, strict=True)]
-        makes, suffix = results_of(call, operands)
-        if not makes:
-            return
-        draft.add_all(call.text + suffix, *operands, makes=makes)
+        makes, text = results_of(call, operands)
+        if makes:
+            draft.add_all(text, *operands, makes=makes)
 
     def _calls(self, draft: Draft) -> list[Call]:
         if self._survey and (not self._declared or draft.chance(0.6)):
@@ -251,7 +250,7 @@ def _writes(tensors: Iterable[torch.Tensor], operands: Sequence[Value]) -> bool:
 
 
 def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
-    """How many tensors a call returns, and what has to follow it so that it returns just these."""
+    """How many tensors a call returns, and the text that returns just these. Complex numbers become pairs of reals."""
     given = {f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}
     text = call.text.format(*(f"t{number}" for number in range(len(operands))))
     try:
@@ -261,10 +260,12 @@ def results_of(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
     # A call that writes to an argument, as batch norm does, may read another that is the same value before or after.
     if len(set(map(id, operands))) < len(operands) and _writes(given.values(), operands):
         return 0, ""
-    if isinstance(result, torch.Tensor):
-        return (1, "") if not result.is_complex() and result.layout is torch.strided else (0, "")
     leaves = tree_leaves(result)
-    plain = isinstance(result, tuple | list) and len(leaves) == len(result)
-    if not plain or not leaves or not all(isinstance(each, torch.Tensor) and not each.is_complex() for each in leaves):
+    is_one = isinstance(result, torch.Tensor)
+    is_plain = is_one or (isinstance(result, tuple | list) and len(leaves) == len(result))
+    if not is_plain or not leaves or not all(isinstance(x, torch.Tensor) and x.layout is torch.strided for x in leaves):
         return 0, ""
-    return len(leaves), "[0]" if len(leaves) == 1 else ""
+    if len(leaves) > 1 and not any(each.is_complex() for each in leaves):
+        return len(leaves), call.text
+    first = call.text if is_one else f"{call.text}[0]"
+    return 1, f"torch.view_as_real({first}.resolve_conj())" if leaves[0].is_complex() else first

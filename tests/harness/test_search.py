@@ -144,7 +144,19 @@ def test_a_value_is_written_to_and_read_by_one_call_only_if_both_are_one_argumen
     )
     call = Call("norm", "F.batch_norm({0}, {1}, {2}, {3}, training=True)", ())
     assert results_of(call, (x, mean, variance, mean)) == (0, "")
-    assert results_of(call, (x, mean, variance, weight)) == (1, "")
+    assert results_of(call, (x, mean, variance, weight)) == (1, call.text)
+
+
+def test_complex_results_are_pairs_of_real_numbers() -> None:
+    x = Draft(3).given(Fixed((2, 2), dtype=torch.float32, tensor=torch.rand(2, 2)), {})
+    assert results_of(Call("fft", "torch.fft.fft({0})", ()), (x,)) == (
+        1,
+        "torch.view_as_real(torch.fft.fft({0}).resolve_conj())",
+    )
+    eigenvalues = "torch.view_as_real(torch.linalg.eig({0})[0].resolve_conj())"
+    assert results_of(Call("eig", "torch.linalg.eig({0})", ()), (x,)) == (1, eigenvalues)
+    assert results_of(Call("slogdet", "torch.linalg.slogdet({0})", ()), (x,)) == (2, "torch.linalg.slogdet({0})")
+    assert results_of(Call("svdvals", "torch.linalg.svdvals({0})", ()), (x,)) == (1, "torch.linalg.svdvals({0})")
 
 
 def test_an_object_has_no_source() -> None:
