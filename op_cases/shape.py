@@ -108,6 +108,12 @@ viewed_after_transposition = op(
     sizes={"steps": (2, 7)},
 )
 
+viewed_after_norm_of_transposed_images = op(
+    lambda x, axes: F.batch_norm(x.transpose(*axes), None, None, training=True).view(-1),
+    floats(2, 3, 3, 4),
+    axes=[(1, 2), (2, 3), (0, 2)],
+)
+
 # --- operators that rearrange elements --------------------------------------------------------------------------------
 
 flip = op(torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=_ONE_OF_EACH)

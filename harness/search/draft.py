@@ -313,10 +313,11 @@ class Draft:
         makes = 1 if isinstance(result, torch.Tensor) else len(result)
         if not makes:
             return
-        self.parts[part.name] = part
-        setattr(self._owner, part.name, module)
+        name = f"{part.name}_{len(self.parts)}"  # Labels that differ in signs, and dtypes, have one name.
+        self.parts[name] = part
+        setattr(self._owner, name, module)
         places = ", ".join(f"{{{number}}}" for number in range(len(operands)))
-        self.add_all(f"self.{part.name}({places})", *operands, makes=makes)
+        self.add_all(f"self.{name}({places})", *operands, makes=makes)
 
     def _varying(self, part: Part) -> dict[str, dict[int, tuple[str, int]]]:
         """The axes of a part's inputs that vary: the symbol of each, and its other size."""

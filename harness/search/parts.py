@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves
 
+from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
@@ -47,7 +48,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """The name of the attribute: `lstm_num_layers_2`."""
+        """What the name of the attribute begins with: `lstm_num_layers_2`."""
         return re.sub(r"\W+", "_", self.case.label).strip("_")
 
     @property
@@ -75,6 +76,8 @@ class _Flat(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         leaves = tree_leaves(self.program(*inputs))
+        if any(isinstance(each, TensorOrNone | TensorList) for each in leaves):
+            raise TypeError("how many tensors it returns depends on values")
         tensors = tuple(each for each in leaves if isinstance(each, torch.Tensor) and _is_plain(each))
         return tensors[0] if len(tensors) == 1 else tensors
 

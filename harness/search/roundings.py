@@ -18,15 +18,15 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.arrays import Array, Float64Array
-from onnx_parity.exporter.verification.oracle import Verdict
+from onnx_parity.exporter.arrays import Array, Float64Array, Mask
+from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.subject import Subject
 
 __all__ = ["may_be_rounding"]
 
-#: How often the program is computed. A sign is right by chance half of the time.
-_TIMES = 8
+#: How often the program is computed. A sign is right by chance half of the time, and every element has to be explained.
+_TIMES = 16
 #: Rounding explains a difference if it alone makes this share of it.
 _SHARE = 1 / 16
 
@@ -39,24 +39,39 @@ _SMALL = 1e-12
 
 
 def may_be_rounding(subject: Subject, trial: Trial, outputs: Sequence[object], verdict: Verdict) -> bool:
-    """Whether rounding alone makes another result of an element that a verdict says is wrong."""
+    """Whether rounding alone makes other results of all elements of the output that a verdict says is wrong."""
     if verdict.metrics is None:
         return False
     place = verdict.metrics.output
     got, want = outputs[place], trial.expected[place]
     assert isinstance(got, np.ndarray), "an output with metrics is an array"
+    left = _wrong(got, want)
     for seed in range(_TIMES):
         with _Rounding(subject.coarsest, seed):
             rounded = subject.twin.outputs(trial.inputs)
         if rounded is None:
             return False
-        if rounded[place].shape != got.shape or _is_as_far(rounded[place], got, want.value):
+        if rounded[place].shape != got.shape:
             return True
-    return False
+        left &= ~_are_as_far(rounded[place], got, want.value)
+    return not left.any()
 
 
-def _is_as_far(rounded: Float64Array, got: Array, value: Array) -> bool:
-    """Whether an element that differs from torch's `value` in what a runtime `got` does so in what is `rounded`."""
+def _wrong(got: Array, want: Expected) -> Mask:
+    """The elements that are wrong: all that differ, or those that differ by more than their tolerance."""
+    wide, right = got.astype(np.float64), want.value.astype(np.float64)
+    with np.errstate(all="ignore"):
+        near = np.zeros_like(wide, bool)
+        if want.centre is not None and want.tolerance is not None:
+            near = np.abs(wide - want.centre) <= want.tolerance
+        same = (wide == right) | (np.isnan(wide) & np.isnan(right))
+    flipped = (wide == 0) & (right == 0) & (np.signbit(wide) != np.signbit(right))
+    wrong: Mask = ~(same | near) | (flipped if want.zeros is None else flipped & want.zeros)
+    return wrong
+
+
+def _are_as_far(rounded: Float64Array, got: Array, value: Array) -> Mask:
+    """The elements that differ from torch's `value` in what a runtime `got`, and in what is `rounded`."""
     wide, right = got.astype(np.float64), value.astype(np.float64)
     flipped = (wide == 0) & (right == 0) & (np.signbit(wide) != np.signbit(right))
     with np.errstate(all="ignore"):
@@ -64,7 +79,8 @@ def _is_as_far(rounded: Float64Array, got: Array, value: Array) -> bool:
         far = np.abs(rounded - right) > _SHARE * np.abs(wide - right)
         unlike = np.isfinite(rounded) != np.isfinite(right)
         other_sign = (rounded != 0) | (np.signbit(rounded) != np.signbit(right))
-    return bool((differs & (far | unlike)).any() or (flipped & other_sign).any())
+    as_far: Mask = (differs & (far | unlike)) | (flipped & other_sign)
+    return as_far
 
 
 class _Rounding(TorchDispatchMode):
@@ -75,6 +91,8 @@ class _Rounding(TorchDispatchMode):
     def __init__(self, step: float, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._step = step
+        #: What results are rounded to. In float64 all are taken as exact.
+        self._dtype = torch.float32 if step > torch.finfo(torch.float64).eps else torch.float64
         self._random = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(
@@ -109,10 +127,10 @@ class _Rounding(TorchDispatchMode):
         """Round what is not exact. Of sums and products of matrices a step is relative to the largest operand."""
         is_kept = ~tensor.isfinite()
         if keeps_exact:
-            is_kept |= tensor.float().double() == tensor
+            is_kept |= tensor.to(self._dtype).double() == tensor
         if not bool(is_kept.all()):
             step = self._step * tensor.abs().clamp(min=largest)
-            rounded = (tensor + step * self._chance(tensor)).float().double()
+            rounded = (tensor + step * self._chance(tensor)).to(self._dtype).double()
             tensor.copy_(torch.where(is_kept, tensor, rounded))
 
     def _chance(self, tensor: torch.Tensor) -> torch.Tensor:

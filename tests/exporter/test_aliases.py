@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -106,27 +107,51 @@ def test_what_shares_memory_is_written_to_through_the_result(name: str) -> None:
     assert_agrees(onnx_parity.export(writes_after, (X,)), writes_after, X)
 
 
-@pytest.mark.parametrize(
-    "equation",
-    [
-        "bij,bjk->bki",
-        "bij,bjk->bik",
-        "bij,bjk->ibk",
-        "jk,bij->bki",
-        "bij,jk->bki",
-        "bij,jk->kbi",
-        "bij,bj->ib",
-        "jk,bij",
-    ],
-)
-def test_the_layout_of_an_einsum_decides_what_is_a_view_of_it(equation: str) -> None:
-    sizes = {"b": 2, "i": 3, "j": 4, "k": 5}
-    factors = [torch.rand([sizes[label] for label in term]) for term in equation.partition("->")[0].split(",")]
+def _equations(count: int) -> list[str]:
+    """Equations of two operands that share an axis that is summed over, and perhaps others."""
+    drawn = random.Random(0)
+    found = []
+    for _ in range(count):
+        both, left, right = (
+            drawn.sample(labels, drawn.randint(0, most)) for labels, most in (("bc", 2), ("ij", 2), ("k", 1))
+        )
+        terms = [*both, *left, "s"], [*both, *right, "s"]
+        out = [*both, *left, *right]
+        for labels in (*terms, out):
+            drawn.shuffle(labels)
+        operands = ["".join(labels) for labels in terms]
+        drawn.shuffle(operands)
+        found.append(f"{','.join(operands)}->{''.join(out)}")
+    return found
 
+
+@pytest.mark.parametrize("sizes", [{}, {"b": 1}, {"i": 1, "k": 1}, {"s": 1}], ids=["long", "batch", "rows", "sum"])
+def test_an_einsum_lies_in_memory_as_in_torch(sizes: dict[str, int]) -> None:
+    """What is a view of it depends on that."""
+    sizes = {**dict(zip("bcijks", (2, 3, 4, 5, 6, 7), strict=True)), **sizes}
+    unlike = []
+    for equation in _equations(60):
+        x, y = (torch.rand([sizes[label] for label in term]) for term in equation.partition("->")[0].split(","))
+        strides: list[Any] = []
+
+        def program(x: Tensor, y: Tensor, equation: str = equation, strides: list[Any] = strides) -> Tensor:
+            result = torch.einsum(equation, x, y)
+            strides.append([stride for size, stride in zip(result.shape, result.stride(), strict=True) if size > 1])
+            return result
+
+        program(x, y)
+        onnx_parity.capture_program(program, (x, y))
+        if strides[0] != strides[-1]:
+            unlike.append((equation, strides))
+    assert not unlike
+
+
+def test_a_write_to_an_einsum_is_seen_in_views_of_it_alone() -> None:
     def writes(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        result = torch.einsum(equation, x, y)
-        outer, inner = result.flatten(0, 1), result.flatten(-2)
+        result = torch.einsum("bij,bjk->bki", x, y)
+        outer, inner = result.flatten(0, 1), result.mT.flatten()
         result.mul_(2)
         return outer, inner
 
-    assert_agrees(onnx_parity.export(writes, tuple(factors)), writes, *factors)
+    factors = torch.rand(2, 3, 4), torch.rand(2, 4, 5)
+    assert_agrees(onnx_parity.export(writes, factors), writes, *factors)

@@ -476,3 +476,30 @@ def test_a_size_that_depends_on_values_and_meets_a_known_one_stays_one(function:
     exported = onnx_parity.export(program, (x, torch.tensor(length)))
     for count in (1, 2):
         assert_agrees(exported, program, x, torch.tensor(count))
+
+
+def test_a_sum_with_a_size_that_depends_on_values_lies_in_memory_as_torch_s() -> None:
+    def program(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        count: Any = n
+        result = x.t() + torch.zeros(count, 1)
+        rows, columns = result.reshape(-1), result.t().view(-1)
+        result.mul_(2)
+        return rows, columns
+
+    x = torch.rand(3, 2)
+    exported = onnx_parity.export(program, (x, torch.tensor(2)))
+    for count in (1, 2):
+        assert_agrees(exported, program, x, torch.tensor(count))
+
+
+def test_a_sum_with_a_dynamic_size_that_meets_a_known_one_lies_in_memory_as_torch_s() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        result = x.t()[::2] + y.t()
+        columns = result.t().reshape(-1)
+        result.mul_(2)
+        return columns
+
+    x, y = torch.rand(7, 8), torch.rand(7, 4)
+    exported = onnx_parity.export(program, (x, y), input_names=["x", "y"], dynamic_axes={"x": {1: "n"}})
+    for length in (8, 7, 2):
+        assert_agrees(exported, program, torch.rand(7, length), y)

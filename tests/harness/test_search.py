@@ -305,11 +305,9 @@ def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path, monke
     monkeypatch.setattr(catalogue, "PROGRAMS", 1.0)
     known = Catalogue([cases], {})
     programs = [draw(seed, known).program for seed in range(8)]
-    assert {name for each in programs for name in each.parts} == {
-        "layer_out_features_2",
-        "layer_out_features_4",
-        "halved",
-    }
+    drawn = {part.name for each in programs for part in each.parts.values()}
+    assert drawn == {"layer_out_features_2", "layer_out_features_4", "halved"}
+    assert all(f"self.{name}(" in each.source for each in programs for name in each.parts)
     assert any(program.dynamic_axes for program in programs)
     for program in programs:
         subject = Subject(program)

@@ -41,7 +41,16 @@ def broadcast_together(func: OpOverload, args: Sequence[Any]) -> tuple[Any, ...]
         if size is None:
             return None
         shape.append(size)
-    return tuple(each.new_empty(shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
+    return tuple(_with_sizes(each, shape) if isinstance(each, torch.Tensor) and each.ndim else each for each in args)
+
+
+def _with_sizes(tensor: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
+    """A tensor that lies in memory as this one, with the sizes of a shape for all axes but those of one element."""
+    own = tensor.shape
+    sizes = [
+        1 if type(size) is int and size == 1 else other for size, other in zip(own, shape[-len(own) :], strict=True)
+    ]
+    return tensor.new_empty_strided(sizes, tensor.stride())
 
 
 def sizes_met(

@@ -29,8 +29,15 @@ def _zero_tangent(size: Sequence[Size], **options: Any) -> torch.Tensor:
     _aten.scaled_dot_product_attention.default,
     why="the kernels that torch chooses have derivatives that are kernels too; those of the definition are operators",
 )
-def _attention(*args: Any, **kwargs: Any) -> Any:
-    return _aten._scaled_dot_product_attention_math.default(*args, **kwargs)[0] if is_transformed() else NotImplemented
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None, *args: Any,
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    if not is_transformed():
+        return NotImplemented
+    if attn_mask is not None and attn_mask.dtype is torch.bool:  # The definition adds masks.
+        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)
+    return _aten._scaled_dot_product_attention_math.default(query, key, value, attn_mask, *args, **kwargs)[0]
 
 
 @instead_of(_aten.lstm.input, why="torch chooses oneDNN's layer, whose derivative is a kernel too")

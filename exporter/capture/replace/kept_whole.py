@@ -50,6 +50,11 @@ keep_whole(
 )
 
 
+def _has_channels_last(images: torch.Tensor) -> bool:
+    layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return images.dim() in layouts and images.is_contiguous(memory_format=layouts[images.dim()])
+
+
 @instead_of(
     _aten.batch_norm.default, why="in training it writes to its running statistics, which its schema does not declare"
 )
@@ -57,7 +62,7 @@ def _batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
         return input.clone()  # torch accepts a single axis only if it is empty; its fake kernels do not accept it.
-    if input.dim() < 4 and not input.is_contiguous():
+    if not (input.is_contiguous() or _has_channels_last(input)):
         return _aten.batch_norm.default(input.contiguous(), *args[1:])  # The result is contiguous, whatever the input.
     if not training:
         return NotImplemented

@@ -190,7 +190,7 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     if any(len(set(term)) < len(term) for term in (*terms, out)) or not set(out) <= set(operands):
         return NotImplemented
     (a, b), (x, y) = terms, tensors
-    layout = _layout_of_einsum(a, b, out)
+    layout = _layout_of_einsum(_long_axes(a, x), _long_axes(b, y), out)
     if len(set(b) - set(a)) > 1:
         (a, b), (x, y) = (b, a), (y, x)
     batch = [label for label in a if label in b and label in out]
@@ -198,8 +198,9 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     rows, columns = [label for label in a if label not in b], [label for label in b if label not in a]
     if len(columns) > 1 or len(summed) != 1 or not set(rows + columns) <= set(out):
         return NotImplemented
-    if not same_size(x.shape[a.index(summed[0])], y.shape[b.index(summed[0])]):
-        return NotImplemented  # A size of 1 stands for any other.
+    lengths: tuple[Size, Size] = x.shape[a.index(summed[0])], y.shape[b.index(summed[0])]
+    if (isinstance(lengths[0], int) and lengths[0] == 1) or not same_size(*lengths):
+        return NotImplemented  # A size of 1 stands for any other, and torch multiplies where both are 1.
     # Rows of several axes: y is the same for all of them but the last, over which its axes need not be repeated.
     result = _permuted(x, a, rows[:-1] + batch + rows[-1:] + summed)
     result = result if rows or not batch else result.unsqueeze(-2)
@@ -215,11 +216,17 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     return _permuted(result, layout, out)
 
 
-def _layout_of_einsum(a: str, b: str, out: str) -> list[str]:
+def _long_axes(labels: str, x: torch.Tensor) -> set[str]:
+    sizes: Sequence[Size] = x.shape
+    return {label for label, size in zip(labels, sizes, strict=True) if not (isinstance(size, int) and size == 1)}
+
+
+def _layout_of_einsum(a: set[str], b: set[str], out: str) -> list[str]:
     """The order in memory of the axes of torch's result, on which depends what is a view of it."""
     both = [label for label in out if label in a and label in b]
-    of_a, of_b = ([label for label in out if label not in other] for other in (b, a))
-    return list(out) if both + of_b + of_a == list(out) else both + of_a + of_b
+    rest = [label for label in out if label not in both]
+    of_a, of_b = [label for label in rest if label in a], [label for label in rest if label not in a]
+    return both + of_b + of_a if rest == of_b + of_a else both + of_a + of_b
 
 
 def _permuted(x: torch.Tensor, labels: Sequence[str], order: Sequence[str]) -> torch.Tensor:
