@@ -6,9 +6,8 @@ value of its own, so a write in place to one of the two, after the script, would
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,45 +16,50 @@ from onnx_parity.exporter.capture.graph.graph import Node, Origin, Value
 __all__ = ["Apart", "Held", "written_apart"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Held:
     """A tensor of the program when a script returned: how often its memory had been written to, and its value."""
 
     tensor: torch.Tensor
     writes: int
     value: Value
+    #: How many nodes there were when it was written to again; None if it was not.
+    written_at: int | None = None
 
     @classmethod
     def of(cls, tensor: torch.Tensor, value: Value) -> Held:
         return cls(tensor, torch._functionalize_mutation_counter(tensor), value)
 
-    @property
-    def is_written(self) -> bool:
-        return torch._functionalize_mutation_counter(self.tensor) > self.writes
+    def written(self, at: int) -> Held:
+        return replace(self, written_at=at)
+
+    def note(self, nodes: int) -> None:
+        if self.written_at is None and torch._functionalize_mutation_counter(self.tensor) > self.writes:
+            self.written_at = nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """Tensors that may be one, the number of nodes when they had been returned, and the line of the call."""
+    """Two tensors that may be one, and the line of the call."""
 
-    tensors: Sequence[Held]
-    start: int
+    tensors: tuple[Held, Held]
     origin: Origin
 
+    def note(self, nodes: int) -> None:
+        """Note which of them has been written to, now that there are so many nodes."""
+        for each in self.tensors:
+            each.note(nodes)
 
-def written_apart(groups: Iterable[Apart], nodes: Sequence[Node], outputs: Iterable[Value]) -> Apart | None:
-    """A group of which one tensor was written to, and another is read since then."""
+
+def written_apart(pairs: Iterable[Apart], nodes: Sequence[Node], outputs: Iterable[Value]) -> Apart | None:
+    """A pair of which one tensor was written to, and the other is read since then."""
     outputs = set(outputs)
-    for group in groups:
-        for one, other in itertools.permutations(group.tensors, 2):
-            if one.is_written and (
-                other.value in outputs or any(_reads(node, other, one) for node in nodes[group.start :])
+    for pair in pairs:
+        pair.note(len(nodes))
+        for one, other in (pair.tensors, pair.tensors[::-1]):
+            since = one.written_at
+            if since is not None and (
+                other.value in outputs or any(other.value in node.inputs() for node in nodes[since:])
             ):
-                return group
+                return pair
     return None
-
-
-def _reads(node: Node, tensor: Held, written: Held) -> bool:
-    """Whether a node reads a tensor, after the other one has been written to as far as it tells."""
-    inputs = set(node.inputs())
-    return tensor.value in inputs and written.value not in inputs

@@ -21,7 +21,7 @@ from onnx_parity.exporter.errors import CaptureError
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.record.recorder import Recorder
 
-__all__ = ["ComplexValues"]
+__all__ = ["ComplexValues", "as_in_program"]
 
 _aten = torch.ops.aten
 #: Operators on real tensors whose results are complex.
@@ -246,3 +246,8 @@ def _leaves(args: Any) -> list[Any]:
     for each in args:
         flat += _leaves(each) if isinstance(each, (list, tuple)) else [each]
     return flat
+
+
+def as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """What was read for a tensor: for a complex one, the graph has its parts."""
+    return torch.view_as_complex(read.contiguous()) if tensor.is_complex() else read

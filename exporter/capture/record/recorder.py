@@ -28,7 +28,7 @@ from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.apart import Apart
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
-from onnx_parity.exporter.capture.record.complex_values import ComplexValues
+from onnx_parity.exporter.capture.record.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.capture.record.given_up import OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
@@ -109,7 +109,7 @@ class Recorder(TorchDispatchMode):
         #: Conditions on sizes of inputs.
         self.size_conditions: dict[Value, Any] = {}
         self.nodes: list[Node] = []
-        self._outermost = self.nodes
+        self.outermost = self.nodes
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
@@ -153,7 +153,7 @@ class Recorder(TorchDispatchMode):
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
         if fake.is_complex():
             pair = self.contiguous(fake.dtype.to_real(), (*fake.shape, 2), fake.fake_device)
-            self._complex.hold(fake, pair, self._outermost)
+            self._complex.hold(fake, pair, self.outermost)
             return self.input(pair, name, in_pairs(example.detach()))
         value = Value(fake.dtype, tuple(fake.shape), name=name)
         self._values[id(fake)] = (fake, value)
@@ -179,7 +179,7 @@ class Recorder(TorchDispatchMode):
         self._own.add(id(fake))
         if tensor.is_complex():
             pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
-            self._complex.hold(fake, pair, self._outermost)
+            self._complex.hold(fake, pair, self.outermost)
             with torch._C._DisableTorchDispatch():
                 data = in_pairs(data)
             self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))
@@ -302,7 +302,11 @@ class Recorder(TorchDispatchMode):
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
             return result
         self._record(original(func), args, kwargs, result)
-        if args and id(args[0]) in self._own and all(id(each) in self._own for each in args if _is_tensor(each)):
+        if (
+            args
+            and id(args[0]) in self._own
+            and all(id(each) in self._own for each in args if isinstance(each, torch.Tensor))
+        ):
             self._own.add(id(result))
         if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
@@ -318,6 +322,11 @@ class Recorder(TorchDispatchMode):
             if made is not given:
                 self._record(_EXPAND, (given, made.shape), {}, made)
         return alike
+
+    def _append(self, node: Node) -> None:
+        for pair in self.apart:
+            pair.note(len(self.outermost))
+        self.nodes.append(node)
 
     def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
@@ -387,7 +396,7 @@ class Recorder(TorchDispatchMode):
                 self.open_ranks.add(value, rank_of)
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
-        self.nodes.append(node)
+        self._append(node)
 
     def shape_is_read(self, tensor: torch.Tensor) -> None:
         """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""
@@ -407,19 +416,19 @@ class Recorder(TorchDispatchMode):
             node.outputs.append(value)
             if value.holds is Holds.ANY_RANK:
                 self.open_ranks.add(value)
-        self.nodes.append(node)
+        self._append(node)
 
     @property
     def in_block(self) -> bool:
         """Whether a branch or the body of a loop is being recorded."""
-        return self.nodes is not self._outermost
+        return self.nodes is not self.outermost
 
     def listed(self, stack: Value) -> Value:
         """Record the list of the tensors along the first axis of `stack`."""
         node = Node(TO_LIST, {"stack": stack}, self.origins.find())
         value = Value(stack.dtype, stack.shape[1:], node=node, holds=Holds.LIST)
         node.outputs.append(value)
-        self.nodes.append(node)
+        self._append(node)
         return value
 
     # --- blocks ---------------------------------------------------------------------------------------------------
@@ -470,14 +479,14 @@ class Recorder(TorchDispatchMode):
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
         tensors = self.reader.read([self.value_of(argument) for argument in args])
         with outside_of_modes():
-            return func(*map(_as_in_program, tensors, args))
+            return func(*map(as_in_program, tensors, args))
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
         """The real tensor for a fake one, computed from the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
-        return _as_in_program(self.reader.read([self.value_of(tensor)])[0], tensor)
+        return as_in_program(self.reader.read([self.value_of(tensor)])[0], tensor)
 
     def numbers_stay_symbolic(self, tensor: torch.Tensor) -> bool:
         """Whether the numbers of a tensor become symbols when the program makes a list of them."""
@@ -487,12 +496,3 @@ class Recorder(TorchDispatchMode):
 
     def _stays_symbolic(self, tensor: torch.Tensor) -> bool:
         return not tensor.dtype.is_complex and self.reader.stays_symbolic(self.value_of(tensor))
-
-
-def _as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """What was read for a tensor: for a complex one, the graph has its parts."""
-    return torch.view_as_complex(read.contiguous()) if tensor.is_complex() else read
-
-
-def _is_tensor(argument: object) -> bool:
-    return isinstance(argument, torch.Tensor)

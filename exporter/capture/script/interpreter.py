@@ -12,9 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.capture.functional import is_functional, unwrapped
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.record.apart import Apart, Held
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
@@ -24,7 +22,6 @@ from onnx_parity.exporter.capture.script import (  # noqa: F401  (importing them
     container_ops,
     padded_rows,
 )
-from onnx_parity.exporter.capture.script.alias_uses import Aliases
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.given_out import given_out
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
@@ -38,6 +35,7 @@ from onnx_parity.exporter.capture.script.operator_arguments import (
 )
 from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
+from onnx_parity.exporter.capture.script.tensors_of_the_caller import watch, watch_replaced
 from onnx_parity.exporter.capture.script.values import (
     Form,
     Maybe,
@@ -100,12 +98,13 @@ class Interpreter:
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
-        arguments = self._given = list(map(taken_in, _bound(callee, args, kwargs)))
-        results = self._results(script, arguments)
+        given = _bound(callee, args, kwargs)
+        self._given = list(map(taken_in, given))
+        results = self._results(script, self._given)
         outputs = given_out(self.blocks, results, [value.type() for value in script.graph.outputs()])
-        if not self.blocks.recorder.of_script:
+        if self._chosen and not self.blocks.recorder.of_script:
             values = [*script.graph.inputs(), *script.graph.outputs()]
-            self._watch(script.aliases, list(zip(values, [*arguments, *outputs], strict=True)))
+            watch(self.blocks.recorder, script.aliases, self._chosen, zip(values, [*given, *outputs], strict=True))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _results(self, script: Script, arguments: Sequence[Any]) -> list[Any]:
@@ -116,16 +115,6 @@ class Interpreter:
         self._variables = env
         self._run(script.body, env)
         return [env[number] for number in script.body.outputs]
-
-    def _watch(self, aliases: Aliases, known: Sequence[tuple[Any, Any]]) -> None:
-        """Have writes refused that the program makes later to what may be another of these values, but is not here."""
-        recorder = self.blocks.recorder
-        for chosen in self._chosen:
-            leaves = [leaf for value, had in known if aliases.may_be(value, chosen) for leaf in tree_leaves(had)]
-            tensors = {leaf.untyped_storage()._cdata: leaf for leaf in leaves if is_functional(leaf)}
-            held = [Held.of(each, recorder.value_of(unwrapped(each))) for each in tensors.values()]
-            if len(held) > 1:
-                recorder.apart.append(Apart(held, len(recorder.nodes), recorder.origins.find()))
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -158,10 +147,7 @@ class Interpreter:
                 "outside of branches and loops"
             )
         if not self.blocks.recorder.of_script and any(target is each for each in tree_leaves(self._given)):
-            raise self.blocks.error(
-                "the script gives a tensor other memory with set_ that it was given, so that the program that calls it "
-                "has another tensor too: return the other tensor"
-            )
+            watch_replaced(self.blocks.recorder, target)
         env.update({number: source[0] for number, value in env.items() if value is target})
         return source[0]
 
@@ -202,7 +188,7 @@ class Interpreter:
         assert self._script is not None
         self._chosen += step.node.outputs()
         for output in step.node.outputs() if self._script.body.written else ():
-            if self._script.aliases.is_seen_elsewhere(output):
+            if self._script.is_seen_elsewhere(output):
                 raise self.blocks.error(
                     "the script writes in place to a tensor that is chosen by a branch, a loop or a number that "
                     "depends on values, and reads the same memory under another name: write to a clone"

@@ -137,10 +137,17 @@ class Script:
 
     def __post_init__(self) -> None:
         self.uses = Counter(self.body.uses())
+        self._seen_elsewhere: dict[int, bool] = {}
 
     @cached_property
     def aliases(self) -> Aliases:
         return Aliases(self.graph)
+
+    def is_seen_elsewhere(self, output: Any) -> bool:
+        known = self._seen_elsewhere.get(output.unique())
+        if known is None:
+            known = self._seen_elsewhere[output.unique()] = self.aliases.is_seen_elsewhere(output)
+        return known
 
 
 #: Parsed functions, whose graphs never change. The graph of a method belongs to a module, which may change.
