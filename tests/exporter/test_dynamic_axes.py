@@ -466,7 +466,21 @@ def test_a_dynamic_number_of_groups_is_refused() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2])
-@pytest.mark.parametrize("function", [torch.add, torch.fmax, torch.logaddexp])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.add,
+        torch.fmax,
+        torch.logaddexp,
+        lambda rows, x: x.clone().add_(rows),
+        lambda rows, x: x.clone().copy_(rows),
+        lambda rows, x: rows.expand_as(x),
+        lambda rows, x: rows.expand(2, 1),
+        lambda rows, x: torch.broadcast_tensors(rows, x)[0],
+        lambda rows, x: torch.addcmul(rows, x, x, value=2),
+        lambda rows, x: x.index_put((torch.tensor([0, 1]),), rows),
+    ],
+)
 def test_a_size_that_depends_on_values_and_meets_a_known_one_stays_one(function: Any, length: int) -> None:
     def program(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         count: Any = n

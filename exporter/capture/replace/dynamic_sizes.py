@@ -54,6 +54,21 @@ def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
     return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
 
 
+@instead_of(
+    _aten.broadcast_tensors.default, why="torch expands to a dynamic size that meets a known one, though it may be 1"
+)
+def _broadcast_tensors(tensors: list[torch.Tensor]) -> Any:
+    sizes: list[Size] = []
+    for axis in range(-max((x.dim() for x in tensors), default=0), 0):
+        met: list[Size] = [x.shape[axis] for x in tensors if x.dim() >= -axis]
+        known = {size for size in met if isinstance(size, int)} - {1}
+        dynamic = [size for size in met if not isinstance(size, int)]
+        if len(known) > 1 or (len(dynamic) > 1 and not known):
+            return NotImplemented
+        sizes += known or dynamic or [1]
+    return [x.expand(sizes) for x in tensors]
+
+
 def _is_zero(size: Size) -> bool:
     return bool((size if isinstance(size, int) else size.node.expr) == 0)
 
