@@ -27,9 +27,9 @@ from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGrad
 from onnx_parity.exporter.capture.graph.graph import Graph, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
-from onnx_parity.exporter.capture.record.apart import written_apart
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols, OwnTensorWritten, Trial, own_tensor_written
 from onnx_parity.exporter.capture.record.lifted import Lifting
+from onnx_parity.exporter.capture.record.lost_writes import lost_write
 from onnx_parity.exporter.capture.record.module_state import buffers_of, parameters_of, preserved
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
@@ -287,10 +287,10 @@ class _Recording:
                 name = self._recorder.name_of(tensor)
                 raise CaptureError(*own_tensor_written(name, value.node.origin).args)
         values = (*self._outputs, *self._assigned_values, *self._put_values)
-        if (apart := written_apart(self._recorder.apart, self._recorder.nodes, values)) is not None:
+        if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
             raise CaptureError(
                 "the program writes in place to a tensor that, depending on values, is the same as another one that a "
-                f"script was given or returned, and reads that afterwards: write to a clone{apart.origin.in_brackets}"
+                f"script was given or returned, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
             )
         if self._changed.numbers and not self._wanted.allow_ignored_inputs and self._gives_back():
             raise changed_numbers(self._changed.numbers)

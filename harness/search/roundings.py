@@ -10,7 +10,8 @@ torch leaves open which of equal values comes first, one does by chance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,13 +96,7 @@ class _Rounding(TorchDispatchMode):
         self._dtype = torch.float32 if step > torch.finfo(torch.float64).eps else torch.float64
         self._random = torch.Generator().manual_seed(seed)
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload | HigherOrderOperator,
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if isinstance(func, HigherOrderOperator):
             return func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")

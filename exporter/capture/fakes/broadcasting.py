@@ -16,15 +16,18 @@ from onnx_parity.exporter.capture.graph.graph import Size
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["Met", "broadcast_together", "has_unknown_sizes", "sizes_met"]
+__all__ = ["DynamicSizes", "broadcast_together", "has_unknown_sizes", "sizes_met"]
 
 
-class Met(Enum):
-    """What dynamic sizes meet known ones. torch takes them as equal, as they are in the example, but they may be 1."""
+class DynamicSizes(Enum):
+    """Where the dynamic sizes are from that an operator broadcasts with known ones.
 
-    #: Sizes of the axes of inputs. The axes are static then, which torch says.
+    torch takes both as equal, as they are in the example, though a dynamic one may be 1.
+    """
+
+    #: From the axes of inputs. torch assumes that they are equal, which may fix an axis.
     OF_INPUTS = auto()
-    #: Sizes that depend on values. torch would replace them by the known ones everywhere.
+    #: From values. torch would expand them to the known ones, and so take them as equal everywhere.
     OF_VALUES = auto()
 
 
@@ -55,8 +58,8 @@ def _with_sizes(tensor: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
 
 def sizes_met(
     func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata], symbols: HintedShapeEnv
-) -> Met | None:
-    """Which dynamic sizes meet known ones along an axis of the arguments of a pointwise operator; None if none do."""
+) -> DynamicSizes | None:
+    """The dynamic sizes of a pointwise operator's arguments along axes where another has a known size, if any."""
     if torch.Tag.pointwise not in func.tags:
         return None
     shapes = [metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
@@ -66,9 +69,9 @@ def sizes_met(
     for sizes in itertools.zip_longest(*map(reversed, shapes), fillvalue=1):
         dynamic = [size for size in sizes if type(size) is not int]
         if dynamic and any(size != 1 for size in sizes if type(size) is int):
-            if any(map(symbols.depends_on_values, dynamic)):
-                return Met.OF_VALUES
-            found = Met.OF_INPUTS
+            if any(map(symbols.is_of_values, dynamic)):
+                return DynamicSizes.OF_VALUES
+            found = DynamicSizes.OF_INPUTS
     return found
 
 

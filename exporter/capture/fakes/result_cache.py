@@ -23,7 +23,12 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
-from onnx_parity.exporter.capture.fakes.broadcasting import Met, broadcast_together, has_unknown_sizes, sizes_met
+from onnx_parity.exporter.capture.fakes.broadcasting import (
+    DynamicSizes,
+    broadcast_together,
+    has_unknown_sizes,
+    sizes_met,
+)
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
@@ -103,7 +108,7 @@ class ResultMemo:
         """Call `func` with fake tensors, which may have sizes that torch does not know to be equal."""
         met = self.met(func, args)
         try:
-            if met is not Met.OF_VALUES:
+            if met is not DynamicSizes.OF_VALUES:  # Of inputs, for what torch assumes of the sizes.
                 result = self.call(func, types, args, kwargs)
             if met is None:
                 return result
@@ -113,8 +118,8 @@ class ResultMemo:
                 raise
         return self.call(func, types, broadcast_together(original(func), args) or args, kwargs)
 
-    def met(self, func: OpOverload, args: tuple[Any, ...]) -> Met | None:
-        """Which dynamic sizes meet known ones among the arguments."""
+    def met(self, func: OpOverload, args: tuple[Any, ...]) -> DynamicSizes | None:
+        """The dynamic sizes that are broadcast with known ones among the arguments."""
         symbols = self._fakes.symbols
         return None if symbols is None else sizes_met(func, args, self._metadata_of, symbols)
 

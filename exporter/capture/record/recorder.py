@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
-from onnx_parity.exporter.capture.fakes.broadcasting import Met, broadcast_together
+from onnx_parity.exporter.capture.fakes.broadcasting import DynamicSizes, broadcast_together
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -26,10 +26,10 @@ from onnx_parity.exporter.capture.functional import unwrapped
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
-from onnx_parity.exporter.capture.record.apart import Apart
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.capture.record.given_up import OwnTensorWritten, own_tensor_written
+from onnx_parity.exporter.capture.record.lost_writes import MayBeOne
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         #: Tensors of scripts that have the same memory for some values, but not here.
-        self.apart: list[Apart] = []
+        self.may_be_one: list[MayBeOne] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Recorder(TorchDispatchMode):
         self._constants.clear()
         self.memo.release()
         self.at_end.clear()
-        self.apart.clear()
+        self.may_be_one.clear()
         self._complex.release()
         return fakes
 
@@ -286,7 +286,7 @@ class Recorder(TorchDispatchMode):
             return self._complex.call(original(func), args, kwargs)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            result = self.decomposed(decomposition, self._broadcast(func, args), kwargs)
+            result = self.decomposed(decomposition, self._expanded_together(func, args), kwargs)
             if result is not NotImplemented:
                 return result
         with without_keeping():
@@ -313,9 +313,9 @@ class Recorder(TorchDispatchMode):
             self._numbers[self.value_of(args[0])] = result
         return result
 
-    def _broadcast(self, func: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _expanded_together(self, func: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, expanded to the shape that they have together if torch would fix sizes to tell it."""
-        if self.memo.met(func, args) is not Met.OF_VALUES:
+        if self.memo.met(func, args) is not DynamicSizes.OF_VALUES:
             return args
         alike = broadcast_together(original(func), args) or args
         for given, made in zip(args, alike, strict=True):
@@ -324,7 +324,7 @@ class Recorder(TorchDispatchMode):
         return alike
 
     def _append(self, node: Node) -> None:
-        for pair in self.apart:
+        for pair in self.may_be_one:
             pair.note(len(self.outermost))
         self.nodes.append(node)
 

@@ -1,5 +1,5 @@
 """Views by strides, recorded as operators that select elements by index, because values of a graph have no memory; and
-`diagonal_copy`, `view_copy`, `unsafe_split` and similar operators.
+copies of views, recorded as the view and a copy; and `unsafe_split`, recorded as `split`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.capture.functional import is_functional, unwrapped
-from onnx_parity.exporter.capture.record.apart import Apart, Held
 from onnx_parity.exporter.capture.record.leaves import share_memory
+from onnx_parity.exporter.capture.record.lost_writes import MayBeOne, TensorThen
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.script.alias_uses import Aliases
 
@@ -28,7 +28,7 @@ def watch(recorder: Recorder, aliases: Aliases, chosen: Sequence[Any], known: It
     `chosen` are the values that a branch or a loop returns, which are new tensors in the model.
     """
     held = [
-        (aliases.of(value), Held.of(leaf, recorder.value_of(unwrapped(leaf))))
+        (aliases.of(value), TensorThen.of(leaf, recorder.value_of(unwrapped(leaf))))
         for each, had in known
         for value, part in _parts(each, had)
         for leaf in tree_leaves(part)
@@ -38,14 +38,14 @@ def watch(recorder: Recorder, aliases: Aliases, chosen: Sequence[Any], known: It
         sources = aliases.of(value)
         for (of_one, one), (of_other, other) in itertools.combinations(held, 2):
             if sources & of_one & of_other and not share_memory(one.tensor, other.tensor):
-                recorder.apart.append(Apart((one, other), recorder.origins.find()))
+                recorder.may_be_one.append(MayBeOne((one, other), recorder.origins.find()))
 
 
 def watch_replaced(recorder: Recorder, tensor: Any) -> None:
     """Watch a tensor that a script has given other memory: the program that calls the script may not read it."""
     if isinstance(tensor, torch.Tensor) and is_functional(tensor):
-        held = Held.of(tensor, recorder.value_of(unwrapped(tensor)))
-        recorder.apart.append(Apart((held.written(len(recorder.outermost)), held), recorder.origins.find()))
+        held = TensorThen.of(tensor, recorder.value_of(unwrapped(tensor)))
+        recorder.may_be_one.append(MayBeOne((held.written(len(recorder.outermost)), held), recorder.origins.find()))
 
 
 def _parts(value: Any, had: Any) -> Iterator[tuple[Any, Any]]:

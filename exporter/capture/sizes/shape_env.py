@@ -273,10 +273,10 @@ class HintedShapeEnv(ShapeEnv):
 
     def _set_replacement(self, a: sympy.Symbol, tgt: sympy.Expr, msg: str) -> None:
         # torch takes a size that it expands to a known one as equal to that, but it may be 1.
-        if not (tgt.is_Integer and self.depends_on_values(a)):
+        if not (tgt.is_Integer and self.is_of_values(a)):
             super()._set_replacement(a, tgt, msg)
 
-    def depends_on_values(self, size: sympy.Expr) -> bool:
+    def is_of_values(self, size: sympy.Expr) -> bool:
         """Whether a size is computed from values, and not only from the sizes of inputs."""
         return not size.free_symbols <= self.hints.keys()
 

@@ -24,7 +24,7 @@ def to_copy(g: Graph, self: Value | float, dtype: torch.dtype | None = None) -> 
 
 @lowering("prims::copy_strided")
 def copy_strided(g: Graph, a: Value, **_stride: object) -> Value:
-    return a
+    return a  # Values of a graph have no memory.
 
 
 @lowering("prims::convert_element_type")

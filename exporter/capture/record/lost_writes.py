@@ -13,11 +13,11 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Value
 
-__all__ = ["Apart", "Held", "written_apart"]
+__all__ = ["MayBeOne", "TensorThen", "lost_write"]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class TensorThen:
     """A tensor of the program when a script returned: how often its memory had been written to, and its value."""
 
     tensor: torch.Tensor
@@ -27,10 +27,10 @@ class Held:
     written_at: int | None = None
 
     @classmethod
-    def of(cls, tensor: torch.Tensor, value: Value) -> Held:
+    def of(cls, tensor: torch.Tensor, value: Value) -> TensorThen:
         return cls(tensor, torch._functionalize_mutation_counter(tensor), value)
 
-    def written(self, at: int) -> Held:
+    def written(self, at: int) -> TensorThen:
         return replace(self, written_at=at)
 
     def note(self, nodes: int) -> None:
@@ -39,10 +39,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Apart:
+class MayBeOne:
     """Two tensors that may be one, and the line of the call."""
 
-    tensors: tuple[Held, Held]
+    tensors: tuple[TensorThen, TensorThen]
     origin: Origin
 
     def note(self, nodes: int) -> None:
@@ -51,7 +51,7 @@ class Apart:
             each.note(nodes)
 
 
-def written_apart(pairs: Iterable[Apart], nodes: Sequence[Node], outputs: Iterable[Value]) -> Apart | None:
+def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:
     """A pair of which one tensor was written to, and the other is read since then."""
     outputs = set(outputs)
     for pair in pairs:
