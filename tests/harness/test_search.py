@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import onnx
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
-from onnx_parity.exporter.verification.oracle import expect, judge
 from onnx_parity.harness.axes import Capture
-from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print
-from onnx_parity.harness.declaration_error import DeclarationError
-from onnx_parity.harness.expecting.expectations import Expectation
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.record import Stage
-from onnx_parity.harness.search import catalogue, generating, searching
+from onnx_parity.harness.search import searching
 from onnx_parity.harness.search.catalogue import Call, Catalogue, NotSpelledError, calls_of_entry, results_of, spelled
 from onnx_parity.harness.search.cause_of_failure import called, of_message
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
@@ -48,10 +38,8 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
-from onnx_parity.harness.search.parts import declared, parts_of
-from onnx_parity.harness.search.probes import FORMS, Failure, Fault, Point
+from onnx_parity.harness.search.probes import FORMS, Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
-from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
@@ -247,99 +235,6 @@ def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
     assert have_sign(made(*lines, written, outputs=("v2", "x0"))) == [False, False]
     plain = Line("v2.add_(1)", (), ("v2",), "write")
     assert have_sign(made(*lines, plain, outputs=("v2", "v1"))) == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("call", "values", "got", "explained"),
-    [
-        ("torch.floor(torch.fft.fft(a).real)", [0.3, 0.3, 0.3], [0.0, -1.0, 0.0], True),
-        ("torch.floor(a)", [2.0, 3.0, 0.5], [1.0, 3.0, 0.0], False),
-        ("torch.floor(a / 3 * 3)", [2.7, 1.0, 0.5], [2.0, 0.0, 0.0], True),
-        ("torch.floor(a / 3 * 3)", [2.7, 1.0, 0.5], [1.0, 1.0, 0.0], False),
-        ("torch.kthvalue(a, 2).indices", [1.0, 1.0, 5.0], 1 - int(torch.tensor([1.0, 1.0, 5.0]).kthvalue(2)[1]), True),
-        ("torch.kthvalue(a, 2).indices", [1.0, 2.0, 5.0], 2, False),
-        ("torch.sin(a)", [1.0, 2.0, 3.0], [0.8, 0.9, 0.1], False),
-        ("torch.linalg.pinv(torch.outer(a, a) / 3, rtol=1e-9)", [1.0, 2.0, 3.1], torch.eye(3).tolist(), True),
-        ("-(a - a)", [1.0, 2.0, 3.0], [0.0, 0.0, 0.0], False),
-        ("torch.complex(a.sin(), a).abs()", [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], False),
-    ],
-)
-def test_what_rounding_may_make_is_no_fault(call: str, values: list[float], got: object, explained: bool) -> None:
-    inputs = (Input("a", Fixed((3,), dtype=torch.float32, tensor=torch.tensor(values)), {}),)
-    subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
-    with quietly():
-        value = subject.run(subject.program.values())[0].numpy()
-        tensors = subject.program.values()
-        trial = Trial(InputSet(0), tensors, {}, (expect(value, None),))
-        outputs = (np.asarray(got, value.dtype),)
-        verdict = judge(outputs, trial.expected)
-        assert not verdict.passed or (value == 0).all()
-        assert may_be_rounding(subject, trial, outputs, verdict) is explained
-    subject.release()
-
-
-_CASES = """
-import torch
-from onnx_parity.harness.case import floats, op, scripted
-
-def _halved(x: torch.Tensor, often: int) -> torch.Tensor:
-    for _ in range(often):
-        x = x / 2
-    return x
-
-layer = op(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[2, 4], dynamic={"x": {0: "batch"}})
-halved = op(scripted(_halved), floats(2, 3), often=2)
-trained = op(torch.nn.BatchNorm1d, floats(2, 3), num_features=3, train=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("cases") / "cases_of_parts.py"
-    file.write_text(_CASES)
-    return file
-
-
-def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generating, "FROM_CATALOGUE", 1.0)
-    monkeypatch.setattr(catalogue, "PROGRAMS", 1.0)
-    known = Catalogue([cases], {})
-    programs = [draw(seed, known).program for seed in range(8)]
-    drawn = {part.name for each in programs for part in each.parts.values()}
-    assert drawn == {"layer_out_features_2", "layer_out_features_4", "halved"}
-    assert all(f"self.{name}(" in each.source for each in programs for name in each.parts)
-    assert any(program.dynamic_axes for program in programs)
-    for program in programs:
-        subject = Subject(program)
-        with quietly():
-            assert look(subject, AT).ending is Ending.RIGHT
-            assert look(subject, Point(Capture.SCRIPT, opset=18)).ending is not Ending.FAILED
-        subject.release()
-
-
-def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_path: Path) -> None:
-    ((name, declaration), *_) = declared_under(cases)
-    part = next(parts_of(name, declaration, ()))
-    lines = (
-        Line("v0 = self.layer_out_features_2(x0)", ("v0",), ("x0",), "layer"),
-        Line("v1 = x0.sin()", ("v1",), ("x0",), "unary"),
-    )
-    program = replace(made(*lines, outputs=("v0", "v1")), parts={part.name: part})
-    assert not program.with_lines(lines[1:]).parts
-    assert [tuple(tensor.shape) for _, tensor in program.bound(program.values())] == [(2, 3), (2, 2), (2, 3)]
-    failure = Failure("parity", Fault.ERROR, "an error")
-    text = script(Subject(program), AT, failure, "a title")
-    assert f"program.layer_out_features_2 = declared({str(cases)!r}" in text
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-1000:]
-
-
-def test_what_is_known_to_fail_is_no_part(cases: Path) -> None:
-    ((name, declaration), *_) = declared_under(cases)
-    failures = (Expectation("layer[out_features=4]-*", Stage.COMPARE),)
-    assert [part.name for part in parts_of(name, declaration, failures)] == ["layer_out_features_2"]
-    with pytest.raises(DeclarationError, match="declares no layer"):
-        declared(str(cases), "layer[out_features=9]", "float32")
 
 
 def test_every_probe_takes_a_program() -> None:

@@ -1,0 +1,91 @@
+"""The programs of declared cases as parts of generated programs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from onnx_parity.harness.axes import Capture
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.expecting.expectations import Expectation
+from onnx_parity.harness.inputs import Floats
+from onnx_parity.harness.record import Stage
+from onnx_parity.harness.search import catalogue, generating
+from onnx_parity.harness.search.catalogue import Catalogue
+from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generating import draw, quietly
+from onnx_parity.harness.search.looking import Ending, look
+from onnx_parity.harness.search.parts import declared, parts_of
+from onnx_parity.harness.search.probes import Failure, Fault, Point
+from onnx_parity.harness.search.scripts import script
+from onnx_parity.harness.search.subject import Subject
+
+AT = Point("onnxruntime", opset=18)
+_CASES = """
+import torch
+from onnx_parity.harness.case import floats, op, scripted
+
+def _halved(x: torch.Tensor, often: int) -> torch.Tensor:
+    for _ in range(often):
+        x = x / 2
+    return x
+
+layer = op(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[2, 4], dynamic={"x": {0: "batch"}})
+halved = op(scripted(_halved), floats(2, 3), often=2)
+trained = op(torch.nn.BatchNorm1d, floats(2, 3), num_features=3, train=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cases") / "cases_of_parts.py"
+    file.write_text(_CASES)
+    return file
+
+
+def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generating, "FROM_CATALOGUE", 1.0)
+    monkeypatch.setattr(catalogue, "PROGRAMS", 1.0)
+    known = Catalogue([cases], {})
+    programs = [draw(seed, known).program for seed in range(8)]
+    drawn = {part.name for each in programs for part in each.parts.values()}
+    assert drawn == {"layer_out_features_2", "layer_out_features_4", "halved"}
+    assert all(f"self.{name}(" in each.source for each in programs for name in each.parts)
+    assert any(program.dynamic_axes for program in programs)
+    for program in programs:
+        subject = Subject(program)
+        with quietly():
+            assert look(subject, AT).ending is Ending.RIGHT
+            assert look(subject, Point(Capture.SCRIPT, opset=18)).ending is not Ending.FAILED
+        subject.release()
+
+
+def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_path: Path) -> None:
+    ((name, declaration), *_) = declared_under(cases)
+    part = next(parts_of(name, declaration, ()))
+    lines = (
+        Line("v0 = self.layer_out_features_2(x0)", ("v0",), ("x0",), "layer"),
+        Line("v1 = x0.sin()", ("v1",), ("x0",), "unary"),
+    )
+    x = Input("x0", Floats((2, 3), dtype=torch.float32), {})
+    program = Program((x,), lines, ("v0", "v1"), parts={part.name: part})
+    assert not program.with_lines(lines[1:]).parts
+    assert [tuple(tensor.shape) for _, tensor in program.bound(program.values())] == [(2, 3), (2, 2), (2, 3)]
+    failure = Failure("parity", Fault.ERROR, "an error")
+    text = script(Subject(program), AT, failure, "a title")
+    assert f"program.layer_out_features_2 = declared({str(cases)!r}" in text
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+
+
+def test_what_is_known_to_fail_is_no_part(cases: Path) -> None:
+    ((name, declaration), *_) = declared_under(cases)
+    failures = (Expectation("layer[out_features=4]-*", Stage.COMPARE),)
+    assert [part.name for part in parts_of(name, declaration, failures)] == ["layer_out_features_2"]
+    with pytest.raises(DeclarationError, match="declares no layer"):
+        declared(str(cases), "layer[out_features=9]", "float32")
