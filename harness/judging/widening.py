@@ -54,6 +54,10 @@ def _widen_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
     for node in nodes:
         if node.op_type == "ConstantOfShape" and not node.attribute:
             node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
+        if node.op_type == "GroupNormalization":
+            stashed = [each for each in node.attribute if each.name != "stash_type"]
+            del node.attribute[:]
+            node.attribute.extend([*stashed, helper.make_attribute("stash_type", TensorProto.DOUBLE)])
         for attribute in node.attribute:
             if attribute.name in _DTYPES and attribute.type == AttributeProto.INT and attribute.i in _NARROW:
                 attribute.i = TensorProto.DOUBLE

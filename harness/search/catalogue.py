@@ -7,6 +7,7 @@ can be brought to its dtype, shape and range; indices, masks and all other argum
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
+from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.opinfo_entries import (
@@ -32,16 +34,14 @@ from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
 from onnx_parity.harness.search.generated import NAMES, Fixed
-from onnx_parity.harness.search.parts import is_part, known_failures, parts_of
+from onnx_parity.harness.search.parts import Part, is_part, known_failures, parts_of
 
-#: The share of declared programs among what is drawn from the catalogue.
-PROGRAMS = 0.4
+#: How many cards of the catalogue a program is dealt.
+HAND = 4
 #: Calls that are kept of one entry of the database.
 OF_AN_ENTRY = 6
 #: Inputs of more elements than this are left out: they take time and find nothing else.
 MOST_ELEMENTS = 600
-
-
 #: Entries whose tensors have a structure that other values lack: they are sorted, regular, or all different.
 STRUCTURED = (
     "searchsorted", "bucketize", "linalg", "cholesky", "lu", "inverse", "logdet", "det", "ormqr", "geqrf", "triangular",
@@ -63,65 +63,97 @@ class Call:
     makers: tuple[Maker, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One of the samples of an entry of the database, which are only made when it is drawn."""
+
+    name: str
+    #: The first of its dtypes, with the places of its usable samples; or another one.
+    dtype: Dtype
+    places: tuple[int, ...]
+    number: int
+
+
+#: What a line of a program can be made of.
+Card = Part | Call | Entry
+
+
 class Catalogue:
-    """The calls that are known. Those of an entry are only made when it is first drawn."""
+    """The calls and programs that are known, as a deck of cards: programs that follow each other are dealt different
+    ones until every card had its turn. Then the deck is shuffled."""
 
     def __init__(self, declarations: Sequence[Path], survey: Mapping[str, Usable]) -> None:
+        failures = known_failures(declarations)
         declared = [each for place in declarations for each in declared_under(place)]
-        self._declared = [(name, each) for name, each in declared if _is_call(each)]
-        self._programs = [(name, each) for name, each in declared if is_part(each) and not _is_call(each)]
-        self._failures = known_failures(declarations)
-        self._survey = {name: usable for name, usable in survey.items() if name not in EXCLUDED}
+        self._cards: list[Card] = []
+        for name, declaration in declared:
+            if is_part(declaration):
+                self._cards += parts_of(name, declaration, failures)
+            if _is_call(declaration):
+                self._cards += _calls_of_declaration(name, declaration)
+        for name, usable in survey.items():
+            if name not in EXCLUDED:
+                self._cards += _entries(name, usable)
+        self._shuffled: tuple[tuple[int, int], list[Card]] = ((0, -1), [])
 
     @classmethod
     def of_project(cls, declarations: Sequence[Path]) -> Catalogue:
         survey = read_survey(survey_path(Database.OPERATORS.value.absolute()))
         return cls([place for place in declarations if place.name != "model_zoo"], survey)
 
-    def add_to(self, draft: Draft) -> None:
-        """Add a line that calls one of the operators, or the program of a declared case."""
-        if self._programs and draft.chance(PROGRAMS):
-            draft.rule, declaration = draft.random.choice(self._programs)
-            parts = list(parts_of(draft.rule, declaration, self._failures))
-            if parts:
-                draft.call(draft.random.choice(parts))
-            return
-        calls = self._calls(draft)
-        if not calls:
-            return
-        call = draft.random.choice(calls)
-        draft.rule = call.name
-        keeps = call.name.startswith(STRUCTURED)
-        own = [_given(draft, maker) if keeps or not _replaceable(maker) else None for maker in call.makers]
-        operands = [each or _fitted(draft, maker) for each, maker in zip(own, call.makers, strict=True)]
-        makes, text = results_of(call, operands)
-        if makes:
-            draft.add_all(text, *operands, makes=makes)
-
-    def _calls(self, draft: Draft) -> list[Call]:
-        if self._survey and (not self._declared or draft.chance(0.6)):
-            entry = draft.random.choice(list(self._survey))
-            return list(calls_of_entry(entry, _dtypes_of(self._survey[entry])))
-        if not self._declared:
+    def hand(self, seed: int, number: int) -> list[Card]:
+        """The cards of the program of a number, in a search of this seed."""
+        if not self._cards:
             return []
-        name, declaration = draft.random.choice(self._declared)
-        return list(_calls_of_declaration(name, declaration))
+        hands = max(1, len(self._cards) // HAND)
+        turn, place = divmod(number, hands)
+        if self._shuffled[0] != (seed, turn):
+            cards = list(self._cards)
+            random.Random(f"{seed} {turn}").shuffle(cards)
+            self._shuffled = (seed, turn), cards
+        return self._shuffled[1][place * HAND : (place + 1) * HAND]
 
 
-def _dtypes_of(usable: Usable) -> tuple[str, tuple[int, ...]] | None:
-    dtype = first_dtype(usable)
-    return None if dtype is None or dtype.startswith("complex") else (dtype, usable[dtype])
+def add_to(draft: Draft, card: Card) -> None:
+    """Add a line that calls an operator, or the program of a declared case."""
+    if isinstance(card, Part):
+        draft.rule = card.name
+        draft.call(card)
+        return
+    call = _call_of_entry(card) if isinstance(card, Entry) else card
+    if call is None:
+        return
+    draft.rule = call.name
+    keeps = call.name.startswith(STRUCTURED)
+    own = [_given(draft, maker) if keeps or not _replaceable(maker) else None for maker in call.makers]
+    operands = [each or _fitted(draft, maker) for each, maker in zip(own, call.makers, strict=True)]
+    makes, text = results_of(call, operands)
+    if makes:
+        draft.add_all(text, *operands, makes=makes)
+
+
+def _entries(name: str, usable: Usable) -> list[Entry]:
+    """Some samples in the first dtype of an entry, and one in each other one."""
+    first = first_dtype(usable)
+    if first is None or first.startswith("complex"):
+        return []
+    few = spread(usable[first], OF_AN_ENTRY)
+    others = [
+        dtype for dtype, places in usable.items() if places and dtype != first and not dtype.startswith("complex")
+    ]
+    entries = [Entry(name, first, few, number) for number in range(len(few))]
+    return entries + [Entry(name, dtype, spread(usable[dtype], 1), 0) for dtype in others]
+
+
+def _call_of_entry(entry: Entry) -> Call | None:
+    return calls_of_entry(entry.name, entry.dtype, entry.places)[entry.number]
 
 
 @cache
-def calls_of_entry(entry: str, usable: tuple[str, tuple[int, ...]] | None) -> tuple[Call, ...]:
-    if usable is None:
-        return ()
-    from onnx_parity.harness.axes import Dtype
-
-    samples = draw_samples(entry, Dtype(usable[0]), 0)
-    chosen = (samples[place] for place in spread(usable[1], OF_AN_ENTRY) if place < len(samples))
-    return tuple(call for sample in chosen if (call := _of_sample(entry, sample)) is not None)
+def calls_of_entry(name: str, dtype: Dtype, places: tuple[int, ...]) -> tuple[Call | None, ...]:
+    """The calls of these samples; None for one that no line of a program can be."""
+    samples = draw_samples(name, dtype, 0)
+    return tuple(_of_sample(name, samples[place]) if place < len(samples) else None for place in places)
 
 
 def _of_sample(entry: str, sample: Sample) -> Call | None:

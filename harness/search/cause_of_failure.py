@@ -31,7 +31,9 @@ _PLUMBING = frozenset(
 _NAME = re.compile(r"(?:torch|F)\.[\w.]+(?=\()|(?<=\.)\w+(?=\()")
 _SYMBOL = re.compile(r"(?<=[\w)\]] )(?://|\*\*|<<|>>|[<>=!]=|[-+*/%&|^@<>])(?= )|~")
 #: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers outside of words.
-_DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_\d])-?\d[\d.e+-]*""")
+_DIFFERS = re.compile(
+    r"""node name: [^)]*|Node \([^)]*\)|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_\d])-?\d[\d.e+-]*"""
+)
 
 
 def of_message(detail: str) -> str:

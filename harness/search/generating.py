@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 
-from onnx_parity.harness.search.catalogue import Catalogue
+from onnx_parity.harness.search.catalogue import Card, add_to
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
 from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.rules.every import RULES
 
-#: The share of operators that are drawn from declarations and the operator database.
-FROM_CATALOGUE = 0.3
 #: The most operators of a program.
 MOST = 30
 #: How many rules are drawn at most for each operator, since some find no operand.
@@ -32,20 +30,20 @@ class Drawn:
     lines: int
 
 
-def draw(seed: int, catalogue: Catalogue) -> Drawn:
-    """The program of a seed."""
+def draw(seed: int, cards: Sequence[Card]) -> Drawn:
+    """The program of a seed, with lines of these cards of the catalogue as far as they fit into its length."""
     draft = Draft(seed)
     wanted = min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
     rules, weights = list(RULES), list(RULES.values())
-    finite, refused = True, ""
+    finite, refused, left = True, "", list(cards)
     with quietly():
         for _ in range(ATTEMPTS * wanted):
             if refused or len(draft.lines) >= wanted:
                 break
             before = len(draft.lines)
             try:
-                if draft.chance(FROM_CATALOGUE):
-                    catalogue.add_to(draft)
+                if left and draft.chance(len(left) / (wanted - before)):
+                    add_to(draft, left.pop())
                 else:
                     rule = draft.random.choices(rules, weights)[0]
                     draft.rule = rule.__name__

@@ -42,6 +42,8 @@ PROBES: Mapping[str, tuple[Probe, float]] = {
     "fake_tensors": (fake_tensors, 0.15),
     "decompositions": (decompositions, 0.1),
 }
+#: At how many opsets this exporter's model is run in onnxruntime. A program is captured once for all of them.
+OPSETS = 4
 #: The share of programs that other exporters export, with the opsets that they write. They take seconds each.
 PEERS = {TORCH_SCRIPT: (0.03, range(9, 21)), TORCH_DYNAMO: (0.004, range(18, 24))}
 
@@ -72,13 +74,15 @@ class Choice:
     def points(self, seed: int) -> Iterator[Point]:
         """The points of a program of this seed."""
         drawn = random.Random(f"points {seed}")
-        opset = drawn.choice(self.opsets)
+        opset, *others = drawn.sample(self.opsets, min(OPSETS, len(self.opsets)))
         own = [pattern for pattern in self.probes if is_function(pattern)]
         for exporter in self.exporters or (PARITY,):
             for name, (_, share) in PROBES.items():
                 asked = any(fnmatchcase(name, pattern) for pattern in self.probes)
                 if asked or (not self.probes and drawn.random() < share):
                     yield Point(name, exporter, opset)
+                    if name == ONNXRUNTIME and exporter == PARITY:
+                        yield from (Point(name, exporter, each) for each in others)
             yield from (Point(name, exporter, opset) for name in own)
         if not self.exporters and not self.probes:
             for exporter, (share, opsets) in PEERS.items():

@@ -23,12 +23,11 @@ from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.expecting.expectations import FILE, Expectation, load
 from onnx_parity.harness.inputs import Complexes, Listed, Maker
-from onnx_parity.harness.record import Kind
 
 __all__ = ["Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of"]
 
 #: Inputs of more elements than this are left out: they take time and find nothing else.
-_MOST_ELEMENTS = 600
+_MOST_ELEMENTS = 5000
 _SEED = 0
 #: The dtypes of inputs and results. Others, such as 8 bits of floats, torch computes little with.
 _DTYPES = frozenset(
@@ -87,10 +86,9 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def is_part(declaration: Declaration) -> bool:
-    """Whether a search can draw the programs of a declaration: operators, whose inputs are some real tensors."""
+    """Whether a search can draw the programs of a declaration: those whose inputs are some real tensors."""
     return (
         type(declaration) is Declaration
-        and declaration.kind is Kind.OPERATOR
         and not declaration.train
         and all(isinstance(axes, Mapping) for axes in declaration.dynamic.values())
     )

@@ -64,9 +64,10 @@ class Searcher:
         """Draw the program of a number and put it to its points."""
         start, aside, others = time.process_time(), 0.0, 0.0
         seed = stable_seed(self._order.seed, "program", str(number))
-        drawn = draw(seed, self._catalogue)
+        drawn = draw(seed, self._catalogue.hand(self._order.seed, number))
         endings: Counter[str] = Counter()
         found: list[Found] = []
+        known = set[str]()
         subject = None if drawn.refused or not drawn.program.outputs else _steady(drawn)
         if subject is not None:
             for point in self._choice.points(seed):
@@ -77,7 +78,8 @@ class Searcher:
                 if point != Point(ONNXRUNTIME, PARITY, point.opset):
                     others += time.process_time() - entered
                 endings[looked.ending] += 1
-                if looked.failure is not None:
+                if looked.failure is not None and rough(subject.program, looked.failure) not in known:
+                    known.add(rough(subject.program, looked.failure))
                     began = time.process_time()
                     found.append(self._found(number, subject, point, looked.failure))
                     aside += time.process_time() - began
@@ -94,7 +96,7 @@ class Searcher:
         seed = stable_seed(self._order.seed, "program", str(crashed.number))
         point = next(each for each in self._choice.points(seed) if str(each) == crashed.point)
         failure = Failure(point.culprit, Fault.CRASH, crashed.detail)
-        subject = _steady(draw(seed, self._catalogue))
+        subject = _steady(draw(seed, self._catalogue.hand(self._order.seed, crashed.number)))
         assert subject is not None, "it was looked at"
         with tempfile.TemporaryDirectory(prefix="parity-") as aside:
             dies = partial(dies_at, point=point, stderr=Path(aside) / "stderr")

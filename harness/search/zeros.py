@@ -28,6 +28,9 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(("@", "matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "tensordot"), _SUMS),
     **dict.fromkeys(("addmm", "addbmm", "baddbmm", "addmv", "addr", "einsum", "linear", "bilinear"), _SUMS),
     **dict.fromkeys(("cumsum", "logcumsumexp", "cumulative_trapezoid", "trapezoid", "trapz"), _SUMS),
+    **dict.fromkeys(
+        ("fft", "ifft", "rfft", "fft2", "ifft2", "rfft2", "fftn", "ifftn", "rfftn", "stft", "istft"), _SUMS
+    ),
     **dict.fromkeys(("scatter_add", "index_add", "irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"), _SUMS),
     **dict.fromkeys((f"conv{kind}{axes}d" for kind in ("", "_transpose") for axes in (1, 2, 3)), _SUMS),
     **dict.fromkeys(("interpolate", "upsample", "grid_sample", "affine_grid"), _WEIGHED),

@@ -8,12 +8,14 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+import torch
 import torch.nn.functional as F
 from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.reference_loop import Loop
+from onnx_parity.harness.judging.widening import widened, widened_feeds
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
@@ -98,3 +100,18 @@ def test_the_witness_stacks_what_a_loop_scans(times: int, rows: int) -> None:
     model.graph.node[0].input[1] = ""
     _, each = ReferenceEvaluator(model, new_ops=[Loop]).run(None, given)
     np.testing.assert_array_equal(each, wanted[:times])
+
+
+def test_in_float64_a_variance_is_computed_in_float64_too() -> None:
+    """GroupNormalization takes the difference of two means, in the dtype of `stash_type`: float32 if none is said."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]>
+        groups (float[1, 2] x) => (float[1, 2] y) <float[2] one = {1, 1}, float[2] none = {0, 0}>
+        { y = GroupNormalization <num_groups = 1> (x, one, none) }
+    """)
+    x = np.array([[4.85386086, 4.88173389]], np.float32)
+    (exact,) = ReferenceEvaluator(widened(model)).run(None, widened_feeds({"x": x}))
+    right = F.group_norm(torch.from_numpy(x).double(), 1).numpy()
+    assert np.allclose(exact, right, rtol=1e-9)
+    (rounded,) = ReferenceEvaluator(model).run(None, {"x": x})
+    assert not np.allclose(rounded, right, rtol=1e-3)

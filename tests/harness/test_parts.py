@@ -15,7 +15,6 @@ from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.expecting.expectations import Expectation
 from onnx_parity.harness.inputs import Floats
 from onnx_parity.harness.record import Stage
-from onnx_parity.harness.search import catalogue, generating
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.generated import Input, Line, Program
 from onnx_parity.harness.search.generating import draw, quietly
@@ -48,11 +47,9 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generating, "FROM_CATALOGUE", 1.0)
-    monkeypatch.setattr(catalogue, "PROGRAMS", 1.0)
+def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path) -> None:
     known = Catalogue([cases], {})
-    programs = [draw(seed, known).program for seed in range(8)]
+    programs = [draw(seed, known.hand(0, seed)).program for seed in range(8)]
     drawn = {part.name for each in programs for part in each.parts.values()}
     assert drawn == {"layer_out_features_2", "layer_out_features_4", "halved"}
     assert all(f"self.{name}(" in each.source for each in programs for name in each.parts)

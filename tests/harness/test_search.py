@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
-from onnx_parity.harness.axes import Capture
+from onnx_parity.harness.axes import Capture, Dtype
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print
 from onnx_parity.harness.inputs import Floats
@@ -47,13 +47,12 @@ from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.exporters import Request
 
-NOTHING = Catalogue([], {})
 ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
 
 
 @pytest.fixture(scope="module")
 def drawn() -> list[Drawn]:
-    return [draw(seed, NOTHING) for seed in range(40)]
+    return [draw(seed, ()) for seed in range(40)]
 
 
 def test_programs_run_and_are_finite(drawn: list[Drawn]) -> None:
@@ -70,7 +69,7 @@ def test_the_lines_of_a_program_are_those_of_its_source(drawn: list[Drawn]) -> N
 
 
 def test_a_seed_has_one_program(drawn: list[Drawn]) -> None:
-    again = draw(7, NOTHING).program
+    again = draw(7, ()).program
     assert again.source == drawn[7].program.source
     assert all(map(torch.equal, again.values(), drawn[7].program.values()))
 
@@ -117,10 +116,20 @@ def test_arguments_as_source(value: object, text: str) -> None:
 
 
 def test_a_call_of_the_operator_database() -> None:
-    calls = calls_of_entry("clamp", ("float32", (0,)))
-    assert [call.name for call in calls] == ["clamp"]
+    calls = calls_of_entry("clamp", Dtype.FLOAT32, (0,))
+    assert [call.name for call in calls if call] == ["clamp"]
+    assert calls[0] is not None
     assert calls[0].text.startswith("torch.clamp({0}, {1}, {2}")
     assert all(isinstance(maker, Fixed) for maker in calls[0].makers)
+
+
+def test_every_card_has_its_turn() -> None:
+    known = Catalogue([], {"clamp": {Dtype.FLOAT32: tuple(range(6)), Dtype.INT64: (0,)}, "sin": {Dtype.FLOAT32: (0,)}})
+    rounds = [[card for number in numbers for card in known.hand(5, number)] for numbers in (range(2), range(2, 4))]
+    assert [len(set(cards)) for cards in rounds] == [8, 8]
+    assert set(rounds[0]) == set(rounds[1])
+    assert rounds[0] != rounds[1]
+    assert Catalogue([], {}).hand(5, 0) == []
 
 
 def test_a_value_is_written_to_and_read_by_one_call_only_if_both_are_one_argument() -> None:
