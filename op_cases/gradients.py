@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, floats, op
+from onnx_parity.harness.case import BATCH, floats, op, scripted
 
 
 class Force(nn.Module):
@@ -161,6 +161,27 @@ def curvature(x: torch.Tensor) -> torch.Tensor:
     return bend
 
 
+def _first_or_all(x: torch.Tensor) -> torch.Tensor:
+    if bool(x.sum() > 0):
+        y = x[:1]
+    else:
+        y = x * 2
+    if y.shape[0] > 1:
+        y = torch.cat([y, y])
+    return y
+
+
+first_or_all = scripted(_first_or_all)
+
+
+def slope_in_branches(x: torch.Tensor) -> object:
+    """Branches of a script in a program that asks for gradients."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(energy(x), x)
+    return first_or_all(slope)
+
+
 def layers(x: torch.Tensor) -> torch.Tensor:
     weight = torch.linspace(-1, 1, 12).reshape(3, 4)
     return torch.sigmoid(F.linear(x, weight))
@@ -192,6 +213,7 @@ def attentive() -> Force:
     return Force(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0), nn.Linear(8, 1), nn.Tanh())
 
 
+slopes_in_branches = op(slope_in_branches, floats(4, 4), dynamic={"x": {0: "rows", 1: "rows"}}, sizes={"rows": (1, 3)})
 force_of_mlp = op(mlp(), floats(3, 3), dynamic=BATCH)
 force_of_convolutions = op(convolutional(), floats(2, 2, 9, 8), dynamic=BATCH)
 force_of_attention = op(attentive(), floats(2, 3, 8))

@@ -21,7 +21,7 @@ from benchmarks.mutants.sites import Functions, Mutant, plant, watch
 from onnx_parity.harness.axes import ONNXRUNTIME, ONNXRUNTIME_OPSETS, PARITY
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.search.messages import Order
+from onnx_parity.harness.search.messages import Order, Report
 from onnx_parity.harness.search.searcher import Searcher
 
 #: Of the programs that run a fault's statement, so many are looked at.
@@ -104,9 +104,16 @@ def _piece(searcher: Searcher, first: int, files: Mapping[str, Path], functions:
     for number in range(first, first + _TOGETHER):
         for each in noted:
             each.clear()
-        piece.seconds.append(searcher.look_at(number).seconds)
-        piece.ran.append(sorted(set[str]().union(*noted)))
+        report = searcher.look_at(number)
+        piece.seconds.append(report.seconds)
+        # A program that fails without a fault says nothing of one.
+        piece.ran.append([] if _blames_exporter(report) else sorted(set[str]().union(*noted)))
     return piece
+
+
+def _blames_exporter(report: Report) -> bool:
+    """Whether a program fails by a fault of the exporter, or of it or a runtime."""
+    return any(PARITY in each.culprit for each in report.found)
 
 
 def found_after(
@@ -125,8 +132,8 @@ def found_after(
         plant(mutant, path, functions)
         while True:
             with limited(CELL_SECONDS):
-                found = searcher.look_at(msgspec.json.decode(channel.receive(), type=int)).found
-            channel.send(msgspec.json.encode(any(each.culprit == PARITY for each in found)))
+                report = searcher.look_at(msgspec.json.decode(channel.receive(), type=int))
+            channel.send(msgspec.json.encode(_blames_exporter(report)))
 
     child = ChildProcess.forked(serve, aside)
     try:

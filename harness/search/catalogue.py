@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import torch
@@ -79,39 +79,54 @@ Card = Part | Call | Entry
 
 
 class Catalogue:
-    """The calls and programs that are known, as a deck of cards: programs that follow each other are dealt different
+    """The calls and programs that are known, as decks of cards: programs that follow each other are dealt different
     ones until every card had its turn. Then the deck is shuffled."""
 
     def __init__(self, declarations: Sequence[Path], survey: Mapping[str, Usable]) -> None:
         failures = known_failures(declarations)
         declared = [each for place in declarations for each in declared_under(place)]
-        self._cards: list[Card] = []
+        self._parts: list[Card] = []
+        self._calls: list[Card] = []
         for name, declaration in declared:
             if is_part(declaration):
-                self._cards += parts_of(name, declaration, failures)
+                self._parts += parts_of(name, declaration, failures)
             if _is_call(declaration):
-                self._cards += _calls_of_declaration(name, declaration)
+                self._calls += _calls_of_declaration(name, declaration)
         for name, usable in survey.items():
             if name not in EXCLUDED:
-                self._cards += _entries(name, usable)
-        self._shuffled: tuple[tuple[int, int], list[Card]] = ((0, -1), [])
+                self._calls += _entries(name, usable)
+        self._cards = [*self._parts, *self._calls]
 
     @classmethod
     def of_project(cls, declarations: Sequence[Path]) -> Catalogue:
         survey = read_survey(survey_path(Database.OPERATORS.value.absolute()))
         return cls([place for place in declarations if place.name != "model_zoo"], survey)
 
-    def hand(self, seed: int, number: int) -> list[Card]:
+    def hand(self, seed: int, number: int) -> Hand:
         """The cards of the program of a number, in a search of this seed."""
-        if not self._cards:
-            return []
-        hands = max(1, len(self._cards) // HAND)
-        turn, place = divmod(number, hands)
-        if self._shuffled[0] != (seed, turn):
-            cards = list(self._cards)
-            random.Random(f"{seed} {turn}").shuffle(cards)
-            self._shuffled = (seed, turn), cards
-        return self._shuffled[1][place * HAND : (place + 1) * HAND]
+        if number % 2:
+            return Hand(_dealt(self._parts, seed, number // 2), side_by_side=True)
+        return Hand(_dealt(self._cards, seed, number // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """What a program is dealt. Parts side by side are the whole program, and each is judged as its case declares."""
+
+    cards: Sequence[Card] = ()
+    side_by_side: bool = False
+
+
+def _dealt(deck: Sequence[Card], seed: int, number: int) -> list[Card]:
+    """The hand of a number, of a deck that is shuffled whenever it has been dealt."""
+    turn, place = divmod(number, max(1, len(deck) // HAND))
+    order = _order(len(deck), f"{seed} {turn}")
+    return [deck[each] for each in order[place * HAND : (place + 1) * HAND]]
+
+
+@lru_cache(maxsize=2)
+def _order(length: int, seed: str) -> list[int]:
+    return random.Random(seed).sample(range(length), length)
 
 
 def add_to(draft: Draft, card: Card) -> None:

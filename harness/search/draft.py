@@ -101,7 +101,9 @@ class Value:
 class Draft:
     """A program so far."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, constants: bool = True) -> None:
+        """With `constants`, some inputs without varying sizes are constants of the program."""
+        self.constants = constants
         self.random = random.Random(seed)
         self.seed = seed
         self.rule = ""
@@ -230,7 +232,7 @@ class Draft:
 
     def given(self, maker: Maker, dynamic: dict[int, tuple[str, int]]) -> Value:
         """An input that this maker makes."""
-        constant = not dynamic and bool(self.values) and self.chance(0.3)
+        constant = self.constants and not dynamic and bool(self.values) and self.chance(0.3)
         name = f"{'w' if constant else 'x'}{len(self.inputs)}"
         self.inputs.append(Input(name, maker, dynamic, constant))
         seed = stable_seed(self.seed, "0")
@@ -342,9 +344,9 @@ class Draft:
         """The values that lines have computed."""
         return (self.values[name] for line in self.lines for name in line.makes if name in self.values)
 
-    def finished(self) -> Program:
-        """The program. It returns what nothing uses, with some exceptions, and some of what is used."""
+    def finished(self, *, with_all: bool = False) -> Program:
+        """The program. It returns all results, or what nothing uses, with some exceptions, and some of what is used."""
         read = {name for line in self.lines for name in line.reads}
         computed = [each.name for each in self.results()]
-        outputs = [name for name in computed if self.chance(0.9 if name not in read else 0.15)] or computed[-1:]
-        return Program(tuple(self.inputs), tuple(self.lines), tuple(outputs), self.seed, self.parts)
+        outputs = [name for name in computed if with_all or self.chance(0.9 if name not in read else 0.15)]
+        return Program(tuple(self.inputs), tuple(self.lines), tuple(outputs or computed[-1:]), self.seed, self.parts)

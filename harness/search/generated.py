@@ -80,6 +80,17 @@ class Program:
         """The inputs that are not constants."""
         return tuple(each for each in self.inputs if not each.constant)
 
+    @cached_property
+    def parts_of_outputs(self) -> tuple[Part, ...] | None:
+        """The part that computes each output, if the program is nothing but parts side by side."""
+        made: dict[str, Part] = {}
+        for line in self.lines:
+            name = line.text.partition(" = self.")[2].partition("(")[0]
+            if name not in self.parts or not made.keys().isdisjoint(line.reads):
+                return None
+            made.update(dict.fromkeys(line.makes, self.parts[name]))
+        return tuple(made[name] for name in self.outputs) if made.keys() >= set(self.outputs) else None
+
     @property
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         named = {each.name: {axis: name for axis, (name, _) in each.dynamic.items()} for each in self.arguments}

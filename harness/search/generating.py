@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 
-from onnx_parity.harness.search.catalogue import Card, add_to
+from onnx_parity.harness.search.catalogue import Hand, add_to
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
 from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.rules.every import RULES
 
 #: The most operators of a program.
 MOST = 30
+#: The hand of a program that only rules draw.
+NOTHING = Hand()
 #: How many rules are drawn at most for each operator, since some find no operand.
 ATTEMPTS = 4
 
@@ -30,15 +32,15 @@ class Drawn:
     lines: int
 
 
-def draw(seed: int, cards: Sequence[Card]) -> Drawn:
-    """The program of a seed, with lines of these cards of the catalogue as far as they fit into its length."""
-    draft = Draft(seed)
-    wanted = min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
+def draw(seed: int, hand: Hand = NOTHING) -> Drawn:
+    """The program of a seed, with lines of cards of the catalogue as far as they fit into its length."""
+    draft = Draft(seed, constants=not hand.side_by_side)
+    wanted = len(hand.cards) if hand.side_by_side else min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
     rules, weights = list(RULES), list(RULES.values())
-    finite, refused, left = True, "", list(cards)
+    finite, refused, left = True, "", list(hand.cards)
     with quietly():
         for _ in range(ATTEMPTS * wanted):
-            if refused or len(draft.lines) >= wanted:
+            if refused or len(draft.lines) >= wanted or (hand.side_by_side and not left):
                 break
             before = len(draft.lines)
             try:
@@ -53,7 +55,7 @@ def draw(seed: int, cards: Sequence[Card]) -> Drawn:
             except RefusedError as error:
                 refused = f"{draft.rule}: {error}"
             finite = finite and _finite(draft, before)
-    return Drawn(draft.finished(), refused, finite, len(draft.lines))
+    return Drawn(draft.finished(with_all=hand.side_by_side), refused, finite, len(draft.lines))
 
 
 def _finite(draft: Draft, before: int) -> bool:

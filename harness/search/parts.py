@@ -16,13 +16,16 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
-from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.expecting.expectations import FILE, Expectation, load
-from onnx_parity.harness.inputs import Complexes, Listed, Maker
+from onnx_parity.harness.expecting.unsupported import FILE as REFUSED
+from onnx_parity.harness.expecting.unsupported import load as load_refused
+from onnx_parity.harness.inputs import Listed, Maker
+from onnx_parity.harness.matrix.cells import cells_of
 
 __all__ = ["Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of"]
 
@@ -32,7 +35,7 @@ _SEED = 0
 #: The dtypes of inputs and results. Others, such as 8 bits of floats, torch computes little with.
 _DTYPES = frozenset(
     (
-        torch.float32, torch.float64, torch.float16, torch.bfloat16,
+        torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128,
         torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
     )
 )  # fmt: skip
@@ -55,6 +58,21 @@ class Part:
         """The expression that makes the module, given `declared`."""
         declaration = self.case.declaration
         return f"declared({str(declaration.file)!r}, {self.case.label!r}, {str(self.dtype)!r})"
+
+    def is_exported(self, opset: int, *, dynamic: bool) -> bool:
+        """Whether cells of the default tier say so: they are there, and not listed as refused."""
+        label, declaration = self.case.label, self.case.declaration
+        wanted = {Shapes.STATIC, Shapes.DYNAMIC} if dynamic and declaration.dynamic else {Shapes.STATIC}
+        selection = Selection(devices=(Device.CPU,))
+        listed = load_refused(declaration.file.with_name(REFUSED))
+        found = {
+            cell.shapes
+            for cell in cells_of(label.partition("[")[0], declaration, selection)
+            if (cell.case.label, cell.dtype, cell.opset) == (label, self.dtype, opset)
+            and listed is not None
+            and not listed.holds(declaration.file.stem, label, self.dtype, cell.shapes, opset)
+        }
+        return found >= wanted
 
     def module(self) -> torch.nn.Module:
         return _Flat(build(self.case, self.dtype, Device.CPU, _SEED).module)
@@ -109,7 +127,7 @@ def known_failures(places: Sequence[Path]) -> tuple[Expectation, ...]:
 
 def is_drawn(maker: Maker) -> bool:
     """Whether it makes one small plain tensor."""
-    is_one = not isinstance(maker, Complexes | Listed) and maker.dtype in _DTYPES
+    is_one = not isinstance(maker, Listed) and maker.dtype in _DTYPES
     return is_one and math.prod(maker.shape) <= _MOST_ELEMENTS
 
 

@@ -12,13 +12,15 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, Float64Array, epsilon, is_float, to_array
-from onnx_parity.exporter.verification.oracle import expect
+from onnx_parity.exporter.verification.oracle import Expected, expect
+from onnx_parity.exporter.verification.reference import MOVES as MOVES_OF_CASES
 from onnx_parity.exporter.verification.reference import Twin, moved
-from onnx_parity.harness.axes import Capture
+from onnx_parity.harness.axes import Capture, Dtype
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.generated import Program, release
+from onnx_parity.harness.search.parts import Part
 from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured, Request
@@ -103,6 +105,15 @@ class Subject:
             values = [to_array(output) for output in self.run(inputs)]
         except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
             return None
+        parts = self.program.parts_of_outputs
+        expected = self._expected(values, inputs) if parts is None else self._as_declared(parts, values, inputs)
+        if expected is None:
+            return None
+        feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
+        return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, tuple(expected))
+
+    def _expected(self, values: Sequence[Array], inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
+        """What is expected where torch gives these values; None if they jump where the inputs move a little."""
         exact = self.twin.outputs(inputs)
         if exact is None or not _is_steady(values, exact):
             return None
@@ -113,7 +124,7 @@ class Subject:
                 return None
             followed += [outputs] if outputs is not None else []
         step, signed = self.coarsest, have_sign(self.program)
-        expected = tuple(
+        return [
             expect(
                 value,
                 exact[place],
@@ -124,9 +135,34 @@ class Subject:
                 signed_zeros=signed[place],
             )
             for place, value in enumerate(values)
-        )
-        feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
-        return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, expected)
+        ]
+
+    def _as_declared(
+        self, parts: Sequence[Part], values: Sequence[Array], inputs: tuple[torch.Tensor, ...]
+    ) -> list[Expected]:
+        """What is expected of the results of declared cases, as their cells expect it. They may jump."""
+        seeds = [stable_seed(number, "moved") for number in range(MOVES_OF_CASES)]
+        every = [self.twin.outputs(each) for each in (inputs, *(moved(inputs, seed) for seed in seeds))]
+        coarse = None
+        if any(part.dtype is Dtype.FLOAT64 for part in parts):
+            coarse = Twin(self.module, torch.float32, _outputs).outputs(inputs)
+        expected = []
+        for place, (value, part) in enumerate(zip(values, parts, strict=True)):
+            # A program on integers has no twin: floats among its results have the tolerance of their dtype.
+            exact, *followed = (outputs[place] if outputs and part.dtype.is_floating else None for outputs in every)
+            declaration = part.case.declaration
+            expected.append(
+                expect(
+                    value,
+                    exact,
+                    [outputs for outputs in followed if outputs is not None],
+                    moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
+                    coarse=coarse[place] if coarse else None,
+                    declared=declaration.tolerance.get(part.dtype),
+                    signed_zeros=declaration.signed_zeros,
+                )
+            )
+        return expected
 
 
 def _outputs(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:

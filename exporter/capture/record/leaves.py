@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
+_functorch = torch._C._functorch
 #: A tensor, a number, None, `UNSET`, or any other object, which must not change in a branch or loop.
 Leaf = Any
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -65,11 +66,17 @@ class Leaves:
             return self.recorder.constant(tensor)
 
     def give(self, leaf: Leaf) -> Leaf:
-        """A leaf for use by the program. Tensors are wrapped, so that functionalization sees writes to them."""
-        level = torch._C._functorch.maybe_current_level()
-        if level is None or not isinstance(leaf, FakeTensor):
+        """A leaf for use by the program. Tensors are wrapped, so that functionalization sees writes to them, and
+        autograd that of a program which asks for gradients."""
+        if not isinstance(leaf, FakeTensor):
             return leaf
-        return torch._C._functorch._wrap_functional_tensor(leaf, level)
+        stack: Any = _functorch.get_interpreter_stack()
+        for transform in stack or ():
+            if transform.key() == _functorch.TransformType.Functionalize:
+                leaf = _functorch._wrap_functional_tensor(leaf, transform.level())
+            elif transform.key() == _functorch.TransformType.Grad:
+                leaf = _functorch._wrap_for_grad(leaf, transform.level())
+        return leaf
 
     def value(self, leaf: Leaf) -> Value:
         return self.recorder.value_of(self.tensor(self.settled([leaf])[0]))
