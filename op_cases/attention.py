@@ -126,9 +126,11 @@ attention_grouped_mask = op(
 )
 attention_dtypes = op(_ATTEND, *_EXAMPLE, is_causal=[False, True], dtypes=FLOATS)
 attention_mask_dtypes = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS)
+#: NaN in the first row, whose mask excludes nothing. A row whose mask excludes everything is 0 in the model, always.
+_QUERY_WITH_NAN = [[[[math.nan, *(column / 8 for column in range(7))], *[[0.5, -1.0] * 4] * 4]]]
 attention_nan = op(
     _ATTEND,
-    floats(1, 1, 5, 8, special=(math.nan,)),
+    given(_QUERY_WITH_NAN),
     floats(1, 1, 6, 8),
     floats(1, 1, 6, 8),
     attn_mask=given(_EMPTY_ROW),

@@ -162,10 +162,7 @@ def curvature(x: torch.Tensor) -> torch.Tensor:
 
 
 def _first_or_all(x: torch.Tensor) -> torch.Tensor:
-    if bool(x.sum() > 0):
-        y = x[:1]
-    else:
-        y = x * 2
+    y = x[:1] if bool(x.sum() > 0) else x * 2
     if y.shape[0] > 1:
         y = torch.cat([y, y])
     return y
