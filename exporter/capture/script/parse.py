@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.script.alias_uses import Aliases
+from onnx_parity.exporter.capture.script.inlined_calls import graph_of_call
 
 __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
 
@@ -128,8 +129,8 @@ class Script:
     constants: dict[int, Any]
     #: Kept here, because the nodes of a graph do not keep it alive.
     graph: torch._C.Graph
-    #: The graphs of calls that are forked, kept for the same reason.
-    forked: list[torch._C.Graph]
+    #: The graphs of calls that have one of their own, kept for the same reason.
+    called: list[torch._C.Graph]
     #: Whether it quantizes tensors.
     quantizes: bool
     #: The number of uses of each value.
@@ -176,8 +177,9 @@ class _Parser:
         self._assigned = {node.s("name") for node in all_nodes("prim::SetAttr", True)}
         #: Negative numbers for values that torch's graph does not have.
         self._numbers = itertools.count(-1, -1)
-        #: The graphs of forked calls. torch numbers the values of each graph from 0; here they follow one another.
-        self._forked: list[torch._C.Graph] = []
+        #: The graphs of calls that have one of their own. torch numbers the values of each graph from 0; here they
+        #: follow one another.
+        self._called: list[torch._C.Graph] = []
         self._first = 0
         inputs = [value.unique() for value in graph.inputs()]
         #: The module and the values that are read from it. They are read first, so that a block that writes to a
@@ -187,7 +189,7 @@ class _Parser:
         steps = self._steps(graph)
         outputs = tuple(self._ids(graph.outputs()))
         body = Body(tuple(inputs), [*self._attributes.values(), *steps], outputs)
-        self.script = Script(body, self._constants, graph, self._forked, self._quantizes)
+        self.script = Script(body, self._constants, graph, self._called, self._quantizes)
 
     def _body(self, block: Any) -> Body:
         inputs = tuple(self._numbers_of(block.inputs()))
@@ -211,8 +213,9 @@ class _Parser:
                 steps += self._steps(taken)
                 self._renamed.update(zip(numbers, self._ids(taken.outputs()), strict=True))
                 continue
-            if kind == "prim::fork":
-                called, self._renamed[numbers[0]] = self._call_of(node, inputs)
+            graph = _forked(node) if kind == "prim::fork" else graph_of_call(node)
+            if graph is not None:
+                called, self._renamed[numbers[0]] = self._call_of(graph, inputs)
                 steps += called
                 continue
             if kind == "aten::wait":
@@ -240,17 +243,10 @@ class _Parser:
                 steps.append(step)
         return steps
 
-    def _call_of(self, fork: Any, inputs: Sequence[int]) -> tuple[list[Step], int]:
-        """The steps of a forked call, which is made where it is forked, and its result, which is also the future."""
-        graph = fork.g("Subgraph").copy()
-        torch._C._jit_pass_inline(graph)
-        if graph.findAllNodes("prim::SetAttr", True):
-            raise refused_here(
-                "the script assigns to an attribute of a module in a call that it forks with torch.jit.fork: assign to "
-                "it outside of the call"
-            )
-        self._forked.append(graph)
-        outer, self._first = self._first, len(self._forked) * _NUMBERS_OF_A_GRAPH
+    def _call_of(self, graph: torch._C.Graph, inputs: Sequence[int]) -> tuple[list[Step], int]:
+        """The steps of a call that has a graph of its own, and its result."""
+        self._called.append(graph)
+        outer, self._first = self._first, len(self._called) * _NUMBERS_OF_A_GRAPH
         self._renamed.update(zip(self._numbers_of(graph.inputs()), inputs, strict=True))
         steps = self._steps(graph)
         (result,) = self._ids(graph.outputs())
@@ -273,6 +269,18 @@ class _Parser:
     def _numbers_of(self, values: Any) -> Iterator[int]:
         for value in values:
             yield value.unique() + self._first
+
+
+def _forked(node: Any) -> torch._C.Graph:
+    """The graph of a forked call, which is made where it is forked: its result is also the future."""
+    graph: torch._C.Graph = node.g("Subgraph").copy()
+    torch._C._jit_pass_inline(graph)
+    if graph.findAllNodes("prim::SetAttr", True):  # type: ignore[attr-defined]
+        raise refused_here(
+            "the script assigns to an attribute of a module in a call that it forks with torch.jit.fork: assign to "
+            "it outside of the call"
+        )
+    return graph
 
 
 def _is_module(outputs: Sequence[torch._C.Value]) -> bool:
