@@ -33,7 +33,8 @@ from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
-from onnx_parity.harness.search.generated import NAMES, Fixed
+from onnx_parity.harness.search.fixed import Fixed, fixed
+from onnx_parity.harness.search.generated import NAMES
 from onnx_parity.harness.search.parts import Part, is_part, known_failures, parts_of
 
 #: How many cards of the catalogue a program is dealt.
@@ -85,7 +86,7 @@ class Catalogue:
     def __init__(self, declarations: Sequence[Path], survey: Mapping[str, Usable]) -> None:
         failures = known_failures(declarations)
         declared = [each for place in declarations for each in declared_under(place)]
-        self._parts: list[Card] = []
+        self._parts: list[Part] = []
         self._calls: list[Card] = []
         for name, declaration in declared:
             if is_part(declaration):
@@ -95,7 +96,8 @@ class Catalogue:
         for name, usable in survey.items():
             if name not in EXCLUDED:
                 self._calls += _entries(name, usable)
-        self._cards = [*self._parts, *self._calls]
+        # A part that is known to fail says nothing of what is made of its results.
+        self._cards = [*(each for each in self._parts if not each.failures), *self._calls]
 
     @classmethod
     def of_project(cls, declarations: Sequence[Path]) -> Catalogue:
@@ -103,10 +105,11 @@ class Catalogue:
         return cls([place for place in declarations if place.name != "model_zoo"], survey)
 
     def hand(self, seed: int, number: int) -> Hand:
-        """The cards of the program of a number, in a search of this seed."""
-        if number % 2:
-            return Hand(_dealt(self._parts, seed, number // 2), side_by_side=True)
-        return Hand(_dealt(self._cards, seed, number // 2))
+        """The cards of the program of a number, in a search of this seed: two of three are parts side by side."""
+        turn, place = divmod(number, 3)
+        if place:
+            return Hand(_dealt(self._parts, seed, 2 * turn + place - 1), side_by_side=True)
+        return Hand(_dealt(self._cards, seed, turn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def _of_sample(entry: str, sample: Sample) -> Call | None:
     tensors = iter(range(len(sample.tensors)))
     places = [_Place(next(tensors)) if isinstance(leaf, TensorPlace) else leaf for leaf in sample.leaves]
     args, kwargs = tree_unflatten(places, sample.spec)
-    makers = tuple(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor) for tensor in sample.tensors)
+    makers = tuple(map(fixed, sample.tensors))
     return _call(entry, function, args, kwargs, makers)
 
 
@@ -212,7 +215,7 @@ def _of_case(case: Case) -> Call | None:
     def placed(value: object) -> object:
         if isinstance(value, Maker):
             tensor = value.make(0, name_of(value.dtype or dtype))
-            makers.append(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor))
+            makers.append(fixed(tensor))
             return _Place(len(makers) - 1)
         return tuple(map(placed, value)) if isinstance(value, tuple) else value
 

@@ -23,16 +23,6 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed(Maker):
-    """A tensor with these values, which are valid arguments of the operator that they were sampled for."""
-
-    tensor: torch.Tensor
-
-    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        return self.tensor
-
-
-@dataclass(frozen=True, slots=True)
 class Input:
     """An input of a program, or a constant of it."""
 

@@ -16,16 +16,18 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
-from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
+from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Device, Dtype, Selection, Shapes
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.expecting.expectations import FILE, Expectation, load
 from onnx_parity.harness.expecting.unsupported import FILE as REFUSED
 from onnx_parity.harness.expecting.unsupported import load as load_refused
 from onnx_parity.harness.inputs import Listed, Maker
 from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase
+from onnx_parity.harness.search.fixed import fixed
 
 __all__ = ["Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of"]
 
@@ -47,6 +49,15 @@ class Part:
 
     case: Case
     dtype: Dtype
+    #: What is expected of its cells to fail, at some points.
+    failures: tuple[Expectation, ...] = ()
+
+    def may_fail(self, opset: int) -> bool:
+        """Whether it is expected to fail at this opset."""
+        if not self.failures:
+            return False
+        static = f"{self.case.label}-{self.dtype}-opset{opset}-{Device.CPU}-{Capture.TRACE}-{ONNXRUNTIME}"
+        return any(each.matches(cell) for each in self.failures for cell in (static, f"{static}-{Shapes.DYNAMIC}"))
 
     @property
     def name(self) -> str:
@@ -67,7 +78,7 @@ class Part:
         listed = load_refused(declaration.file.with_name(REFUSED))
         found = {
             cell.shapes
-            for cell in cells_of(label.partition("[")[0], declaration, selection)
+            for cell in cells_of(_name_of(label), declaration, selection)
             if (cell.case.label, cell.dtype, cell.opset) == (label, self.dtype, opset)
             and listed is not None
             and not listed.holds(declaration.file.stem, label, self.dtype, cell.shapes, opset)
@@ -79,8 +90,10 @@ class Part:
 
     def makers(self) -> dict[str, Maker]:
         """What makes its inputs, each with a dtype."""
-        made = build(self.case, self.dtype, Device.CPU, _SEED).makers
-        dtype = getattr(torch, self.dtype)
+        if isinstance(self.case, SampleCase):
+            sample = self.case.sample(self.dtype, _SEED, InputSet())
+            return dict(zip(sample.input_names, map(fixed, sample.tensors), strict=True))
+        made, dtype = build(self.case, self.dtype, Device.CPU, _SEED).makers, getattr(torch, self.dtype)
         return {name: replace(maker, dtype=maker.dtype or dtype) for name, maker in made.items()}
 
 
@@ -99,6 +112,11 @@ class _Flat(torch.nn.Module):
         return tensors[0] if len(tensors) == 1 else tensors
 
 
+def _name_of(label: str) -> str:
+    """The name of a case's declaration: `clamp[min=1]`, or `operator_database.clamp[sample=1]` of an entry's sample."""
+    return label.partition("[")[0].partition(".")[0]
+
+
 def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.dtype in _DTYPES and tensor.layout is torch.strided
 
@@ -106,17 +124,17 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 def is_part(declaration: Declaration) -> bool:
     """Whether a search can draw the programs of a declaration: those whose inputs are some real tensors."""
     return (
-        type(declaration) is Declaration
+        type(declaration) in (Declaration, OpInfoDeclaration)
         and not declaration.train
         and all(isinstance(axes, Mapping) for axes in declaration.dynamic.values())
     )
 
 
 def parts_of(name: str, declaration: Declaration, failures: Sequence[Expectation]) -> Iterator[Part]:
-    """The cases of a declaration that are not known to fail, in each of its dtypes."""
-    for case in declaration.cases(name):
-        if not any(each.may_match(f"{case.label}-") for each in failures):
-            yield from (Part(case, dtype) for dtype in declaration.dtypes)
+    """The cases of the default tier, in each dtype."""
+    for case, dtypes in declaration.selected(name, Selection()):
+        own = tuple(each for each in failures if each.may_match(f"{case.label}-"))
+        yield from (Part(case, dtype, own) for dtype in dtypes)
 
 
 def known_failures(places: Sequence[Path]) -> tuple[Expectation, ...]:
@@ -133,7 +151,7 @@ def is_drawn(maker: Maker) -> bool:
 
 def declared(file: str, label: str, dtype: str) -> torch.nn.Module:
     """The module of a case, for scripts that are run where the project's declarations are."""
-    for name, declaration in declared_under(Path(file), lambda name: name == label.partition("[")[0]):
+    for name, declaration in declared_under(Path(file), lambda name: name == _name_of(label)):
         for part in parts_of(name, declaration, ()):
             if (part.case.label, part.dtype) == (label, dtype):
                 return part.module()

@@ -126,7 +126,7 @@ def _is_exported_in_parts(program: Program, point: Point) -> bool:
     parts = program.parts_of_outputs
     if not parts or (point.exporter, point.way_in) != (PARITY, Capture.TRACE):
         return False
-    return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in dict.fromkeys(parts))
+    return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in parts)
 
 
 def _asked_shapes(subject: Subject, example: Trial) -> dict[str, tuple[int | str, ...]]:

@@ -12,7 +12,8 @@ import torch
 
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
+from onnx_parity.harness.search.fixed import fixed
+from onnx_parity.harness.search.generated import Input, Line, Program
 from onnx_parity.harness.search.generating import quietly
 from onnx_parity.harness.search.looking import look
 from onnx_parity.harness.search.probes import Failure, Point
@@ -147,10 +148,6 @@ def _cut(program: Program, lines: Sequence[Line]) -> Program | None:
     inputs = [Input(name, fixed(tensor), {}) for name, tensor in values.items()]
     outputs = [name for name in program.outputs if name in made] or [*lines[-1].makes, *lines[-1].reads[:1]][:1]
     return replace(program, inputs=(*program.inputs, *inputs)).with_lines(lines, outputs)
-
-
-def fixed(tensor: torch.Tensor) -> Fixed:
-    return Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor.detach().clone())
 
 
 def _values(program: Program, wanted: set[str]) -> dict[str, torch.Tensor] | None:

@@ -71,6 +71,8 @@ class Searcher:
         subject = None if drawn.refused or not drawn.program.outputs else _steady(drawn)
         if subject is not None:
             for point in self._choice.points(seed):
+                if any(part.may_fail(point.opset) for part in subject.program.parts.values()):
+                    continue
                 self._enter(str(point))
                 entered = time.process_time()
                 with quietly():

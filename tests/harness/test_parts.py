@@ -12,14 +12,12 @@ import torch
 from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.declaration_error import DeclarationError
-from onnx_parity.harness.expecting.expectations import Expectation
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.record import Stage
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.generated import Input, Line, Program
 from onnx_parity.harness.search.generating import draw, quietly
 from onnx_parity.harness.search.looking import Ending, look
-from onnx_parity.harness.search.parts import declared, parts_of
+from onnx_parity.harness.search.parts import Part, declared, parts_of
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.subject import Subject
@@ -80,9 +78,22 @@ def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_
     assert done.returncode == 0, done.stderr[-1000:]
 
 
-def test_what_is_known_to_fail_is_no_part(cases: Path) -> None:
-    ((name, declaration), *_) = declared_under(cases)
-    failures = (Expectation("layer[out_features=4]-*", Stage.COMPARE),)
-    assert [part.name for part in parts_of(name, declaration, failures)] == ["layer_out_features_2"]
+def test_what_is_known_to_fail_is_not_drawn_beside_others_nor_where_it_fails(tmp_path: Path) -> None:
+    cases = tmp_path / "cases_that_fail.py"
+    cases.write_text(_CASES)
+    (tmp_path / "expectations.toml").write_text(
+        '[[known]]\ncells = "layer[out_features=4]-*-opset<9-*"\nstage = "compare"\nreason = "a reason"\n'
+        'link = "https://example.org"\n'
+    )
+    known = Catalogue([cases], {})
+    alone = {card.name: card for number in (1, 2, 4, 5) for card in known.hand(0, number).cards}
+    beside = {card.name for number in (0, 3, 6) for card in known.hand(0, number).cards}
+    assert alone.keys() - beside == {"layer_out_features_4"}
+    failing = alone["layer_out_features_4"]
+    assert isinstance(failing, Part)
+    assert [failing.may_fail(opset) for opset in (8, 9)] == [True, False]
+
+
+def test_a_case_that_is_not_declared(cases: Path) -> None:
     with pytest.raises(DeclarationError, match="declares no layer"):
         declared(str(cases), "layer[out_features=9]", "float32")

@@ -9,7 +9,8 @@ import torch
 from onnx_parity.exporter.verification.oracle import expect, judge
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
+from onnx_parity.harness.search.fixed import Fixed
+from onnx_parity.harness.search.generated import Input, Line, Program
 from onnx_parity.harness.search.generating import quietly
 from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.search.subject import Subject

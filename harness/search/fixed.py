@@ -1,0 +1,26 @@
+"""Inputs with given values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from onnx_parity.harness.inputs import Maker
+
+__all__ = ["Fixed", "fixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed(Maker):
+    """A tensor with these values, which are valid arguments of the operator that they were sampled for."""
+
+    tensor: torch.Tensor
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        return self.tensor
+
+
+def fixed(tensor: torch.Tensor) -> Fixed:
+    """What makes a copy of this tensor."""
+    return Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor.detach().clone())
