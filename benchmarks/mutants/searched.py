@@ -25,7 +25,7 @@ from onnx_parity.harness.search.messages import Order, Report
 from onnx_parity.harness.search.searcher import Searcher
 
 #: Of the programs that run a fault's statement, so many are looked at.
-MOST = 250
+MOST = 600
 #: So many programs are looked at in one process, after which they are kept.
 _TOGETHER = 200
 

@@ -16,7 +16,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
-from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Device, Dtype, Selection, Shapes
+from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Device, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import InputSet, build
@@ -126,6 +126,7 @@ def is_part(declaration: Declaration) -> bool:
     return (
         type(declaration) in (Declaration, OpInfoDeclaration)
         and not declaration.train
+        and declaration.tier is not Tier.FULL
         and all(isinstance(axes, Mapping) for axes in declaration.dynamic.values())
     )
 
