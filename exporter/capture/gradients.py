@@ -64,10 +64,15 @@ def differentiates_once() -> bool:
 
 
 def needs_derivative(arguments: Iterable[object]) -> bool:
-    """Whether the program asks for gradients through a call with these arguments."""
-    if not is_transformed() or not torch.is_grad_enabled():
+    """Whether the program asks for gradients, or for tangents, through a call with these arguments."""
+    if not is_transformed():
         return False
-    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
+    tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+        return True
+    stack: Any = _functorch.get_interpreter_stack()
+    has_tangents = any(each.key() == _functorch.TransformType.Jvp for each in stack)
+    return has_tangents and any(map(_functorch.is_gradtrackingtensor, tensors))
 
 
 def refuse_to_differentiate(what: str, arguments: Iterable[object]) -> None:

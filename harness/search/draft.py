@@ -20,7 +20,7 @@ from onnx_parity.harness.cases.dynamic_axes import example_sizes, named_axes
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
 from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
-from onnx_parity.harness.search.parts import Part, is_drawn
+from onnx_parity.harness.search.parts import Part, is_drawn, returns_numbers
 
 #: The dtypes of each kind, with the weights by which they are drawn.
 KINDS = {
@@ -311,6 +311,8 @@ class Draft:
         varying = self._varying(part) if self.chance(0.5) else {}
         operands = [self.given(maker, varying.get(name, {})) for name, maker in makers.items()]
         module = part.module()
+        if returns_numbers(module, [each.tensor.clone() for each in operands]):
+            return
         result = module(*(each.tensor.clone() for each in operands))
         makes = 1 if isinstance(result, torch.Tensor) else len(result)
         if not makes:

@@ -29,7 +29,16 @@ from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase
 from onnx_parity.harness.search.fixed import fixed
 
-__all__ = ["Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of"]
+__all__ = [
+    "ListOfAnyLengthError",
+    "Part",
+    "declared",
+    "is_drawn",
+    "is_part",
+    "known_failures",
+    "parts_of",
+    "returns_numbers",
+]
 
 #: Inputs of more elements than this are left out: they take time and find nothing else.
 _MOST_ELEMENTS = 5000
@@ -97,6 +106,10 @@ class Part:
         return {name: replace(maker, dtype=maker.dtype or dtype) for name, maker in made.items()}
 
 
+class ListOfAnyLengthError(TypeError):
+    """How many tensors a part returns depends on values, as is only seen when it is exported."""
+
+
 class _Flat(torch.nn.Module):
     """A module that returns the plain tensors among what another one returns: the only one, or a tuple."""
 
@@ -107,7 +120,7 @@ class _Flat(torch.nn.Module):
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         leaves = tree_leaves(self.program(*inputs))
         if any(isinstance(each, TensorOrNone | TensorList) for each in leaves):
-            raise TypeError("how many tensors it returns depends on values")
+            raise ListOfAnyLengthError("how many tensors it returns depends on values")
         tensors = tuple(each for each in leaves if isinstance(each, torch.Tensor) and _is_plain(each))
         return tensors[0] if len(tensors) == 1 else tensors
 
@@ -142,6 +155,12 @@ def known_failures(places: Sequence[Path]) -> tuple[Expectation, ...]:
     """What is expected of the cases of these files and folders."""
     folders = dict.fromkeys(place if place.is_dir() else place.parent for place in places)
     return tuple(each for folder in folders for each in load(folder / FILE))
+
+
+def returns_numbers(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
+    """Whether a part returns plain numbers, which are tensors in an exported model if they depend on values."""
+    assert isinstance(module, _Flat)
+    return any(isinstance(each, bool | int | float) for each in tree_leaves(module.program(*inputs)))
 
 
 def is_drawn(maker: Maker) -> bool:

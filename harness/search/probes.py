@@ -20,6 +20,7 @@ from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.parts import ListOfAnyLengthError
 from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.search.subject import ModelKey, Subject
 from onnx_parity.harness.subjects.delivered import Delivered, check
@@ -108,7 +109,8 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
     except Exception as error:
         refusal = exporter.refusal(error) or (str(error) if isinstance(error, NoSuchFormError) else "")
         if refusal or isinstance(error, CaptureError):
-            if _is_exported_in_parts(subject.program, point):
+            is_of_search = isinstance(error.__cause__, ListOfAnyLengthError)
+            if not is_of_search and _is_exported_in_parts(subject.program, point):
                 words = f"refuses together what it exports in cells of its own: {refusal or error}"
                 return Failure(PARITY, Fault.ERROR, one_line(words))
             raise RefusedHere(refusal or one_line(str(error))) from error

@@ -222,3 +222,67 @@ def test_attention_with_a_mask_of_booleans_is_differentiated(hides_a_row: bool) 
 
     x = torch.rand(1, 2, 3, 4)
     assert_agrees(onnx_parity.export(program, (x,)), program, x)
+
+
+@torch.jit.script
+def _in_branches(x: torch.Tensor) -> torch.Tensor:
+    return x * 3 if bool(x.sum() > 0) else x * x
+
+
+@torch.jit.script
+def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    y = x
+    for _ in range(int(x.abs().sum()) + 1):
+        y = y * 1.5
+    return y
+
+
+@torch.jit.script
+def _in_a_list(x: torch.Tensor) -> torch.Tensor:
+    items = [x]
+    for _ in range(int(x.abs().sum()) + 1):
+        items.append(x * 2)
+    return torch.stack(items).sum(0)
+
+
+def _conditionally(x: torch.Tensor) -> torch.Tensor:
+    return torch.cond(x.sum() > 0, lambda x: x * 3, lambda x: x * x, (x,))  # type: ignore[no-any-return]
+
+
+def _by_autograd(function: Any) -> Any:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (slope,) = torch.autograd.grad((x * function(x)).sum(), x)
+        return slope
+
+    return program
+
+
+_X = torch.tensor([0.5, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *(_by_autograd(each) for each in (_in_branches, _in_a_loop, _in_a_list, _conditionally)),
+        *(torch.func.grad(lambda x, f=each: (x * f(x)).sum()) for each in (_in_branches, _in_a_loop, _in_a_list)),
+        torch.func.jacrev(_in_branches),
+        torch.func.jacfwd(_in_a_loop),
+        lambda x: torch.func.jvp(_in_branches, (x,), (torch.ones_like(x),))[1],
+    ],
+)
+def test_gradients_through_a_block_that_depends_on_values_are_refused(program: Any) -> None:
+    """What a block returns has no history for autograd, which would leave the way through it out, without a word."""
+    with pytest.raises(onnx_parity.ExportError, match=r"asks for gradients through a (branch|loop|list), whose"):
+        onnx_parity.export(program, (_X,))
+
+
+@pytest.mark.parametrize("block", [_in_branches, _in_a_loop, _in_a_list])
+def test_a_block_whose_gradient_is_not_asked_for_is_exported(block: Any) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        slope = _by_autograd(torch.sin)(x)
+        return block(slope), _by_autograd(lambda x: block(x.detach()))(x)
+
+    assert_agrees(onnx_parity.export(program, (_X,)), program, _X)
+    assert_agrees(onnx_parity.export(program, (_X,)), program, -_X)

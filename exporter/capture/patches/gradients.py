@@ -26,7 +26,12 @@ def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **k
         )
     if not is_transformed():
         raise NeedsGradients
-    return torchs(outputs, inputs, *args, **kwargs)
+    allowed = torch._C._functorch.get_inplace_requires_grad_allowed()
+    try:
+        return torchs(outputs, inputs, *args, **kwargs)
+    finally:
+        # Autograd's engine leaves another state than it found, in which `requires_grad_()` is refused.
+        torch._C._functorch.set_inplace_requires_grad_allowed(allowed)
 
 
 def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

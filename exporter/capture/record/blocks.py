@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
 from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.capture.graph.graph import (
     DTYPES,
@@ -148,7 +149,10 @@ class Blocks(Leaves):
         results: list[Leaf] = []
         made: list[FakeTensor] = []
         ends: list[tuple[FakeTensor, FakeTensor]] = []
-        for original, leaves in zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True):
+        given: list[Leaf] = [*shared]
+        for place, (original, leaves) in enumerate(
+            zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True)
+        ):
             if same_leaf(*leaves):
                 results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
                 continue
@@ -157,13 +161,21 @@ class Blocks(Leaves):
                 continue
             ends.append(self._as_tensors(sides, leaves))
             made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
+            given += [side.leaves[place] for side in sides]
             results.append(self.give(made[-1]))
+        self._refuse_derivative("a branch", made, given)
         if made:
             values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
             blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
             self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
         self._write(shared, inner, results[counts[0] :])
         return results[: counts[0]]
+
+    def _refuse_derivative(self, what: str, made: Sequence[FakeTensor], given: Sequence[Leaf]) -> None:
+        """Refuse what autograd does not see, if the program asks for gradients through it: the results of a block are
+        tensors without a history."""
+        if any(each.dtype.is_floating_point or each.dtype.is_complex for each in made):
+            refuse_to_differentiate(what, given)
 
     def _sides(
         self,
@@ -291,6 +303,7 @@ class Blocks(Leaves):
         ends = [self._at_end(item) for item in changing]
         length = trips if goes_on is True and isinstance(trips, (int, torch.SymInt)) else None
         stacked = [self._stacked(tensor, length) for tensor in collected]
+        self._refuse_derivative("a loop", [*ends, *stacked], initial)
         if ends or stacked:
             self.recorder.add(LOOP, arguments, [*ends, *stacked])
         final = iter(ends)
@@ -364,6 +377,8 @@ class Blocks(Leaves):
             confirmed = [self._confirms(item, out, outer) for item, out in zip(carried, outs, strict=True)]
             if not all(confirmed):
                 return None
+            varying = [leaf for item, leaf in zip(carried, done.carried, strict=False) if item.varies]
+            refuse_to_differentiate("a loop", [*varying, *done.collected])
             goes_on = done.going if done.going is True else self.tensor(self.settled([done.going])[0])
             changing = [
                 (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
@@ -446,7 +461,9 @@ class Blocks(Leaves):
         with recorder.block() as nodes:
             carried = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
             slices = [recorder.stand_in(whole.dtype, whole.shape[1:], whole.device) for whole in wholes]
-            outs = self.settled(body([*map(self.give, carried)], [*map(self.give, slices)]))
+            returned = body([*map(self.give, carried)], [*map(self.give, slices)])
+            refuse_to_differentiate("a loop", returned)
+            outs = self.settled(returned)
         for start, out in zip(starts, outs, strict=False):
             if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
                 shapes = f"{[*start.shape]}", f"{[*out.shape]}"

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
 from onnx_parity.exporter.capture.graph import list_primitives
 from onnx_parity.exporter.capture.graph.graph import Holds, Primitive, Size, Value, same_size
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, Leaves
@@ -29,6 +30,10 @@ __all__ = [
     "parts_of",
     "replaced",
 ]
+
+
+#: What has no derivative here.
+_WHAT = "a list whose length depends on data"
 
 
 def length_of(leaves: Leaves, items: Leaf) -> Leaf:
@@ -48,6 +53,7 @@ def item_of(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
 
 def list_of(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
     """A list of the given items, of which there is at least one."""
+    refuse_to_differentiate(_WHAT, items)
     taken = [leaves.take(item) for item in items]
     first = taken[0]
     for item in taken[1:]:
@@ -172,6 +178,7 @@ def _of_any_rank(leaves: Leaves, kind: Primitive, arguments: dict[str, Any], lik
 
 
 def _value(leaves: Leaves, tensor: torch.Tensor) -> Value:
+    refuse_to_differentiate(_WHAT, [tensor])
     return leaves.recorder.value_of(leaves.take(tensor))
 
 

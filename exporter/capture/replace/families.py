@@ -17,6 +17,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     kernels_only,
     linear_algebra,
     on_gpu,
+    plain_sizes,
     result_sizes,
     short_time_fourier,
     slice_sizes,

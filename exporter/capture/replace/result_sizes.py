@@ -84,6 +84,26 @@ def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args
     return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
 
 
+_ASKS_WHETHER_EMPTY = "torch asks whether there are no elements, or one, which is not known if it depends on values"
+
+
+@result_with_dynamic_sizes(_aten.logsumexp.default, why=_ASKS_WHETHER_EMPTY)
+def _reduced(self: torch.Tensor, dim: Sequence[int], keepdim: bool = False) -> torch.Tensor:
+    # A sum has the same sizes, and the dtype of floats. It is not recorded.
+    dtype = self.dtype if self.is_floating_point() or self.is_complex() else torch.get_default_dtype()
+    return torch.sum(self, list(dim), keepdim, dtype=dtype)
+
+
+@result_with_dynamic_sizes(_aten.take.default, why=_ASKS_WHETHER_EMPTY)
+def _taken(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return torch.empty(index.shape, dtype=self.dtype, device=self.device)
+
+
+@result_with_dynamic_sizes(_aten.cummax.default, _aten.cummin.default, why=_ASKS_WHETHER_EMPTY)
+def _running(self: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.int64)
+
+
 @result_with_dynamic_sizes(
     _aten.constant_pad_nd.default,
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",

@@ -1,0 +1,111 @@
+"""Operators whose own implementations ask for plain sizes, over axes that vary and over rows that values choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from onnx_parity.harness.case import floats, op
+
+_ROWS = {"x": {0: "rows"}}
+_VARYING = {"rows": (3, 7)}
+
+
+def _of_chosen(function: Callable[[torch.Tensor], object]) -> Callable[[torch.Tensor], object]:
+    """The function of the rows whose first element is positive."""
+
+    def program(x: torch.Tensor) -> object:
+        return function(x[x[:, 0] > 0])
+
+    return program
+
+
+def _weights(x: torch.Tensor) -> torch.Tensor:
+    return x[:, 0].abs() + 0.5
+
+
+def _places(x: torch.Tensor) -> torch.Tensor:
+    return _weights(x).cumsum(0)
+
+
+def _norms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    norm, batch = torch.linalg.norm, torch.stack([x, x + 1, x * x])
+    return (
+        norm(x), norm(x, "fro"), norm(x, 1), norm(x, -1), norm(x, float("inf")), norm(x, 3, dim=0),
+        norm(x, dim=(0, 1), keepdim=True), norm(batch, dim=(0, 2)), norm(x[:, 0], float("inf")),
+        torch.linalg.matrix_norm(batch, float("-inf"), dim=(2, 1)),
+    )  # fmt: skip
+
+
+def _spectral_norms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    batch = torch.stack([x, x + 1, x * x])
+    return (
+        torch.linalg.norm(x, 2),
+        torch.linalg.norm(x, -2),
+        torch.linalg.matrix_norm(batch, "nuc", dim=(2, 0), keepdim=True),
+        torch.linalg.matrix_norm(batch, 2, dim=(1, 2)),
+    )
+
+
+def _covariances(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    counts = torch.ones_like(x[:, 0]).long() * 2
+    return (
+        x.T.cov(),
+        x.T.cov(correction=0),
+        x.T.cov(fweights=counts),
+        x.T.cov(aweights=_weights(x)),
+        x.T.cov(correction=2, fweights=counts, aweights=_weights(x)),
+        x[:, 0].cov(),
+        (x * 3).long().T.cov(),
+        x.T.corrcoef(),
+    )
+
+
+def _slopes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    gradient = torch.gradient
+    return (
+        *gradient(x),
+        *gradient(x, dim=-2, spacing=2.0),
+        *gradient(x, dim=0, edge_order=2),
+        *gradient(x, dim=[1, 0], spacing=[2.0, 0.5], edge_order=2),
+        *gradient(x, dim=0, spacing=(_places(x),)),
+        *gradient(x, dim=0, spacing=(_places(x),), edge_order=2),
+    )
+
+
+def _products(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (
+        torch.kron(x, x[:2]),
+        torch.kron(x, torch.arange(3.0)),
+        torch.linalg.multi_dot([x, x.T, x]),
+        torch.linalg.multi_dot([x[:, 0], x, x.T, x[:, 1]]),
+    )
+
+
+def _powers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.vander(x[:, 0], 4), torch.vander(x[:, 0], 3, increasing=True), torch.linalg.vander(x, N=4)
+
+
+def _choices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x = x[:, 0]
+    return torch.combinations(x), torch.combinations(x, 3, with_replacement=True), torch.combinations(x, 1)
+
+
+def _others(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.logsumexp(0), x.logsumexp((0, 1), keepdim=True), x.take(torch.tensor([0, 3]))
+
+
+norms = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+spectral_norms = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
+covariances = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+slopes = op(_slopes, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+products = op(_products, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+powers = op(_powers, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+choices = op(_choices, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+others = op(_others, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+
+products_of_chosen = op(_of_chosen(_products), floats(9, 4))
+powers_of_chosen = op(_of_chosen(_powers), floats(9, 4))
+covariances_of_chosen = op(_of_chosen(_covariances), floats(9, 4))
+others_of_chosen = op(_of_chosen(_others), floats(9, 4))
