@@ -50,17 +50,17 @@ def search(
         ),
     ] = None,
     exporters: Annotated[str | None, typer.Option(help=f"Of {', '.join(EXPORTER_NAMES)}.")] = None,
-    opsets: Annotated[str | None, typer.Option(help="One of these is drawn for each program. Default: 7-26.")] = None,
+    opsets: Annotated[str | None, typer.Option(help="Four of these are drawn for each program. Default: 7-26.")] = None,
     out: Annotated[Path | None, typer.Option(help="The search's folder. Default: runs/search-SEED.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals and causes as JSON.")] = False,
 ) -> None:
     """Generate programs, and look for wrong results, errors and crashes of exporters, runtimes and transformations.
 
     A program has up to 30 operators: those of the declarations and of PyTorch's operator database, and others, with
-    views, writes in place, branches, loops, dynamic axes and mixed dtypes. Each is exported at an opset, run in
-    onnxruntime, and compared with PyTorch; some are put to other probes too: onnxruntime without optimisations,
-    onnx.reference, onnx's shape inference and text format, transformations of models as `parity run --transforms` has
-    them, PyTorch's fake tensors and decompositions, and its two exporters.
+    views, writes in place, branches, loops, dynamic axes and mixed dtypes; two of three are declared cases side by
+    side. Each is exported at four opsets, run in onnxruntime, and compared with PyTorch; some are put to other probes
+    too: onnxruntime without optimisations, onnx.reference, onnx's shape inference and text format, transformations of
+    models as `parity run --transforms` has them, PyTorch's fake tensors and decompositions, and its two exporters.
 
     A program that fails is reduced. The folder of the search gets one finding for each cause that `findings/` does not
     know. The same command goes on where the search was stopped. See also `parity findings`.

@@ -1,4 +1,5 @@
-"""Calls of operators that the declarations and torch's operator database know, as lines of a program.
+"""Calls of operators that the declarations and torch's operator database know, and the programs of declared cases, as
+lines of a program, and decks of both.
 
 A call has arguments that are valid for each other. A value of the program takes the place of a tensor of floats if it
 can be brought to its dtype, shape and range; indices, masks and all other arguments stay those of the sample.
@@ -69,8 +70,8 @@ class Entry:
     """One of the samples of an entry of the database, which are only made when it is drawn."""
 
     name: str
-    #: The first of its dtypes, with the places of its usable samples; or another one.
     dtype: Dtype
+    #: Which of the entry's samples are drawn; `number` says which of these this one is.
     places: tuple[int, ...]
     number: int
 
@@ -107,9 +108,9 @@ class Catalogue:
     def hand(self, seed: int, number: int) -> Hand:
         """The cards of the program of a number, in a search of this seed: two of three are parts side by side."""
         turn, place = divmod(number, 3)
-        if place:
+        if place and self._parts:
             return Hand(_dealt(self._parts, seed, 2 * turn + place - 1), side_by_side=True)
-        return Hand(_dealt(self._cards, seed, turn))
+        return Hand(_dealt(self._cards, seed, turn if self._parts else number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Hand:
 
 def _dealt(deck: Sequence[Card], seed: int, number: int) -> list[Card]:
     """The hand of a number, of a deck that is shuffled whenever it has been dealt."""
-    turn, place = divmod(number, max(1, len(deck) // HAND))
+    turn, place = divmod(number, max(1, math.ceil(len(deck) / HAND)))
     order = _order(len(deck), f"{seed} {turn}")
     return [deck[each] for each in order[place * HAND : (place + 1) * HAND]]
 

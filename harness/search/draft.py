@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from onnx_parity.harness.cases.dynamic_axes import example_sizes, named_axes
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
-from onnx_parity.harness.search.parts import Part, is_drawn, returns_numbers
+from onnx_parity.harness.search.parts import Part, is_drawn
 
 #: The dtypes of each kind, with the weights by which they are drawn.
 KINDS = {
@@ -305,28 +307,32 @@ class Draft:
 
     def call(self, part: Part) -> None:
         """Add a line that calls a part with inputs of its own, some of whose axes may vary."""
-        makers = part.makers()
-        if not makers or not all(map(is_drawn, makers.values())):
-            return
-        varying = self._varying(part) if self.chance(0.5) else {}
-        operands = [self.given(maker, varying.get(name, {})) for name, maker in makers.items()]
-        module = part.module()
-        if returns_numbers(module, [each.tensor.clone() for each in operands]):
-            return
-        result = module(*(each.tensor.clone() for each in operands))
+        try:
+            makers = part.makers()
+            if not makers or not all(map(is_drawn, makers.values())):
+                return
+            varying = self._varying(part, makers) if self.chance(0.5) else {}
+            operands = [self.given(maker, varying.get(name, {})) for name, maker in makers.items()]
+            module = part.module()
+            leaves = tree_leaves(module.program(*(each.tensor.clone() for each in operands)))
+            result = module(*(each.tensor.clone() for each in operands))
+        except Exception as error:
+            raise RefusedError(f"{part.case.label}: {error_line(error)}") from error
         makes = 1 if isinstance(result, torch.Tensor) else len(result)
-        if not makes:
+        # Numbers are tensors in an exported model if they depend on values.
+        if not makes or any(isinstance(each, bool | int | float) for each in leaves):
             return
         name = f"{part.name}_{len(self.parts)}"  # Labels that differ in signs, and dtypes, have one name.
         self.parts[name] = part
         setattr(self._owner, name, module)
         places = ", ".join(f"{{{number}}}" for number in range(len(operands)))
         self.add_all(f"self.{name}({places})", *operands, makes=makes)
+        self.lines[-1] = replace(self.lines[-1], part=name)
 
-    def _varying(self, part: Part) -> dict[str, dict[int, tuple[str, int]]]:
+    def _varying(self, part: Part, makers: Mapping[str, Maker]) -> dict[str, dict[int, tuple[str, int]]]:
         """The axes of a part's inputs that vary: the symbol of each, and its other size."""
         declaration = part.case.declaration
-        sizes = example_sizes(declaration.dynamic, part.makers(), declaration.place)
+        sizes = example_sizes(declaration.dynamic, makers, declaration.place)
         found: dict[str, dict[int, tuple[str, int]]] = {}
         for name, axes in declaration.dynamic.items():
             for axis, symbol in named_axes(axes).items():
@@ -346,9 +352,16 @@ class Draft:
         """The values that lines have computed."""
         return (self.values[name] for line in self.lines for name in line.makes if name in self.values)
 
-    def finished(self, *, with_all: bool = False) -> Program:
+    def finished(self, *, side_by_side: bool = False) -> Program:
         """The program. It returns all results, or what nothing uses, with some exceptions, and some of what is used."""
         read = {name for line in self.lines for name in line.reads}
         computed = [each.name for each in self.results()]
-        outputs = [name for name in computed if with_all or self.chance(0.9 if name not in read else 0.15)]
-        return Program(tuple(self.inputs), tuple(self.lines), tuple(outputs or computed[-1:]), self.seed, self.parts)
+        outputs = [name for name in computed if side_by_side or self.chance(0.9 if name not in read else 0.15)]
+        return Program(
+            tuple(self.inputs),
+            tuple(self.lines),
+            tuple(outputs or computed[-1:]),
+            self.seed,
+            self.parts,
+            side_by_side,
+        )

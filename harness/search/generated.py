@@ -52,6 +52,8 @@ class Line:
     makes: tuple[str, ...]
     reads: tuple[str, ...]
     rule: str
+    #: The attribute of the part that it calls; empty if it calls none.
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,22 +66,13 @@ class Program:
     draw: int = 0
     #: Modules that lines call, by their attribute: `self.lstm(x0)`.
     parts: Mapping[str, Part] = field(default_factory=dict)
+    #: Whether its lines are declared cases with inputs of their own, each of which is judged as its cells are.
+    side_by_side: bool = False
 
     @property
     def arguments(self) -> tuple[Input, ...]:
         """The inputs that are not constants."""
         return tuple(each for each in self.inputs if not each.constant)
-
-    @cached_property
-    def parts_of_outputs(self) -> tuple[Part, ...] | None:
-        """The part that computes each output, if the program is nothing but parts side by side."""
-        made: dict[str, Part] = {}
-        for line in self.lines:
-            name = line.text.partition(" = self.")[2].partition("(")[0]
-            if name not in self.parts or not made.keys().isdisjoint(line.reads):
-                return None
-            made.update(dict.fromkeys(line.makes, self.parts[name]))
-        return tuple(made[name] for name in self.outputs) if made.keys() >= set(self.outputs) else None
 
     @property
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
@@ -139,7 +132,8 @@ class Program:
         wanted = tuple(name for name in (self.outputs if outputs is None else outputs))
         kept = tuple(each for each in self.inputs if each.name in read or each.name in wanted)
         known = made | {each.name for each in kept}
-        parts = {name: each for name, each in self.parts.items() if any(f"self.{name}(" in line.text for line in lines)}
+        called = {line.part for line in lines}
+        parts = {name: each for name, each in self.parts.items() if name in called}
         outputs = tuple(name for name in wanted if name in known)
         return replace(self, inputs=kept, lines=tuple(lines), outputs=outputs, parts=parts)
 

@@ -35,16 +35,16 @@ class Drawn:
 def draw(seed: int, hand: Hand = NOTHING) -> Drawn:
     """The program of a seed, with lines of cards of the catalogue as far as they fit into its length."""
     draft = Draft(seed, constants=not hand.side_by_side)
-    wanted = len(hand.cards) if hand.side_by_side else min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
-    rules, weights = list(RULES), list(RULES.values())
     finite, refused, left = True, "", list(hand.cards)
+    wanted = 0 if hand.side_by_side else min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
+    rules, weights = list(RULES), list(RULES.values())
     with quietly():
-        for _ in range(ATTEMPTS * wanted):
-            if refused or len(draft.lines) >= wanted or (hand.side_by_side and not left):
-                break
+        for _ in range(len(left) if hand.side_by_side else ATTEMPTS * wanted):
             before = len(draft.lines)
+            if refused or (before >= wanted and not hand.side_by_side):
+                break
             try:
-                if left and draft.chance(len(left) / (wanted - before)):
+                if left and (hand.side_by_side or draft.chance(len(left) / (wanted - before))):
                     add_to(draft, left.pop())
                 else:
                     rule = draft.random.choices(rules, weights)[0]
@@ -55,7 +55,7 @@ def draw(seed: int, hand: Hand = NOTHING) -> Drawn:
             except RefusedError as error:
                 refused = f"{draft.rule}: {error}"
             finite = finite and _finite(draft, before)
-    return Drawn(draft.finished(with_all=hand.side_by_side), refused, finite, len(draft.lines))
+    return Drawn(draft.finished(side_by_side=hand.side_by_side), refused, finite, len(draft.lines))
 
 
 def _finite(draft: Draft, before: int) -> bool:

@@ -30,6 +30,7 @@ from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase
 from onnx_parity.harness.search.fixed import fixed
 
 __all__ = [
+    "Flat",
     "ListOfAnyLengthError",
     "Part",
     "declared",
@@ -37,7 +38,6 @@ __all__ = [
     "is_part",
     "known_failures",
     "parts_of",
-    "returns_numbers",
 ]
 
 #: Inputs of more elements than this are left out: they take time and find nothing else.
@@ -80,22 +80,23 @@ class Part:
         return f"declared({str(declaration.file)!r}, {self.case.label!r}, {str(self.dtype)!r})"
 
     def is_exported(self, opset: int, *, dynamic: bool) -> bool:
-        """Whether cells of the default tier say so: they are there, and not listed as refused."""
+        """Whether cells of the tier that `unsupported.toml` speaks of say so: they are there, and not listed in it."""
         label, declaration = self.case.label, self.case.declaration
         wanted = {Shapes.STATIC, Shapes.DYNAMIC} if dynamic and declaration.dynamic else {Shapes.STATIC}
-        selection = Selection(devices=(Device.CPU,))
         listed = load_refused(declaration.file.with_name(REFUSED))
+        if listed is None or not listed.holds_here():
+            return False
+        cells = cells_of(_name_of(label), declaration, Selection(tier=listed.tier, devices=(Device.CPU,)))
         found = {
             cell.shapes
-            for cell in cells_of(_name_of(label), declaration, selection)
+            for cell in cells
             if (cell.case.label, cell.dtype, cell.opset) == (label, self.dtype, opset)
-            and listed is not None
             and not listed.holds(declaration.file.stem, label, self.dtype, cell.shapes, opset)
         }
         return found >= wanted
 
-    def module(self) -> torch.nn.Module:
-        return _Flat(build(self.case, self.dtype, Device.CPU, _SEED).module)
+    def module(self) -> Flat:
+        return Flat(build(self.case, self.dtype, Device.CPU, _SEED).module)
 
     def makers(self) -> dict[str, Maker]:
         """What makes its inputs, each with a dtype."""
@@ -110,7 +111,7 @@ class ListOfAnyLengthError(TypeError):
     """How many tensors a part returns depends on values, as is only seen when it is exported."""
 
 
-class _Flat(torch.nn.Module):
+class Flat(torch.nn.Module):
     """A module that returns the plain tensors among what another one returns: the only one, or a tuple."""
 
     def __init__(self, program: torch.nn.Module) -> None:
@@ -135,7 +136,8 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def is_part(declaration: Declaration) -> bool:
-    """Whether a search can draw the programs of a declaration: those whose inputs are some real tensors."""
+    """Whether a search can draw the programs of a declaration: those that run outside of the full tier, and whose
+    inputs are a fixed number of tensors."""
     return (
         type(declaration) in (Declaration, OpInfoDeclaration)
         and not declaration.train
@@ -155,12 +157,6 @@ def known_failures(places: Sequence[Path]) -> tuple[Expectation, ...]:
     """What is expected of the cases of these files and folders."""
     folders = dict.fromkeys(place if place.is_dir() else place.parent for place in places)
     return tuple(each for folder in folders for each in load(folder / FILE))
-
-
-def returns_numbers(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
-    """Whether a part returns plain numbers, which are tensors in an exported model if they depend on values."""
-    assert isinstance(module, _Flat)
-    return any(isinstance(each, bool | int | float) for each in tree_leaves(module.program(*inputs)))
 
 
 def is_drawn(maker: Maker) -> bool:

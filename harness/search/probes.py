@@ -39,6 +39,7 @@ class Fault(StrEnum):
     ERROR = "error"
     INVALID = "invalid model"
     CRASH = "crash"
+    REFUSED = "refusal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class Point:
 #: A difference of floats is small up to this share of the largest element, by the bytes of the dtype.
 SMALL = {2: 5e-2, 4: 2e-3, 8: 1e-5}
 
-#: An error of a declared case that is larger than its tolerance by no more than this is none.
+#: An error of a declared case that is larger than its tolerance by no more than this factor is none. The tolerances of
+#: cases hold for the inputs that a run draws: of 32,000 programs' cases with other inputs one had 1.06 times its own.
 _HARDLY = 2.0
 
 Probe = Callable[[Subject, Point], Failure | None]
@@ -111,8 +113,8 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
         if refusal or isinstance(error, CaptureError):
             is_of_search = isinstance(error.__cause__, ListOfAnyLengthError)
             if not is_of_search and _is_exported_in_parts(subject.program, point):
-                words = f"refuses together what it exports in cells of its own: {refusal or error}"
-                return Failure(PARITY, Fault.ERROR, one_line(words))
+                words = f"refuses what the cells of these cases say that it exports: {refusal or error}"
+                return Failure(PARITY, Fault.REFUSED, one_line(words))
             raise RefusedHere(refusal or one_line(str(error))) from error
         return Failure(point.exporter, Fault.ERROR, error_line(error))
     try:
@@ -128,10 +130,9 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
 
 def _is_exported_in_parts(program: Program, point: Point) -> bool:
     """Whether a program is nothing but declared cases, each of which this exporter exports."""
-    parts = program.parts_of_outputs
-    if not parts or (point.exporter, point.way_in) != (PARITY, Capture.TRACE):
+    if not program.side_by_side or (point.exporter, point.way_in) != (PARITY, Capture.TRACE):
         return False
-    return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in parts)
+    return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in program.parts.values())
 
 
 def _asked_shapes(subject: Subject, example: Trial) -> dict[str, tuple[int | str, ...]]:
@@ -160,7 +161,7 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
             trial = _taken(trial, taken)
             outputs = tuple(session.run(trial.feeds))
             verdict = judge(outputs, trial.expected)
-            is_near = is_small(verdict, trial) if subject.program.parts_of_outputs is None else is_close(verdict)
+            is_near = is_close(verdict) if subject.program.side_by_side else is_small(verdict, trial)
             if not (verdict.passed or is_near or may_be_rounding(subject, trial, outputs, verdict)):
                 ruling = rule(Evidence(trial, delivered, name), outputs, verdict)
                 if ruling.blame is Blame.PRECISION:

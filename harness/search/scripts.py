@@ -46,10 +46,12 @@ import torch.nn.functional as F
 ARGUMENTS = ({arguments})
 program = Program().eval()
 {parts}{export}
+def in_pairs(x):
+    return torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
 names = [each.name for each in onnxruntime.InferenceSession("model.onnx").get_inputs()]
-feeds = {{name: value.numpy() for name, value in zip({names}, ARGUMENTS) if name in names}}
+feeds = {{name: in_pairs(value).numpy() for name, value in zip({names}, ARGUMENTS) if name in names}}
 got = onnxruntime.InferenceSession("model.onnx").run(None, feeds)
-expected = [each.detach().numpy() for each in program(*ARGUMENTS)]
+expected = [in_pairs(each).numpy() for each in program(*ARGUMENTS)]
 print("got     ", *got)
 print("expected", *expected)
 raise SystemExit(not all(np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in zip(got, expected)))
@@ -178,6 +180,8 @@ def spelled(array: Array) -> str:
 
 def spelled_tensor(tensor: torch.Tensor) -> str:
     """A tensor as source code."""
+    if tensor.is_complex():
+        return f"torch.view_as_complex({spelled_tensor(torch.view_as_real(tensor.resolve_conj()))})"
     values = _rounded(to_array(tensor).tolist()) if tensor.dtype is not torch.bfloat16 else tensor.tolist()
     return f"torch.tensor({values}, dtype={tensor.dtype})".replace("nan", 'float("nan")').replace("inf", 'float("inf")')
 

@@ -14,13 +14,13 @@ from torch.utils._pytree import tree_leaves
 from onnx_parity.exporter.arrays import Array, Float64Array, epsilon, is_float, to_array
 from onnx_parity.exporter.verification.oracle import Expected, expect
 from onnx_parity.exporter.verification.reference import MOVES as MOVES_OF_CASES
-from onnx_parity.exporter.verification.reference import Twin, moved
-from onnx_parity.harness.axes import Capture, Dtype
+from onnx_parity.exporter.verification.reference import Twin, expected_outputs, moved
+from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.generated import Program, release
-from onnx_parity.harness.search.parts import Part
 from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured, Request
@@ -47,6 +47,8 @@ class Subject:
     #: The models that are valid, and those of them whose results in onnxruntime are right.
     models: dict[ModelKey, Delivered] = field(default_factory=dict)
     right: set[ModelKey] = field(default_factory=set)
+    #: The parts in float64 and float32, where each is judged by itself.
+    twins: dict[str, tuple[Twin[torch.nn.Module, Any] | None, ...]] = field(default_factory=dict)
 
     @cached_property
     def module(self) -> torch.nn.Module:
@@ -105,8 +107,7 @@ class Subject:
             values = [to_array(output) for output in self.run(inputs)]
         except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
             return None
-        parts = self.program.parts_of_outputs
-        expected = self._expected(values, inputs) if parts is None else self._as_declared(parts, values, inputs)
+        expected = self._as_declared(inputs) if self.program.side_by_side else self._expected(values, inputs)
         if expected is None:
             return None
         feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
@@ -137,32 +138,34 @@ class Subject:
             for place, value in enumerate(values)
         ]
 
-    def _as_declared(
-        self, parts: Sequence[Part], values: Sequence[Array], inputs: tuple[torch.Tensor, ...]
-    ) -> list[Expected]:
+    def _as_declared(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected]:
         """What is expected of the results of declared cases, as their cells expect it. They may jump."""
-        seeds = [stable_seed(number, "moved") for number in range(MOVES_OF_CASES)]
-        every = [self.twin.outputs(each) for each in (inputs, *(moved(inputs, seed) for seed in seeds))]
-        coarse = None
-        if any(part.dtype is Dtype.FLOAT64 for part in parts):
-            coarse = Twin(self.module, torch.float32, _outputs).outputs(inputs)
-        expected = []
-        for place, (value, part) in enumerate(zip(values, parts, strict=True)):
-            # A program on integers has no twin: floats among its results have the tolerance of their dtype.
-            exact, *followed = (outputs[place] if outputs and part.dtype.is_floating else None for outputs in every)
-            declaration = part.case.declaration
-            expected.append(
-                expect(
-                    value,
-                    exact,
-                    [outputs for outputs in followed if outputs is not None],
-                    moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
-                    coarse=coarse[place] if coarse else None,
-                    declared=declaration.tolerance.get(part.dtype),
-                    signed_zeros=declaration.signed_zeros,
-                )
+        given = dict(zip(self.names, inputs, strict=True))
+        expected: dict[str, Expected] = {}
+        for line in self.program.lines:
+            part, own = self.program.parts[line.part], tuple(given[name] for name in line.reads)
+            declaration, twins = part.case.declaration, self._twins_of(line.part)
+            seeds = [stable_seed(number, "moved") for number in range(MOVES_OF_CASES)]
+            made = expected_outputs(
+                [to_array(output) for output in _outputs(self.module.get_submodule(line.part), own)],
+                own,
+                *twins,
+                seeds=seeds if declaration.kind is Kind.OPERATOR else (),
+                moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
+                declared=declaration.tolerance.get(part.dtype),
+                signed_zeros=declaration.signed_zeros,
             )
-        return expected
+            expected |= zip(line.makes, made, strict=True)
+        return [expected[name] for name in self.program.outputs]
+
+    def _twins_of(self, part: str) -> tuple[Twin[torch.nn.Module, Any] | None, ...]:
+        """A part in float64 and in float32. A program on integers has none: floats among its results have the tolerance
+        of their dtype."""
+        if part not in self.twins:
+            module, floats = self.module.get_submodule(part), self.program.parts[part].dtype.is_floating
+            both = (Twin(module, dtype, _outputs) if floats else None for dtype in (torch.float64, torch.float32))
+            self.twins[part] = next(both), next(both)
+        return self.twins[part]
 
 
 def _outputs(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.search.catalogue import Catalogue
+from onnx_parity.harness.search.catalogue import Catalogue, Hand
 from onnx_parity.harness.search.generated import Input, Line, Program
 from onnx_parity.harness.search.generating import draw, quietly
 from onnx_parity.harness.search.looking import Ending, look
@@ -97,3 +97,108 @@ def test_what_is_known_to_fail_is_not_drawn_beside_others_nor_where_it_fails(tmp
 def test_a_case_that_is_not_declared(cases: Path) -> None:
     with pytest.raises(DeclarationError, match="declares no layer"):
         declared(str(cases), "layer[out_features=9]", "float32")
+
+
+# --- side by side -----------------------------------------------------------------------------------------------------
+
+_ALONE = """
+import torch
+from onnx_parity.harness.case import complexes, floats, op
+
+def _of_float32(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype is not torch.float32:
+        raise TypeError("it takes float32")
+    return x + 1
+
+def _raising(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("out of luck")
+
+def _numbers(x: torch.Tensor) -> tuple[torch.Tensor, float]:
+    return x, float(x.sum())
+
+def _products(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (x * 100) @ (y * 100)
+
+of_float32 = op(_of_float32, floats(2, 3))
+products = op(_products, floats(8, 64), floats(64, 8))
+numbers = op(_numbers, floats(2))
+conjugates = op(torch.conj_physical, complexes(2, 3))
+large = op(torch.neg, floats(100, 100))
+squares = op(torch.square, floats(2), tier="full")
+"""
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    file = tmp_path / f"cases_of_{tmp_path.name}.py"  # Python knows a module by its name.
+    file.write_text(_ALONE)
+    return file
+
+
+def _parts(file: Path, *names: str) -> list[Part]:
+    found = dict(declared_under(file))
+    return [next(parts_of(name, found[name], ())) for name in names]
+
+
+def test_each_case_side_by_side_is_judged_by_itself(alone: Path) -> None:
+    """One that cannot be computed in float64 takes that from no other: a product of this size needs it."""
+    cards = _parts(alone, "of_float32", "products", "conjugates")
+    for seed in range(6):
+        drawn = draw(seed, Hand(cards, side_by_side=True))
+        assert (drawn.refused, len(drawn.program.outputs)) == ("", 3)
+        subject = Subject(drawn.program)
+        with quietly():
+            assert look(subject, AT).ending is Ending.RIGHT
+        assert subject.example is not None
+        has_centre = {
+            name: each.centre is not None
+            for name, each in zip(drawn.program.outputs, subject.example.expected, strict=True)
+        }
+        by_part = {line.part.rpartition("_")[0]: has_centre[line.makes[0]] for line in drawn.program.lines}
+        assert by_part["products"]
+        subject.release()
+
+
+def test_nothing_stands_beside_cases_that_are_judged_by_themselves(alone: Path) -> None:
+    cards = _parts(alone, "large", "numbers", "of_float32")
+    drawn = draw(0, Hand(cards, side_by_side=True))
+    assert [line.part for line in drawn.program.lines] == ["of_float32_0"]
+    assert not any(
+        card.name == "squares" for number in (1, 2, 4) for card in Catalogue([alone], {}).hand(0, number).cards
+    )
+
+
+def test_a_case_that_raises_is_named(alone: Path) -> None:
+    alone.write_text(_ALONE + "raising = op(_raising, floats(2))\n")
+    drawn = draw(0, Hand(_parts(alone, "raising"), side_by_side=True))
+    assert "raising: ValueError: out of luck" in drawn.refused
+
+
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ('tier = "default"\n', Fault.REFUSED),
+        ('tier = "default"\n[FILE]\n"<9" = ["found"]\n', None),
+        ('tier = "default"\ntorch = "==1.0.*"\n', None),
+        (None, None),
+    ],
+)
+def test_a_refusal_is_a_fault_where_the_matrix_has_the_case(
+    tmp_path: Path, file: str | None, fault: Fault | None
+) -> None:
+    cases = tmp_path / f"cases_of_{tmp_path.name}.py"
+    cases.write_text(_ALONE + "found = op(torch.argwhere, floats(2, 3))\n")
+    if file is not None:
+        (tmp_path / "unsupported.toml").write_text(file.replace("FILE", cases.stem))
+    subject = Subject(draw(0, Hand(_parts(cases, "found"), side_by_side=True)).program)
+    with quietly():
+        looked = look(subject, Point("onnxruntime", opset=8))
+    assert looked.ending is (Ending.REFUSED if fault is None else Ending.FAILED)
+    assert (looked.failure and looked.failure.fault) is fault
+
+
+def test_the_script_of_a_case_of_complex_numbers_runs(alone: Path, tmp_path: Path) -> None:
+    subject = Subject(draw(0, Hand(_parts(alone, "conjugates"), side_by_side=True)).program)
+    text = script(subject, AT, Failure("parity", Fault.ERROR, "an error"), "a title")
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1000:]

@@ -125,12 +125,20 @@ def test_a_call_of_the_operator_database() -> None:
 
 
 def test_every_card_has_its_turn() -> None:
-    known = Catalogue([], {"clamp": {Dtype.FLOAT32: tuple(range(6)), Dtype.INT64: (0,)}, "sin": {Dtype.FLOAT32: (0,)}})
-    rounds = [[card for number in numbers for card in known.hand(5, number).cards] for numbers in ((0, 3), (6, 9))]
-    assert [len(set(cards)) for cards in rounds] == [8, 8]
+    known = Catalogue([], {"clamp": {Dtype.FLOAT32: tuple(range(5)), Dtype.INT64: (0,)}, "sin": {Dtype.FLOAT32: (0,)}})
+    rounds = [[card for number in numbers for card in known.hand(5, number).cards] for numbers in ((0, 1), (2, 3))]
+    assert [len(set(cards)) for cards in rounds] == [7, 7]
     assert set(rounds[0]) == set(rounds[1])
     assert rounds[0] != rounds[1]
     assert Catalogue([], {}).hand(5, 0).cards == []
+
+
+def test_a_program_is_run_at_four_opsets_and_put_to_other_probes_at_the_first() -> None:
+    points = list(Choice(("onnxruntime", "text")).points(3))
+    by_probe = {name: [each.opset for each in points if each.probe == name] for name in ("onnxruntime", "text")}
+    assert len(set(by_probe["onnxruntime"])) == 4
+    assert by_probe["text"] == by_probe["onnxruntime"][:1]
+    assert [each.opset for each in Choice(("onnxruntime",), opsets=(9,)).points(3)] == [9]
 
 
 def test_a_value_is_written_to_and_read_by_one_call_only_if_both_are_one_argument() -> None:

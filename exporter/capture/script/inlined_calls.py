@@ -1,8 +1,9 @@
 """Operators that stand for functions of torch in graphs that torch itself has inlined.
 
 `torch.onnx.export(..., dynamo=False)` inlines the functions that a script calls, in the script's own graph: whoever
-exports it afterwards gets that graph. A call of `F.interpolate` has become an operator `aten::__interpolate` in it,
-and calls of the older functions likewise. They are replaced by the graphs of the functions again.
+exports it afterwards gets that graph. A call of `F.interpolate`, also by `F.upsample`, has become an operator
+`aten::__interpolate` in it. It is replaced by the graph of the function again. torch's registry has three operators
+more of this kind, for which older versions of torch wrote calls of `F.upsample` and its relatives.
 """
 
 from __future__ import annotations

@@ -151,7 +151,8 @@ class Script:
         return known
 
 
-#: Parsed functions, whose graphs never change. The graph of a method belongs to a module, which may change.
+#: Parsed functions. What torch.onnx does to their graphs leaves their meaning as it is. The graph of a method belongs
+#: to a module, which may change.
 _functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakKeyDictionary()
 
 
