@@ -22,7 +22,7 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
-from onnx_parity.harness.search.parts import Part, is_drawn
+from onnx_parity.harness.search.parts import Part, is_drawn, plain_tensors
 
 #: The dtypes of each kind, with the weights by which they are drawn.
 KINDS = {
@@ -315,10 +315,9 @@ class Draft:
             operands = [self.given(maker, varying.get(name, {})) for name, maker in makers.items()]
             module = part.module()
             leaves = tree_leaves(module.program(*(each.tensor.clone() for each in operands)))
-            result = module(*(each.tensor.clone() for each in operands))
         except Exception as error:
             raise RefusedError(f"{part.case.label}: {error_line(error)}") from error
-        makes = 1 if isinstance(result, torch.Tensor) else len(result)
+        makes = len(plain_tensors(leaves))
         # Numbers are tensors in an exported model if they depend on values.
         if not makes or any(isinstance(each, bool | int | float) for each in leaves):
             return

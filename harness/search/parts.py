@@ -38,6 +38,7 @@ __all__ = [
     "is_part",
     "known_failures",
     "parts_of",
+    "plain_tensors",
 ]
 
 #: Inputs of more elements than this are left out: they take time and find nothing else.
@@ -119,11 +120,15 @@ class Flat(torch.nn.Module):
         self.program = program
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        leaves = tree_leaves(self.program(*inputs))
-        if any(isinstance(each, TensorOrNone | TensorList) for each in leaves):
-            raise ListOfAnyLengthError("how many tensors it returns depends on values")
-        tensors = tuple(each for each in leaves if isinstance(each, torch.Tensor) and _is_plain(each))
+        tensors = plain_tensors(tree_leaves(self.program(*inputs)))
         return tensors[0] if len(tensors) == 1 else tensors
+
+
+def plain_tensors(leaves: Sequence[object]) -> tuple[torch.Tensor, ...]:
+    """The plain tensors among what a part returns."""
+    if any(isinstance(each, TensorOrNone | TensorList) for each in leaves):
+        raise ListOfAnyLengthError("how many tensors it returns depends on values")
+    return tuple(each for each in leaves if isinstance(each, torch.Tensor) and _is_plain(each))
 
 
 def _name_of(label: str) -> str:

@@ -104,17 +104,17 @@ class Subject:
         does not take these values."""
         inputs = self.program.values(resized=resized, turn=turn)
         try:
-            values = [to_array(output) for output in self.run(inputs)]
+            expected = self._as_declared(inputs) if self.program.side_by_side else self._expected(inputs)
         except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
             return None
-        expected = self._as_declared(inputs) if self.program.side_by_side else self._expected(values, inputs)
         if expected is None:
             return None
         feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
         return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, tuple(expected))
 
-    def _expected(self, values: Sequence[Array], inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
-        """What is expected where torch gives these values; None if they jump where the inputs move a little."""
+    def _expected(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
+        """What is expected for these inputs; None if the results jump where the inputs move a little."""
+        values = [to_array(output) for output in self.run(inputs)]
         exact = self.twin.outputs(inputs)
         if exact is None or not _is_steady(values, exact):
             return None
