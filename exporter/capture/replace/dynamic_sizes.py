@@ -1,14 +1,17 @@
-"""Replacements of composite operators whose decomposition in torch would fix a dynamic size or read a value."""
+"""Replacements of composite operators whose decomposition in torch would fix a dynamic size or read a value, and of
+those that take masks of bytes, which torch's fake kernels refuse.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
+from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
@@ -117,6 +120,22 @@ def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None =
 @instead_of(_aten.where.self, why="torch takes a condition of bytes too, and its fake kernel does not")
 def _where(condition: torch.Tensor, x: torch.Tensor, other: torch.Tensor) -> Any:
     return _aten.where.self(condition != 0, x, other) if condition.dtype is torch.uint8 else NotImplemented
+
+
+def _with_bools(op: OpOverload) -> Callable[..., Any]:
+    def instead(self: torch.Tensor, indices: Sequence[torch.Tensor | None], *others: Any, **options: Any) -> Any:
+        if not any(index is not None and index.dtype is torch.uint8 for index in indices):
+            return NotImplemented
+        masks = [index.bool() if index is not None and index.dtype is torch.uint8 else index for index in indices]
+        return op(self, masks, *others, **options)
+
+    return instead
+
+
+for _op in (_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default):
+    instead_of(_op, why="torch treats uint8 indices as masks, with a warning, but its fake kernels refuse them")(
+        _with_bools(_op)
+    )
 
 
 @instead_of(_aten.one_hot.default, why="torch's decomposition reads the greatest value as a plain int")

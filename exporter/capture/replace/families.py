@@ -11,7 +11,6 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     dynamic_sizes,
     histograms,
     in_place,
-    indexing,
     jagged_rows,
     kept_whole,
     kernels_only,
