@@ -76,7 +76,8 @@ def convolution(d: Draft) -> None:
     outputs = groups * d.random.randint(1, 2)
     padding = d.random.randint(0, 2)
     stride = d.random.choice([1, 1, 2])
-    # On some processors torch's convolution of halves crashes where both are 2.
+    # Where both are 2, oneDNN's convolution of halves for processors with AVX512-FP16 crashes, as the one of
+    # https://github.com/pytorch/pytorch/issues/195394 does.
     dilation = 1 if x.dtype is torch.float16 and stride == 2 else d.random.choice([1, 1, 2])
     # The kernel is no larger than the padded image, with its dilation.
     spatial = [min(x.shape[axis], x.other.shape[axis]) for axis in range(2, x.rank)]
