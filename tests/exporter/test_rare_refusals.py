@@ -102,3 +102,17 @@ def test_an_object_of_another_class_than_at_the_export() -> None:
     words = "is a OtherState, but the program was exported with a State: give one"
     with pytest.raises(onnx_parity.ArgumentError, match=words):
         program(OtherState(X))
+
+
+def test_an_implementation_that_asks_for_plain_sizes() -> None:
+    def program(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(rows, table, torch.tensor([0, 1]), mode="sum", padding_idx=-1)
+
+    words = r"aten::embedding_bag.padding_idx: .* takes plain sizes only, .* \(at .*test_rare_refusals.py"
+    with pytest.raises(onnx_parity.ExportError, match=words):
+        onnx_parity.export(
+            program,
+            (torch.rand(5, 4), torch.tensor([1, 2])),
+            input_names=["table", "rows"],
+            dynamic_axes={"table": {0: "n"}},
+        )

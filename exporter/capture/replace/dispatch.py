@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
@@ -25,6 +25,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.gradients import is_transformed
+from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
 from onnx_parity.exporter.own_operators import define
@@ -148,9 +149,22 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
         if (is_whole or op in _on_request.get()) and not is_transformed():
             with without_keeping():
                 return whole(op)(*args, **kwargs)
-        return op.decompose(*args, **kwargs)
+        return _decomposed(op, args, kwargs)
 
     _kernels.impl(name, kernel, _KEY_NAME)
+
+
+def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return op.decompose(*args, **kwargs)
+    except RuntimeError as error:
+        # That is how torch asks for the sizes of a tensor as plain ints.
+        if "operator aten::size does not exist" not in str(error):
+            raise
+        raise refused_here(
+            f"{op.name()}: torch's own implementation takes plain sizes only, and one of these is dynamic: remove that "
+            "axis from dynamic_axes"
+        ) from error
 
 
 def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
