@@ -7,7 +7,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, bools, floats, ints, numbers, op
+from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, bools, floats, ints, numbers, op, scripted
+
+
+@scripted
+def _doubled_or_more(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    return x * 2 if bool(count > 2) else x + 1
+
 
 # --- filled -----------------------------------------------------------------------------------------------------------
 
@@ -26,6 +32,9 @@ _OWN = torch.arange(6.0).reshape(2, 3)
 like_own_tensors = op(
     lambda x: (torch.full_like(_OWN, 2.5), x * torch.ones_like(_OWN * 2), torch.zeros_like(_OWN, dtype=torch.int64)),
     floats(2, 3),
+)
+like_own_tensors_beside_a_script = op(
+    lambda x, count: (x + torch.ones_like(_OWN), _doubled_or_more(x, count)), floats(2, 3), ints(low=0, high=5)
 )
 fill_ = op(lambda x: ((x + 1).fill_(2.5), (x + 1).zero_(), torch.empty(2, 3).fill_(1)), floats(3, 4), dynamic=BATCH)
 empty = op(lambda x: torch.empty(3, 4).copy_(x), floats(3, 4))

@@ -222,8 +222,9 @@ class ResultMemo:
             with _disable_current_modes(), temporarily_clear_interpreter_stack(), without_keeping():
                 known = self._made(dtype, shape, device)
             self._store(key, known)
-        # Where a program asks for gradients, functorch would wrap it.
-        with temporarily_clear_interpreter_stack():
+        # functorch would wrap it where a program asks for gradients, and `Lifting` take its memory for a tensor of the
+        # program.
+        with torch._C.DisableTorchFunction(), temporarily_clear_interpreter_stack():
             return FakeTensor(self._fakes, *known)
 
     def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
