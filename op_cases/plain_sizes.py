@@ -96,14 +96,14 @@ def _others(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x.logsumexp(0), x.logsumexp((0, 1), keepdim=True), x.take(torch.tensor([0, 3]))
 
 
-norms = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-spectral_norms = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
-covariances = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-slopes = op(_slopes, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-products = op(_products, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-powers = op(_powers, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-choices = op(_choices, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
-others = op(_others, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+norms_of_rows = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+spectral_norms_of_rows = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
+covariances_of_rows = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+slopes_of_rows = op(_slopes, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+products_of_rows = op(_products, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+powers_of_rows = op(_powers, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+choices_of_rows = op(_choices, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+others_of_rows = op(_others, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 
 products_of_chosen = op(_of_chosen(_products), floats(9, 4))
 powers_of_chosen = op(_of_chosen(_powers), floats(9, 4))
