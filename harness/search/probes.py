@@ -90,7 +90,7 @@ class Point:
 SMALL = {2: 5e-2, 4: 2e-3, 8: 1e-5}
 
 #: An error of a declared case that is larger than its tolerance by no more than this factor is none. The tolerances of
-#: cases hold for the inputs that a run draws: of 32,000 programs' cases with other inputs one had 1.06 times its own.
+#: cases hold for the inputs that a run draws: in a search of 8,000 programs one case had 1.06 times its own.
 _HARDLY = 2.0
 
 Probe = Callable[[Subject, Point], Failure | None]

@@ -20,7 +20,7 @@ from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.record import Kind
-from onnx_parity.harness.search.generated import Program, release
+from onnx_parity.harness.search.generated import Line, Program, release
 from onnx_parity.harness.search.zeros import have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured, Request
@@ -104,17 +104,33 @@ class Subject:
         does not take these values."""
         inputs = self.program.values(resized=resized, turn=turn)
         try:
-            expected = self._as_declared(inputs) if self.program.side_by_side else self._expected(inputs)
+            values = self._values(inputs)
         except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
             return None
+        expected = self._as_declared(values, inputs) if self.program.side_by_side else self._expected(values[0], inputs)
         if expected is None:
             return None
         feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
         return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, tuple(expected))
 
-    def _expected(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
-        """What is expected for these inputs; None if the results jump where the inputs move a little."""
-        values = [to_array(output) for output in self.run(inputs)]
+    def _values(self, inputs: tuple[torch.Tensor, ...]) -> list[list[Array]]:
+        """torch's results of each declared case, or of the program as a whole."""
+        if not self.program.side_by_side:
+            return [[to_array(output) for output in self.run(inputs)]]
+        return [
+            [
+                to_array(output)
+                for output in _outputs(self.module.get_submodule(line.part), self._inputs_of(line, inputs))
+            ]
+            for line in self.program.lines
+        ]
+
+    def _inputs_of(self, line: Line, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        given = dict(zip(self.names, inputs, strict=True))
+        return tuple(given[name] for name in line.reads)
+
+    def _expected(self, values: Sequence[Array], inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
+        """What is expected where torch gives these values; None if they jump where the inputs move a little."""
         exact = self.twin.outputs(inputs)
         if exact is None or not _is_steady(values, exact):
             return None
@@ -138,18 +154,17 @@ class Subject:
             for place, value in enumerate(values)
         ]
 
-    def _as_declared(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected]:
+    def _as_declared(self, values: Sequence[Sequence[Array]], inputs: tuple[torch.Tensor, ...]) -> list[Expected]:
         """What is expected of the results of declared cases, as their cells expect it. They may jump."""
-        given = dict(zip(self.names, inputs, strict=True))
         expected: dict[str, Expected] = {}
-        for line in self.program.lines:
-            part, own = self.program.parts[line.part], tuple(given[name] for name in line.reads)
-            declaration, twins = part.case.declaration, self._twins_of(line.part)
+        for line, of_line in zip(self.program.lines, values, strict=True):
+            part = self.program.parts[line.part]
+            declaration = part.case.declaration
             seeds = [stable_seed(number, "moved") for number in range(MOVES_OF_CASES)]
             made = expected_outputs(
-                [to_array(output) for output in _outputs(self.module.get_submodule(line.part), own)],
-                own,
-                *twins,
+                of_line,
+                self._inputs_of(line, inputs),
+                *self._twins_of(line.part),
                 seeds=seeds if declaration.kind is Kind.OPERATOR else (),
                 moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
                 declared=declaration.tolerance.get(part.dtype),

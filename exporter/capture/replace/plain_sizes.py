@@ -164,11 +164,11 @@ def _gradients(x: torch.Tensor, spacings: Sequence[Any], axes: Sequence[int], ed
 
 
 def _even_gradient(x: torch.Tensor, step: float, axis: int, edge_order: int) -> torch.Tensor:
-    first, second, third, *_ = (x.narrow(axis, place, 1) for place in (0, 1, 1 if edge_order == 1 else 2))
-    last, before, earlier = (x.narrow(axis, -place, 1) for place in (1, 2, 2 if edge_order == 1 else 3))
+    first, second, last, before = (x.narrow(axis, place, 1) for place in (0, 1, -1, -2))
     if edge_order == 1:
         start, end = (second - first) / step, (last - before) / step
     else:
+        third, earlier = x.narrow(axis, 2, 1), x.narrow(axis, -3, 1)
         start = (second * 4 - first * 3 - third) / (2 * step)
         end = (last * 3 - before * 4 + earlier) / (2 * step)
     inner = (_aten.slice(x, axis, 2) - _aten.slice(x, axis, 0, -2)) / (2 * step)
