@@ -171,12 +171,24 @@ eigh = op(
 eigh_hard = op(_eigen, _HARD, dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 
 
+#: A matrix with two real eigenvalues and a pair of complex ones, which are far apart.
+_SPREAD = [[4.0, 1.0, 0.0, 0.5], [-1.0, 1.0, 2.0, 0.0], [0.0, -2.0, 1.0, 0.5], [0.5, 0.0, 0.25, -3.0]]
+
+
 def _of_any(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     values, vectors = torch.linalg.eig(x)
     return values, vectors.abs()
 
 
-eig = op(_of_any, rows=[{"x": floats(*sizes)} for sizes in ((1, 1), (2, 4, 4), (0, 0))], tier="default")
+def _in_any_order(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Rounding may decide which of two eigenvalues is found first."""
+    values, vectors = torch.linalg.eig(x)
+    residual = x.to(values.dtype) @ vectors - vectors * values.unsqueeze(-2)
+    return values.sum(-1), values.prod(-1), torch.view_as_real(residual), vectors.abs().square().sum(-2)
+
+
+eig = op(_of_any, rows=[{"x": floats(1, 1)}, {"x": given(_SPREAD)}, {"x": floats(0, 0)}], tier="default")
+eig_in_any_order = op(_in_any_order, floats(2, 4, 4), **_ORTHOGONAL, tier="default")
 #: The axes in a circle, for which the usual shifts do not converge, and two pairs that are equal.
 eigvals_hard = op(
     torch.linalg.eigvals,

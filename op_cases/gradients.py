@@ -121,6 +121,17 @@ def through_grid(x: torch.Tensor, grid: torch.Tensor, **options: Any) -> tuple[t
         return torch.autograd.grad(F.grid_sample(x, grid, **options).square().sum(), (x, grid))
 
 
+def beside_unsafe_chunks(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Writes to chunks that share the memory of a tensor, in a program that asks for another gradient."""
+    with torch.enable_grad():
+        y = x.detach().requires_grad_()
+        whole = x * 2
+        first, second = whole.unsafe_chunk(2, 1)
+        first.sigmoid_()
+        second.mul_(first[:, :1])
+        return whole, *torch.autograd.grad(y.square().sum(), y)
+
+
 class OfLayer(nn.Module):
     """The derivative of the outputs of a recurrent layer by its weights."""
 
@@ -133,8 +144,23 @@ class OfLayer(nn.Module):
             return torch.autograd.grad(self.layer(x)[0].square().mean(), [*self.layer.parameters()])
 
 
+class OfCell(nn.Module):
+    """The derivative of a recurrent cell, whose kernel writes to chunks of its gates, by its input and its weights."""
+
+    def __init__(self, cell: nn.RNNCellBase) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            made = self.cell(x)
+            whole = torch.cat(made) if isinstance(made, tuple) else made
+            return torch.autograd.grad(whole.square().mean(), [x, *self.cell.parameters()])
+
+
 class OfLSTM(nn.Module):
-    """The same by a function of the weights."""
+    """The same by a function of the weights of an LSTM."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,6 +276,10 @@ gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="defaul
 gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), tier="default")
 gradients_of_gru = op(OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, tier="default")
 gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), tier="default")
+gradients_of_cells = op(
+    OfCell, floats(2, 3), rows=[{"cell": nn.LSTMCell(3, 4)}, {"cell": nn.GRUCell(3, 4, bias=False)}], tier="default"
+)
+gradient_beside_unsafe_chunks = op(beside_unsafe_chunks, floats(4, 3), dynamic=BATCH, tier="default")
 gradient_of_function_of_weights = op(OfLSTM(), floats(2, 2, 3), tier="default")
 gradient_by_shared_weight = op(Tied(), floats(4, 3), tier="default")
 gradient_through_function = op(through_function, floats(3, 3), tier="default")

@@ -1,5 +1,5 @@
 """Operators that torch computes on a GPU with a fused kernel, for which there is no lowering. They are recorded as on
-the CPU.
+the CPU, but without writes in place, so that their results can be differentiated as well.
 """
 
 from __future__ import annotations
@@ -11,28 +11,32 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.gradients import is_differentiated
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
 
 _WHY = "on a GPU torch computes it with one fused kernel, which has no lowering and no equivalent in ONNX"
+_WHY_CELL = f"{_WHY}; on the CPU it writes to chunks of a tensor, which cannot be differentiated where they are views"
 
 
-def _instead_on_a_gpu_of(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Like `instead_of`, for devices other than the CPU. On a CPU torch decomposes the operator."""
+def _instead_on_a_gpu_of(
+    op: OpOverload, why: str = _WHY, or_if: Callable[[], bool] = lambda: False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Like `instead_of`, for devices other than the CPU. On a CPU torch decomposes the operator, except if `or_if`."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def instead(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs) if args[0].device.type != "cpu" else NotImplemented
+            return function(*args, **kwargs) if args[0].device.type != "cpu" or or_if() else NotImplemented
 
-        instead_of(op, why=_WHY)(instead)
+        instead_of(op, why=why)(instead)
         return function
 
     return register
 
 
-@_instead_on_a_gpu_of(_aten.lstm_cell.default)
+@_instead_on_a_gpu_of(_aten.lstm_cell.default, _WHY_CELL, is_differentiated)
 def _lstm_cell(
     input: torch.Tensor,
     hx: Sequence[torch.Tensor],
@@ -48,7 +52,7 @@ def _lstm_cell(
     return leaving.sigmoid() * cell.tanh(), cell
 
 
-@_instead_on_a_gpu_of(_aten.gru_cell.default)
+@_instead_on_a_gpu_of(_aten.gru_cell.default, _WHY_CELL, is_differentiated)
 def _gru_cell(
     input: torch.Tensor,
     hx: torch.Tensor,

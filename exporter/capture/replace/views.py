@@ -12,6 +12,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
+from onnx_parity.exporter.capture.gradients import is_differentiated
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
@@ -42,12 +43,20 @@ def _as_strided_scatter(
     return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
 
 
-for _unsafe, _safe in (
-    (_aten.unsafe_chunk.default, _aten.chunk.default),
-    (_aten.unsafe_split.Tensor, _aten.split.Tensor),
-    (_aten.unsafe_split_with_sizes.default, _aten.split_with_sizes.default),
-):
-    instead_of(_unsafe, why="its results share the memory of its argument, which its schema does not say")(_safe)
+def _safely_split(unsafe: OpOverload, safe: OpOverload) -> None:
+    @instead_of(unsafe, why="its results share the memory of its argument, which its schema does not say")
+    def split(x: torch.Tensor, how: Any, dim: int = 0) -> list[torch.Tensor]:
+        parts: list[torch.Tensor] = safe(x, how, dim)
+        if not is_differentiated():
+            return parts
+        # Autograd refuses writes to views that one operator returns together.
+        ends = itertools.accumulate(part.shape[dim] for part in parts)
+        return [x.narrow(dim, end - part.shape[dim], part.shape[dim]) for end, part in zip(ends, parts, strict=True)]
+
+
+_safely_split(_aten.unsafe_chunk.default, _aten.chunk.default)
+_safely_split(_aten.unsafe_split.Tensor, _aten.split.Tensor)
+_safely_split(_aten.unsafe_split_with_sizes.default, _aten.split_with_sizes.default)
 
 
 def places_by_strides(
