@@ -22,3 +22,16 @@ cummax_dynamic = op(torch.cummax, numbers(3, 7), dim=1, dtypes=[torch.float32], 
 logcumsumexp = op(torch.logcumsumexp, floats(3, 7, low=-40.0, high=40.0), dim=[0, -1], dtypes=FLOATS)
 running_at_edges = op(lambda x, f: f(x, 1), _EDGES, f=[torch.cumsum, torch.cummax, torch.cummin, torch.logcumsumexp])
 running_scalar = op(lambda x, f: f(x, 0), floats(), f=[torch.cumsum, torch.cummax, torch.cummin, torch.logcumsumexp])
+running_along_dynamic = op(
+    lambda x, f: f(x, 0),
+    floats(3, 4),
+    f=[torch.cumsum, torch.cumprod, torch.cummax, torch.cummin, torch.logcumsumexp],
+    dynamic=BATCH,
+    sizes={"batch": [1, 9, 0]},
+)
+running_at_edges_along_dynamic = op(
+    lambda x, f: f(x, 1),
+    floats(3, 5, special=(math.inf, -math.inf, math.nan)),
+    f=[torch.cummax, torch.cummin, torch.logcumsumexp],
+    dynamic={"x": {1: "length"}},
+)

@@ -106,7 +106,8 @@ class ResultMemo:
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
     ) -> Any:
         """Call `func` with fake tensors, which may have sizes that torch does not know to be equal."""
-        met = self.met(func, args)
+        symbols = self._fakes.symbols
+        met = None if symbols is None else sizes_met(func, args, self._metadata_of, symbols)
         try:
             if met is not DynamicSizes.OF_VALUES:  # Of inputs, for what torch assumes of the sizes.
                 result = self.call(func, types, args, kwargs)
@@ -117,11 +118,6 @@ class ResultMemo:
             if not (in_block or has_unknown_sizes(args)):
                 raise
         return self.call(func, types, broadcast_together(original(func), args) or args, kwargs)
-
-    def met(self, func: OpOverload, args: tuple[Any, ...]) -> DynamicSizes | None:
-        """The dynamic sizes that are broadcast with known ones among the arguments."""
-        symbols = self._fakes.symbols
-        return None if symbols is None else sizes_met(func, args, self._metadata_of, symbols)
 
     @contextmanager
     def separate(self) -> Iterator[None]:

@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
-from onnx_parity.exporter.capture.fakes.broadcasting import DynamicSizes, broadcast_together
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -48,7 +47,6 @@ class Checkpoint:
 
 
 _CPU = torch.device("cpu")
-_EXPAND = torch.ops.aten.expand.default
 _COPY = torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
@@ -286,7 +284,7 @@ class Recorder(TorchDispatchMode):
             return self._complex.call(original(func), args, kwargs)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            result = self.decomposed(decomposition, self._expanded_together(func, args), kwargs)
+            result = self.decomposed(decomposition, args, kwargs)
             if result is not NotImplemented:
                 return result
         with without_keeping():
@@ -312,16 +310,6 @@ class Recorder(TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
-
-    def _expanded_together(self, func: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, expanded to the shape that they have together if torch would fix sizes to tell it."""
-        if self.memo.met(func, args) is not DynamicSizes.OF_VALUES:
-            return args
-        alike = broadcast_together(original(func), args) or args
-        for given, made in zip(args, alike, strict=True):
-            if made is not given:
-                self._record(_EXPAND, (given, made.shape), {}, made)
-        return alike
 
     def _append(self, node: Node) -> None:
         for pair in self.may_be_one:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -142,6 +142,10 @@ class Base(ABC):
     def identity(self, value: Value) -> Value: ...
     @abstractmethod
     def check_returned(self, values: Sequence[AtenValue]) -> None: ...
+    @abstractmethod
+    def repeat_while(
+        self, times: Size | Value, initial: Sequence[Value], step: Callable[[Value, list[Value]], Sequence[Value]]
+    ) -> list[Value]: ...
     @abstractmethod
     def iota(self, size: Size) -> Value: ...
     @abstractmethod

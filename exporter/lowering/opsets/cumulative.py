@@ -8,12 +8,14 @@ from typing import Literal
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value
 
 __all__ = ["CumulativeForms"]
+
+#: Joins the results over some elements with the results over the elements after them.
+_Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
 class CumulativeForms(Base):
@@ -23,9 +25,6 @@ class CumulativeForms(Base):
         """CumSum or CumProd along an axis, composed of other operators if the opset or onnxruntime lacks it."""
         if self.has_kernel(f"Cum{how}", x.dtype):
             return self.op(f"Cum{how}", x, self.const(axis, torch.int64))
-        if not isinstance(x.sizes[axis], int):
-            since = 11 if how == "Sum" else 26
-            self.require_opset(since, f"along a dynamic axis it needs ONNX's Cum{how}")
         name, neutral = ("Add", 0) if how == "Sum" else ("Mul", 1)
         [total] = self.scan_by_doubling(
             [x], [neutral], axis, lambda earlier, here: [self.op(name, here[0], earlier[0])]
@@ -37,9 +36,9 @@ class CumulativeForms(Base):
         parts: Sequence[Value],
         neutral: Sequence[Number],
         axis: int,
-        join: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
+        join: _Join,
     ) -> Sequence[Value]:
-        """An inclusive scan with an associative function `join(earlier, here)` along an axis of known size.
+        """An inclusive scan with an associative function `join(earlier, here)` along an axis.
 
         After n steps an element is the result over the 2**n elements that end with it. Each step joins it with the
         result that ends 2**n elements before it. Before the first element, `neutral` is used.
@@ -47,9 +46,7 @@ class CumulativeForms(Base):
         sizes = parts[0].sizes
         size = sizes[axis]
         if not isinstance(size, int):
-            raise Unsupported(
-                "ONNX has no operator that computes it along a dynamic axis: remove that axis from dynamic_axes"
-            )
+            return self._scan_by_doubling_in_a_loop(parts, neutral, axis, join)
         reach = 1
         while reach < size:
             earlier = [
@@ -60,6 +57,31 @@ class CumulativeForms(Base):
             parts = [shaped(part, sizes) for part in join(earlier, parts)]
             reach *= 2
         return parts
+
+    def _scan_by_doubling_in_a_loop(
+        self, parts: Sequence[Value], neutral: Sequence[Number], axis: int, join: _Join
+    ) -> Sequence[Value]:
+        """The same along an axis of dynamic size, which decides the number of steps."""
+        sizes = parts[0].sizes
+        places = self.iota(sizes[axis])
+        size = self.scalar(sizes[axis], torch.int64)
+        zero = self.const(0, torch.int64)
+        others = [other for other in range(len(sizes)) if other != axis]
+
+        def step(number: Value, carried: list[Value]) -> Sequence[Value]:
+            reach, *here = carried
+            before = shaped(self.op("Sub", places, reach), places.shape)
+            is_outside = self.unsqueeze(self.less(before, zero), others)
+            inside = shaped(self.extreme("Max", before, zero), places.shape)
+            earlier = [
+                shaped(self.where(is_outside, self.const(fill, part.dtype), taken), sizes)
+                for part, fill in zip(here, neutral, strict=True)
+                for taken in [shaped(self.op("Gather", part, inside, axis_i=axis), sizes)]
+            ]
+            further = self.op("Add", reach, reach)
+            return [self.less(further, size), further, *join(earlier, here)]
+
+        return self.repeat_while(63, [self.const(1, torch.int64), *parts], step)[1:]
 
     def cumulative_count(self, flags: Value, size: Size) -> Value:
         """For each element of a boolean vector, the number of true elements up to and including it."""
