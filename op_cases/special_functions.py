@@ -27,9 +27,16 @@ single = op(of_one, floats(3, 40, low=-20.0, high=20.0), f=_INACCURATE, dynamic=
 double = op(
     of_one,
     floats(3, 40, low=-20.0, high=20.0, dtype=torch.float64),
-    f=_INACCURATE,
+    f=_INACCURATE[:-1],
     tolerance=1e-6,
-    because="torch's float64 kernels have errors of up to 4e-7, ours of 1e-15 in comparison with mpmath",
+    because="torch's float64 kernels have errors of up to 8e-7, ours of 1e-15 in comparison with mpmath",
+    tier="default",
+)
+double_airy = op(
+    torch.special.airy_ai,
+    floats(3, 40, low=-20.0, high=20.0, dtype=torch.float64),
+    tolerance=4e-6,
+    because="torch's float64 kernel has errors of up to 3e-6 near -2.09, ours of 1e-15 in comparison with mpmath",
     tier="default",
 )
 special_functions_at_edges = op(
