@@ -31,7 +31,8 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(
         ("fft", "ifft", "rfft", "fft2", "ifft2", "rfft2", "fftn", "ifftn", "rfftn", "stft", "istft"), _SUMS
     ),
-    **dict.fromkeys(("scatter_add", "index_add", "irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"), _SUMS),
+    **dict.fromkeys(("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn", "ihfft", "ihfft2", "ihfftn"), _SUMS),
+    **dict.fromkeys(("scatter_add", "index_add"), _SUMS),
     **dict.fromkeys((f"conv{kind}{axes}d" for kind in ("", "_transpose") for axes in (1, 2, 3)), _SUMS),
     **dict.fromkeys(("interpolate", "upsample", "grid_sample", "affine_grid"), _WEIGHED),
     **dict.fromkeys(("qr", "svd", "eig", "eigh", "lu", "lu_factor", "lu_solve", "ldl_factor", "ldl_solve"), _FACTORS),
@@ -61,3 +62,8 @@ def have_sign(program: Program) -> list[bool]:
                 return [False] * len(program.outputs)
             without.update(line.makes)
     return [name not in without for name in program.outputs]
+
+
+def entry_has_sign(label: str) -> bool:
+    """The same for a case of an entry of torch's database, by its label: `operator_database.fft.ihfft2[sample=0]`."""
+    return WITHOUT_SIGN.keys().isdisjoint(label.partition("[")[0].split("."))
