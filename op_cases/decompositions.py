@@ -135,6 +135,12 @@ solve_triangular_of_any_size = op(
 qr = op(torch.linalg.qr, rows=[{"A": each["x"]} for each in _SIDES], mode=["reduced", "complete", "r"], tier="default")
 qr_of_any_magnitude = op(torch.linalg.qr, _MAGNITUDES, dtypes=WIDE_FLOATS)
 qr_varying = op(torch.linalg.qr, floats(2, 5, 3), dynamic={"x": {0: "batch"}})
+packed_varying = op(
+    torch.geqrf,
+    floats(2, 5, 3),
+    dynamic={"x": {0: "batch", 1: "rows", 2: "columns"}},
+    sizes={"batch": (2, 3), "rows": (2, 4), "columns": (5, 3)},
+)
 householder_product = op(lambda x: torch.linalg.householder_product(*torch.geqrf(x)), floats(2, 5, 3))
 ormqr = op(
     lambda x, y, **how: torch.ormqr(*torch.geqrf(x), y, **how),

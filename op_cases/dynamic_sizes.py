@@ -364,4 +364,8 @@ masked_select_by_a_row = op(
     bools(1, 3),
     dynamic={"x0": {0: "batch"}},
 )
+#: The size of one of the two may be 1, or that of the other.
+masked_select_of_one_or_more = op(
+    torch.masked_select, floats(4, 3), bools(4, 3), dynamic={"x0": {0: "batch"}}, sizes={"batch": [1, 4]}
+)
 masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)

@@ -107,6 +107,14 @@ batch_statistics_kept = op(
     variance=floats(4, low=0.5, high=1.5),
     dtypes=FLOATS,
 )  # fmt: skip
+#: There are none: torch returns vectors without elements.
+statistics_of_evaluation = op(
+    lambda x, mean, variance: torch.ops.aten._native_batch_norm_legit(x, None, None, mean, variance, False, 0.1, 1e-5),
+    floats(3, 4, 5),
+    mean=floats(4),
+    variance=floats(4, low=0.5, high=1.5),
+    dynamic=BATCH,
+)
 #: Its schema does not declare that it writes to the statistics.
 batch_statistics_written = op(
     lambda x, mean, variance: (

@@ -101,6 +101,14 @@ polynomials = op(
     f=_POLYNOMIALS,
     tier="default",
 )
+polynomials_of_a_batch = op(
+    lambda x, n, f: f(x, n),
+    floats(3, 4, low=-2.0, high=2.0),
+    numbers(4, low=-2, high=9),
+    f=_POLYNOMIALS[::3],
+    dynamic={"x0": {0: "batch"}},
+    tier="default",
+)
 polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")
 frexp = op(
     torch.frexp,

@@ -71,6 +71,29 @@ def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tenso
     return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)
 
 
+_POLYNOMIALS = (
+    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+)  # fmt: skip
+
+
+@result_with_dynamic_sizes(
+    *(getattr(_aten, f"special_{name}").default for name in _POLYNOMIALS),
+    why="torch's kernels expand the one that has fewer axes to plain ints",
+)
+def _polynomial(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    # A quotient has the same sizes, and the dtype of floats. It is not recorded.
+    return torch.true_divide(x, n)
+
+
+@result_with_dynamic_sizes(_aten.geqrf.default, why="torch has no fake kernel for it")
+def _packed_factors(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    *batch, rows, columns = self.shape
+    return torch.empty_like(self), self.new_empty([*batch, torch.sym_min(rows, columns)])
+
+
 @result_with_dynamic_sizes(
     _aten.scaled_dot_product_attention.default,
     why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values",

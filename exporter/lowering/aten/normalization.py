@@ -46,7 +46,8 @@ def native_batch_norm_without_training(
     momentum: float, eps: float,
 ) -> list[Value | None]:  # fmt: skip
     """The batch norm, and statistics without elements"""
-    return [batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps), None, None]
+    y = batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps)
+    return [y, *_without_elements(g)]
 
 
 @lowering("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional")
@@ -58,7 +59,7 @@ def native_batch_norm(
     if not training:
         assert running_mean is not None and running_var is not None
         y = batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps)
-        return [y, None, None, running_mean, running_var][: len(g.node.outputs)]
+        return [y, *_without_elements(g), running_mean, running_var][: len(g.node.outputs)]
     # For halves, torch computes and updates the statistics in float32.
     dtype = torch.promote_types(input.dtype, torch.float32)
     x, scale, shift = (None if each is None else g.cast(each, dtype) for each in (input, weight, bias))
@@ -83,6 +84,11 @@ def native_batch_norm(
                 _updated(g, g.cast(running_var, dtype), unbiased, momentum),
             ]
     return [None if out is None else g.cast(y, out.dtype) for y, out in zip(results, g.node.outputs, strict=True)]
+
+
+def _without_elements(g: Graph) -> list[Value | None]:
+    """The statistics of the batch, which an evaluated batch norm has none of."""
+    return [None if out is None else g.const(torch.empty(0, dtype=out.dtype)) for out in g.node.outputs[1:3]]
 
 
 def _updated(g: Graph, running: Value, batch: Value, momentum: float) -> Value:

@@ -230,9 +230,20 @@ def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
 
 @lowering("aten::masked_select")
 def masked_select(g: Graph, self: Value, mask: Value) -> Value:
-    sizes = broadcast(self, mask) or torch.broadcast_shapes(self.sizes, mask.sizes)
-    x, flags = _spread(g, self, sizes), _spread(g, g.cast(mask, torch.bool), sizes)
-    return g.op("Compress", _flat(g, _at_least_1d(g, x)), _flat(g, _at_least_1d(g, flags)), axis_i=0)
+    sizes = broadcast(self, mask)
+    mask = g.cast(mask, torch.bool)
+    if sizes is not None:
+        x, flags = (
+            _flat(g, _at_least_1d(g, _spread(g, self, sizes))),
+            _flat(g, _at_least_1d(g, _spread(g, mask, sizes))),
+        )
+    else:
+        # Which of two sizes is 1 is known at run time only, and each Expand finds it.
+        x, flags = (
+            g.op("Reshape", g.op("Expand", one, g.op("Shape", other)), g.const([-1], torch.int64))
+            for one, other in ((self, mask), (mask, self))
+        )
+    return g.op("Compress", x, flags, axis_i=0)
 
 
 @lowering("aten::masked_scatter")
