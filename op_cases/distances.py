@@ -21,5 +21,6 @@ cdist = op(
 )
 cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3), dtypes=WIDE_FLOATS)
 cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=WIDE_FLOATS)
+pdist_of_any_rows = op(F.pdist, floats(5, 3), dynamic={"x": {0: "rows"}}, sizes={"rows": [2, 9]}, tier="default")
 pdist = op(F.pdist, floats(5, 3), p=_ORDERS, dtypes=WIDE_FLOATS)
 dist = op(torch.dist, floats(3, 4), floats(4), p=_ORDERS)

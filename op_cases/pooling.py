@@ -134,6 +134,15 @@ adaptive_avg_pool3d = op(F.adaptive_avg_pool3d, _SPACE, output_size=_VOLUMES, dy
 adaptive_avg_pool_any_size = op(
     F.adaptive_avg_pool2d, _PLANE, output_size=[1, (1, 7), (None, 1)], dynamic={"x": {0: "batch", 2: "height"}}
 )
+#: The number of bins is the size of another image.
+adaptive_avg_pool_to_any_size = op(
+    lambda x, y: F.adaptive_avg_pool2d(x, (y.shape[2], 3)),
+    _PLANE,
+    floats(1, 1, 4, 5),
+    dynamic={"x0": {2: "height"}, "x1": {2: "bins"}},
+    sizes={"height": [7, 12], "bins": [1, 20, 7]},
+    tier="default",
+)
 adaptive_avg_pool_unbatched = op(nn.AdaptiveAvgPool2d, floats(3, 10, 7), output_size=[1, (5, 7), (4, 3)])
 adaptive_avg_pool_channels_last = op(
     lambda x, size: (

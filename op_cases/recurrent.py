@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -62,6 +64,23 @@ lstm_projection = op(
     rows=[{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}],
     dynamic={"x": {1: "batch"}},
 )
+lstm_projection_any_length = op(
+    nn.LSTM,
+    _STEPS,
+    **_PROJECTED,
+    rows=[{}, {"num_layers": 2, "bidirectional": True}],
+    dynamic={"x": {0: "steps", 1: "batch"}},
+    sizes={"steps": [1, 7]},
+    tier="default",
+)
+double_any_length = op(
+    lambda x, layer: layer(x)[0],
+    floats(4, 2, 3, dtype=torch.float64),
+    layer=[nn.LSTM(3, 4, bidirectional=True).double(), nn.GRU(3, 4, 2).double()],
+    dynamic={"x": {0: "steps"}},
+    sizes={"steps": [1, 7]},
+    tier="default",
+)
 lstm_projection_states = op(nn.LSTM, _STEPS, (floats(1, 2, 3), floats(1, 2, 5)), **_PROJECTED)
 lstm_dtypes = op(nn.LSTM, _STEPS, **_SIZES, dtypes=IEEE_FLOATS)
 gru_dtypes = op(nn.GRU, _STEPS, **_SIZES, dtypes=IEEE_FLOATS)
@@ -84,18 +103,19 @@ class _Packed(nn.Module):
         *,
         enforce_sorted: bool = False,
         batch_first: bool = False,
-        bidirectional: bool = False,
-        num_layers: int = 1,
+        total_length: int | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
-        self.layer = getattr(nn, layer)(4, 3, num_layers, batch_first=batch_first, bidirectional=bidirectional)
+        self.layer = getattr(nn, layer)(4, 3, batch_first=batch_first, **options)
+        self.total_length = total_length
         self.batch_first = batch_first
         self.enforce_sorted = enforce_sorted
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, object]:
         packed = pack_padded_sequence(x, lengths, self.batch_first, self.enforce_sorted)
         output, state = self.layer(packed)
-        padded, own_lengths = pad_packed_sequence(output, self.batch_first, -1.0)
+        padded, own_lengths = pad_packed_sequence(output, self.batch_first, -1.0, self.total_length)
         return padded, own_lengths, state
 
 
@@ -112,3 +132,14 @@ packed_batch_first = op(
     dynamic={"x0": {0: "batch", 1: "steps"}, "x1": {0: "batch"}},
     sizes={"batch": [1, 4], "steps": [9, 6]},
 )
+packed_to_length = op(_Packed, floats(5, 3, 4), _LENGTHS, layer="GRU", total_length=7, tier="default")
+packed_by_steps = op(
+    _Packed,
+    floats(5, 3, 4),
+    _LENGTHS,
+    rows=[{"layer": "LSTM", "proj_size": 2}, {"layer": "LSTM", "proj_size": 2, "bidirectional": True}],
+    dynamic={"x0": {0: "steps", 1: "batch"}, "x1": {0: "batch"}},
+    sizes={"batch": [1, 4], "steps": [9, 6]},
+    tier="default",
+)
+packed_dtypes = op(_Packed, floats(5, 3, 4), _LENGTHS, layer=["LSTM", "GRU", "RNN"], dtypes=[torch.float64])

@@ -37,6 +37,13 @@ nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], d
 resize_linear = op(F.interpolate, _LINE, scale_factor=_FACTORS, **_LINEAR)
 linear_size = op(F.interpolate, _LINE, size=[1, 3, 7, 10, 14], **_LINEAR)
 resize_bilinear = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0)], **_BILINEAR, **_ANY_HEIGHT)
+area_of_another = op(
+    lambda x, y: F.interpolate(x, size=y.shape[2:], mode="area"),
+    _PLANE,
+    floats(1, 1, 4, 5),
+    dynamic={"x1": {2: "height", 3: "width"}},
+    tier="default",
+)
 bilinear_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (1, 1)], **_BILINEAR, **_ANY_HEIGHT)
 bilinear_dtypes = op(
     F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=FLOATS

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 import onnx_parity
 from onnx_parity.model_zoo.torchvision_import import torchvision
 
 X = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
 ROWS = torch.ones(2, 3)
-SIZE = torch.ones(4)
 MASK = torch.tensor([True, False])
-PACKED = (torch.ones(4, 2, 3), torch.tensor([4, 2]))
 BOXES = (torch.ones(4, 4), torch.ones(4))
 
 DYNAMIC = {"x": {2: "h"}}
@@ -30,15 +27,6 @@ def collected(x: torch.Tensor) -> list[torch.Tensor]:
     while bool(x.sum() > len(rows)):
         rows.append(x + 1)
     return rows
-
-
-def over_packed(**options: Any) -> Callable[..., Any]:
-    lstm = nn.LSTM(3, 4, **options)
-
-    def program(x: torch.Tensor, lengths: torch.Tensor) -> Any:
-        return lstm(nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
-
-    return program
 
 
 def into_another_size(x: torch.Tensor) -> torch.Tensor:
@@ -61,37 +49,11 @@ def case(
 
 OF_DYNAMIC_SIZES = [
     case(
-        lambda x, y: F.adaptive_avg_pool2d(x, (y.shape[0], 4)),
-        (X, SIZE),
-        "aten::_adaptive_avg_pool2d: adaptive pooling to a dynamic output_size is not supported: give a constant, or "
-        "remove that axis from dynamic_axes",
-        dynamic={**DYNAMIC, "y": {0: "n"}},
-    ),
-    case(
         lambda x, y: F.scaled_dot_product_attention(y, x, x, enable_gqa=True),
         (torch.ones(1, 4, 4, 4), torch.ones(1, 8, 4, 4)),
         "aten::scaled_dot_product_attention: enable_gqa=True with a dynamic number of heads is not supported: remove "
         "that axis from dynamic_axes",
         dynamic={"x": {1: "heads"}, "y": {1: "more"}},
-    ),
-    case(
-        F.pdist,
-        (ROWS,),
-        "aten::_pdist_forward: the number of rows must be known at export: remove that axis from dynamic_axes",
-        dynamic={"input_0": {0: "rows"}},
-    ),
-    case(
-        lambda x: x.cumsum(2),
-        (X,),
-        "aten::cumsum: along a dynamic axis it needs ONNX's CumSum (possible from opset 11)",
-        opset=10,
-        dynamic=DYNAMIC,
-    ),
-    case(
-        lambda x: x.cummax(2)[0],
-        (X,),
-        "aten::cummax: ONNX has no operator that computes it along a dynamic axis: remove that axis from dynamic_axes",
-        dynamic=DYNAMIC,
     ),
     case(
         lambda x: x.topk(x.shape[2] // 2, 3)[0],
@@ -222,22 +184,6 @@ OF_OPERATORS = [
         "aten::median.dim: the median of an empty axis has no index; export with a non-empty axis",
     ),
     case(
-        lambda data, counts: torch._VF._pad_packed_sequence(data, counts, True, 0.0, 6)[0],
-        (torch.ones(5, 3), torch.tensor([2, 2, 1])),
-        "aten::_pad_packed_sequence: total_length of pad_packed_sequence is not supported: leave it out, and pad the "
-        "result instead",
-    ),
-    case(
-        over_packed(proj_size=2),
-        PACKED,
-        "aten::lstm.data: aten::lstm with projections over packed sequences is not supported: give it padded sequences",
-    ),
-    case(
-        over_packed(dtype=torch.float64),
-        (PACKED[0].double(), PACKED[1]),
-        "aten::lstm.data: aten::lstm of torch.float64 over packed sequences is not supported: give it padded sequences",
-    ),
-    case(
         lambda boxes, scores: torchvision.ops.nms(boxes, scores, 0.5),
         BOXES,
         "torchvision::nms: ONNX has NonMaxSuppression only from opset 10 (possible from opset 10)",
@@ -272,16 +218,6 @@ def test_operators_that_cannot_be_exported_are_refused(
     assert words == message
     assert str(caught.value).startswith(f"1 operator cannot be exported to opset {opset}:\n  - {words}\n")
     assert place.rpartition(":")[0].endswith(".py")
-
-
-def test_recurrence_by_steps_needs_their_number() -> None:
-    lstm = nn.LSTM(3, 4, proj_size=2)
-    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
-        onnx_parity.export(lstm, (PACKED[0],), dynamic_axes={"input": {0: "steps"}})
-    assert caught.value.refusals[0].reason == (
-        "aten::lstm with projections is written step by step, so the number of steps must be known at export: remove "
-        "that axis from dynamic_axes"
-    )
 
 
 def test_a_size_that_is_rounded() -> None:

@@ -19,10 +19,6 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-_DYNAMIC_BINS = (
-    "adaptive pooling to a dynamic output_size is not supported: give a constant, or remove that axis from dynamic_axes"
-)
-
 
 @lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d")
 def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
@@ -76,10 +72,8 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
     """The means or maxima of the bins along one axis."""
     if same_size(x.sizes[axis], wanted):
         return x
-    if not isinstance(wanted, int):
-        g.unsupported(_DYNAMIC_BINS)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
-    if wanted == 1:
+    if same_size(wanted, 1):
         return shaped(g.reduce(how, x, [axis], True), sizes)
     binned, inside, width = _in_bins(g, x, axis, wanted)
     if inside is None:
@@ -90,14 +84,15 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
     return shaped(result if how == "Max" else g.op("Div", result, g.cast(width, x.dtype)), sizes)
 
 
-def _in_bins(g: Graph, x: Value, axis: int, wanted: int) -> tuple[Value, Value | None, Value]:
+def _in_bins(g: Graph, x: Value, axis: int, wanted: Size) -> tuple[Value, Value | None, Value]:
     """`x` with `axis` replaced by two, the bins and the elements of each; a mask of these elements; how many it keeps.
 
-    For a dynamic axis, the second axis is the whole axis for every bin. The mask is None if each bin has one element.
+    If the axis or the number of bins is dynamic, the second axis is the whole axis for every bin. The mask is None if
+    each bin has one element.
     """
     size = x.sizes[axis]
     trailing = [1] * (x.rank - 1 - axis)
-    if isinstance(size, int):
+    if isinstance(size, int) and isinstance(wanted, int):
         starts, widths = _bins(size, wanted)
         offsets = torch.arange(int(widths.max()))
         indices = (starts[:, None] + offsets[None, :]).clamp(max=size - 1)
@@ -110,10 +105,10 @@ def _in_bins(g: Graph, x: Value, axis: int, wanted: int) -> tuple[Value, Value |
         if len(offsets) == 1:
             return binned, None, width
         return binned, g.const(inside.reshape(*inside.shape, *trailing)), width
-    length = g.scalar(size, torch.int64)
-    number = g.const(torch.arange(wanted)[:, None])
-    start = g.op("Div", g.op("Mul", number, length), wanted)
-    stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), wanted - 1), wanted)
+    length, bins, one_less = (g.scalar(each, torch.int64) for each in (size, wanted, wanted - 1))
+    number = g.along(wanted, 0, 2)
+    start = g.op("Div", g.op("Mul", number, length), bins)
+    stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), one_less), bins)
     index = g.unsqueeze(g.iota(size), [0])
     is_inside = g.op("And", g.op("Not", g.less(index, start)), g.less(index, stop))
     behind = list(range(2, 2 + len(trailing)))
@@ -141,17 +136,15 @@ def _index_of_maximum(
 
 def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
     """The index along the axis of each bin's maximum."""
-    if not isinstance(wanted, int):
-        g.unsupported(_DYNAMIC_BINS)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
-    if wanted == 1:
+    if same_size(wanted, 1):
         return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)
     binned, inside, _ = _in_bins(g, x, axis, wanted)
     size = x.sizes[axis]
     if inside is not None:
         binned = g.where(inside, binned, g.const(-math.inf, x.dtype))
     found = g.op("ArgMax", binned, axis_i=axis + 1, keepdims_i=0)
-    if isinstance(size, int):
+    if isinstance(size, int) and isinstance(wanted, int):
         starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))
         found = g.op("Add", found, g.const(starts))
     return shaped(found, sizes)

@@ -25,10 +25,12 @@ def cdist(g: Graph, x1: Value, x2: Value, p: float, compute_mode: int | None = N
 def pdist(g: Graph, self: Value, p: float = 2) -> Value:
     """From each row to those after it"""
     rows = self.sizes[0]
-    if not isinstance(rows, int):
-        g.unsupported("the number of rows must be known at export: remove that axis from dynamic_axes")
-    one, other = torch.triu_indices(rows, rows, offset=1)
-    difference = g.op("Sub", g.gather(self, g.const(one), 0), g.gather(self, g.const(other), 0))
+    if isinstance(rows, int):
+        one, other = map(g.const, torch.triu_indices(rows, rows, offset=1))
+    else:
+        is_after = g.less(g.along(rows, 0, 2), g.along(rows, 1, 2))
+        one, other = (g.squeeze(part, [0]) for part in g.split(g.op("NonZero", is_after), 0, [1, 1]))
+    difference = g.op("Sub", *(g.op("Gather", self, each, axis_i=0) for each in (one, other)))
     return _norm(g, difference, p, (*g.out.shape, self.sizes[1]))
 
 

@@ -30,7 +30,10 @@ def pad_packed_sequence(
     g: Graph, data: Value, batch_sizes: Value, batch_first: bool, padding_value: float, total_length: int
 ) -> list[Value]:
     if total_length > 0:
-        g.unsupported("total_length of pad_packed_sequence is not supported: leave it out, and pad the result instead")
+        # No sequence has the further steps.
+        further = g.op("Sub", g.const([total_length], torch.int64), g.op("Shape", batch_sizes))
+        none = g.op("ConstantOfShape", further, value_t=torch.zeros(1, dtype=torch.int64))
+        batch_sizes = g.op("Concat", batch_sizes, none, axis_i=0)
     padding = Padding(g, batch_sizes)
     y = padded(g, data, padding)
     has_step = g.unsqueeze(padding.has_step, list(range(2, data.rank + 1)))

@@ -87,16 +87,17 @@ class _Layers:
         each = len(params) // (num_layers * self.directions)
         self.projects = each == (5 if has_biases else 3)
         self.params = [params[i : i + each] for i in range(0, len(params), each)]
-        #: The lengths of the sequences; None if all have every step of the batch.
+        #: The lengths of the sequences, and (step, sequence) which of them have a step; None if all have every step.
         self.lengths: Value | None = None
+        self.has_step: Value | None = None
         self.hidden = int(params[0].sizes[0]) // len(cell.gates)
 
     def run(self, x: Value, states: list[Value], batch_first: bool) -> tuple[Value, ...]:
         g = self.g
         if batch_first:
             x = g.transpose(x, [1, 0, 2])
-        # onnxruntime registers float64 kernels for these two, and they fail at run time.
-        stepwise = self.projects or (x.dtype is torch.float64 and self.cell.op in ("LSTM", "GRU"))
+        # Of float64, onnxruntime has kernels for LSTM and GRU that fail at run time, and none for RNN.
+        stepwise = self.projects or x.dtype is torch.float64
         initial = [self._per_layer(state, zeros=stepwise) for state in states]
         finals: list[list[Value]] = [[] for _ in states]
         for layer in range(self.num_layers):
@@ -112,12 +113,10 @@ class _Layers:
 
     def run_packed(self, data: Value, batch_sizes: Value, states: list[Value]) -> tuple[Value, ...]:
         g = self.g
-        if self.projects or data.dtype is torch.float64:
-            what = "with projections" if self.projects else "of torch.float64"
-            g.unsupported(f"{g.operator} {what} over packed sequences is not supported: give it padded sequences")
         padding = Padding(g, batch_sizes)
-        self.lengths = g.cast(padding.lengths, torch.int32)
-        y, *finals = self.run(padded(g, data, padding), states, batch_first=False)
+        self.lengths, self.has_step = g.cast(padding.lengths, torch.int32), padding.has_step
+        x = shaped(padded(g, data, padding), (batch_sizes.sizes[0], states[0].sizes[1], data.sizes[1]))
+        y, *finals = self.run(x, states, batch_first=False)
         return (repacked(g, y, padding, 3), *finals)
 
     def _per_layer(self, state: Value, *, zeros: bool) -> list[Value | None]:
@@ -136,8 +135,13 @@ class _Layers:
             input_bias, state_bias = params[2:4] if self.has_biases else (None, None)
             projection = params[-1] if self.projects else None
             parameters = Parameters(params[0], params[1], input_bias, state_bias, projection)
-            state = [g.squeeze(start[direction], [0]) for start in starts]
-            y, last = run_direction(g, operator, x, state, parameters, backwards=direction == 1)
+            # The hidden state has the size of the projection, or that of the cell.
+            sizes = (params[1].sizes[1], self.hidden)
+            state = [
+                shaped(g.squeeze(start[direction], [0]), (x.sizes[1], size))
+                for start, size in zip(starts, sizes, strict=False)
+            ]
+            y, last = run_direction(g, operator, x, state, parameters, direction == 1, self.has_step)
             outputs.append(y)
             for end, final in zip(ends, last, strict=True):
                 end.append(g.unsqueeze(final, [0]))

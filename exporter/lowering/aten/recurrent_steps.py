@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
@@ -63,33 +66,76 @@ STEPS: dict[str, tuple[Step, int]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """One layer in one direction."""
+
+    g: Graph
+    step: Step
+    parameters: Parameters
+    hidden: int
+    #: The shape of what the input or the state contributes to the gates at a step.
+    share_shape: tuple[Size, ...]
+
+    def next(self, share: Value, state: list[Value], has_step: Value | None) -> list[Value]:
+        """The state after a step. Where a sequence does not have the step, it is the state before it."""
+        g, parameters = self.g, self.parameters
+        own = shaped(_affine(g, state[0], parameters.state, parameters.state_bias), self.share_shape)
+        made = self.step(g, shaped(share, self.share_shape), own, state, self.hidden)
+        if parameters.projection is not None:
+            made[0] = g.matmul(made[0], g.transpose(parameters.projection, [1, 0]))
+        if has_step is not None:
+            made = [g.where(has_step, after, before) for after, before in zip(made, state, strict=True)]
+        return [shaped(after, before.sizes) for after, before in zip(made, state, strict=True)]
+
+
 def run_direction(
-    g: Graph, operator: str, x: Value, state: list[Value], parameters: Parameters, backwards: bool
+    g: Graph,
+    operator: str,
+    x: Value,
+    state: list[Value],
+    parameters: Parameters,
+    backwards: bool,
+    has_step: Value | None = None,
 ) -> tuple[Value, list[Value]]:
-    """One layer in one direction over (step, batch, feature): its outputs, and its final states (batch, hidden)."""
+    """One layer in one direction over (step, batch, feature): its outputs, and its final states (batch, hidden).
+
+    `has_step` (step, batch) says which sequences have a step; without it all have.
+    """
     step, gates = STEPS[operator]
+    hidden = int(parameters.state.sizes[0]) // gates
+    direction = _Direction(g, step, parameters, hidden, (x.sizes[1], gates * hidden))
+    shared = _affine(g, x, parameters.input, parameters.input_bias)
     steps = x.sizes[0]
     if not isinstance(steps, int):
-        what = "with projections" if parameters.projection is not None else f"of {x.dtype}"
-        g.unsupported(
-            f"{operator} {what} is written step by step, so the number of steps must be known at export: remove that "
-            "axis from dynamic_axes"
-        )
-    hidden = int(parameters.state.sizes[0]) // gates
-    batch = x.sizes[1]
-    shared = _affine(g, x, parameters.input, parameters.input_bias)
+        return _in_a_loop(direction, shared, steps, state, backwards, has_step)
     shares = [g.squeeze(part, [0]) for part in g.split(shared, 0, [1] * steps)]
     outputs: list[Value] = []
     for share in reversed(shares) if backwards else shares:
-        shaped(share, (batch, gates * hidden))
-        own = shaped(_affine(g, state[0], parameters.state, parameters.state_bias), (batch, gates * hidden))
-        state = step(g, share, own, state, hidden)
-        if parameters.projection is not None:
-            state[0] = g.matmul(state[0], g.transpose(parameters.projection, [1, 0]))
+        state = direction.next(share, state, None)
         outputs.append(g.unsqueeze(state[0], [0]))
     if backwards:
         outputs.reverse()
     return (g.op("Concat", *outputs, axis_i=0) if steps > 1 else outputs[0]), state
+
+
+def _in_a_loop(
+    direction: _Direction, shared: Value, steps: Size, state: list[Value], backwards: bool, has_step: Value | None
+) -> tuple[Value, list[Value]]:
+    g = direction.g
+    last = g.scalar(steps - 1, torch.int64)
+
+    def advance(number: Value, carried: list[Value]) -> list[Value]:
+        place = g.op("Sub", last, number) if backwards else number
+        share = g.op("Gather", shared, place, axis_i=0)
+        has = None if has_step is None else g.unsqueeze(g.op("Gather", has_step, place, axis_i=0), [1])
+        made = direction.next(share, carried, has)
+        return [*made, made[0]]
+
+    *ends, outputs = g.repeat(steps, state, advance)
+    if backwards:
+        outputs = shaped(g.op("Gather", outputs, g.op("Sub", last, g.iota(steps)), axis_i=0), outputs.sizes)
+    return outputs, ends
 
 
 def _affine(g: Graph, x: Value, weight: Value, bias: Value | None) -> Value:
