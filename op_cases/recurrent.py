@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -103,7 +103,7 @@ class _Packed(nn.Module):
         *,
         enforce_sorted: bool = False,
         batch_first: bool = False,
-        total_length: int | None = None,
+        total_length: int | Literal["input"] | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -115,7 +115,8 @@ class _Packed(nn.Module):
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, object]:
         packed = pack_padded_sequence(x, lengths, self.batch_first, self.enforce_sorted)
         output, state = self.layer(packed)
-        padded, own_lengths = pad_packed_sequence(output, self.batch_first, -1.0, self.total_length)
+        length = x.shape[1 if self.batch_first else 0] if self.total_length == "input" else self.total_length
+        padded, own_lengths = pad_packed_sequence(output, self.batch_first, -1.0, length)
         return padded, own_lengths, state
 
 
@@ -133,6 +134,24 @@ packed_batch_first = op(
     sizes={"batch": [1, 4], "steps": [9, 6]},
 )
 packed_to_length = op(_Packed, floats(5, 3, 4), _LENGTHS, layer="GRU", total_length=7, tier="default")
+packed_to_length_of_input = op(
+    _Packed,
+    floats(3, 5, 4),
+    _LENGTHS,
+    layer="GRU",
+    batch_first=True,
+    total_length="input",
+    dynamic={"x0": {0: "batch", 1: "steps"}, "x1": {0: "batch"}},
+    sizes={"batch": [1, 4], "steps": [9, 6]},
+    tier="default",
+)
+#: What scripts and `torch._VF` call.
+padded_to_length = op(
+    lambda data, counts: torch._VF._pad_packed_sequence(data, counts, True, 0.5, 6),
+    floats(5, 3),
+    given([2, 2, 1]),
+    tier="default",
+)
 packed_by_steps = op(
     _Packed,
     floats(5, 3, 4),

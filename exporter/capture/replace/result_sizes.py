@@ -406,8 +406,6 @@ def _masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The steps of all sequences, and the number of sequences at each step."""
     rows, steps = _unknown_size(input), _unknown_size(input)
-    # For pad_packed_sequence, which compares it with its total_length.
-    torch._check(steps <= input.shape[1 if batch_first else 0])
     data = torch.empty([rows, *input.shape[2:]], dtype=input.dtype, device=input.device)
     return data, torch.empty([steps], dtype=torch.int64)
 
