@@ -41,6 +41,8 @@ mish = op(F.mish, floats(2, 3), dtypes=FLOATS)
 silu = op(F.silu, floats(2, 3), dtypes=FLOATS)
 #: Other exporters silently write Gelu, or Erf, at opsets that do not have it.
 gelu = op(F.gelu, floats(4, 6), approximate=["none", "tanh"], dtypes=FLOATS, dynamic=BATCH)
+gelu_of_scalar = op(lambda x: F.gelu(x.sum(), approximate="tanh") * 2, floats(2, 3, low=0.1, high=0.4))
+gelu_beside_its_half = op(lambda x: (F.gelu(x, approximate="tanh").abs(), (x * 0.5).relu()), floats(2, 3))
 gelu_module = op(nn.GELU, floats(2, 3), approximate=["none", "tanh"])
 glu = op(F.glu, floats(4, 6), dim=[0, 1, -1], dynamic=BATCH, sizes={"batch": [2, 6]})
 glu_dtypes = op(F.glu, floats(4, 6), dtypes=FLOATS)

@@ -103,9 +103,11 @@ def gelu(g: Graph, self: Value, approximate: str = "none") -> Value:
         return g.elementary("Gelu", self)
     if g.has_kernel("Gelu", self.dtype):
         return g.op("Gelu", self, approximate_s=approximate)
-    cube = pow_(g, self, 3)  # As many models write it, and onnxruntime finds it.
+    # With Pow, as many models write it, onnxruntime fuses it. It refuses what it makes of a tensor without axes, and
+    # takes a product away that others use too, so this one is not that of x * 0.5.
+    cube = pow_(g, self, 3) if self.rank else g.op("Mul", g.op("Mul", self, self), self)
     inner = g.op("Mul", g.op("Add", self, g.op("Mul", cube, 0.044715)), math.sqrt(2 / math.pi))
-    return g.op("Mul", g.op("Mul", self, 0.5), g.op("Add", g.op("Tanh", inner), 1.0))
+    return g.op("Mul", g.op("Mul", 0.5, self), g.op("Add", g.op("Tanh", inner), 1.0))
 
 
 @lowering("aten::silu")
