@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 
 from onnx_parity.harness.case import floats, op
 
@@ -96,6 +97,27 @@ def _others(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x.logsumexp(0), x.logsumexp((0, 1), keepdim=True), x.take(torch.tensor([0, 3]))
 
 
+def _contractions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = torch.linspace(-1, 2, 12).reshape(3, 4)
+    return (
+        torch.cdist(x, y),
+        torch.cdist(y, x[None], 1.0),
+        F.cosine_similarity(x, y[1:2]),
+        F.cosine_similarity(x, 2 * x, 0, 1.0),
+        torch.tensordot(x, y, ([1], [1])),
+        torch.tensordot(y, x, 0),
+    )
+
+
+def _differences(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    places = torch.nonzero(x[:, 0] > 0.5)[:, 0]
+    return x.diff(dim=0), x.diff(2), (x > 0).diff(1, 0), torch.diff(places, prepend=torch.tensor([-1]))
+
+
+def _areas(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.trapezoid(x, dim=0), torch.trapz(x, _places(x), dim=0), torch.trapezoid(x, dx=0.5)
+
+
 norms_of_rows = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 spectral_norms_of_rows = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
 covariances_of_rows = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
@@ -109,3 +131,6 @@ products_of_chosen = op(_of_chosen(_products), floats(9, 4))
 powers_of_chosen = op(_of_chosen(_powers), floats(9, 4))
 covariances_of_chosen = op(_of_chosen(_covariances), floats(9, 4))
 others_of_chosen = op(_of_chosen(_others), floats(9, 4))
+contractions_of_chosen = op(_of_chosen(_contractions), floats(9, 4))
+differences_of_chosen = op(_of_chosen(_differences), floats(9, 4))
+areas_of_chosen = op(_of_chosen(_areas), floats(9, 4))

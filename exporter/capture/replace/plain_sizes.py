@@ -1,6 +1,6 @@
 """Composite operators whose implementation in C++ asks for plain sizes, as written with operators that do not.
 
-They are only replaced where a size is dynamic.
+They are only replaced where a size is dynamic, and some of them only where it depends on values.
 """
 
 from __future__ import annotations
@@ -15,25 +15,37 @@ import torch._refs.linalg
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
-_WHY = "torch's own reads sizes as plain ints"
 
 
-def _where_dynamic(*ops: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _where_any(is_asked_for: Callable[[Size], bool], why: str, *ops: OpOverload) -> Callable[..., Any]:
+    """Replace operators where there is such a size among those of their arguments."""
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def instead(*args: Any, **kwargs: Any) -> Any:
             leaves = tree_leaves((args, kwargs))
             sizes = itertools.chain.from_iterable(each.shape for each in leaves if isinstance(each, torch.Tensor))
-            if not any(isinstance(size, torch.SymInt) for size in sizes):
-                return NotImplemented
-            return function(*args, **kwargs)
+            return function(*args, **kwargs) if any(map(is_asked_for, sizes)) else NotImplemented
 
-        return instead_of(*ops, why=_WHY)(instead)
+        return instead_of(*ops, why=why)(instead)
 
     return register
+
+
+def _where_dynamic(*ops: OpOverload) -> Callable[..., Any]:
+    return _where_any(lambda size: isinstance(size, torch.SymInt), "torch's own reads sizes as plain ints", *ops)
+
+
+def _where_of_values(*ops: OpOverload) -> Callable[..., Any]:
+    return _where_any(
+        lambda size: isinstance(size, torch.SymInt) and not size.node.has_hint(),
+        "torch's own asks for a size that depends on values whether it is 0 or 1",
+        *ops,
+    )
 
 
 # --- linear algebra -----------------------------------------------------------------------------------------------
@@ -210,3 +222,69 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
     for one, following in itertools.pairwise(places):
         chosen = chosen & (one <= following if with_replacement else one < following)
     return torch.stack([self[place[chosen]] for place in places], 1)
+
+
+# --- sizes of values ----------------------------------------------------------------------------------------------
+
+
+@_where_of_values(_aten.cdist.default)
+def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2, compute_mode: int | None = None) -> Any:
+    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+@_where_of_values(_aten.cosine_similarity.default)
+def _cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
+    dtype = torch.result_type(x1, x2)
+    # Broadcast first, so that the axis is counted in both.
+    one, other = (x.to(dtype) + torch.zeros_like(like, dtype=dtype) for x, like in ((x1, x2), (x2, x1)))
+    units = (x / torch.linalg.vector_norm(x, 2, dim, keepdim=True).clamp_min(eps) for x in (one, other))
+    return functools.reduce(torch.mul, units).sum(dim)
+
+
+@_where_of_values(_aten.tensordot.default)
+def _tensordot(
+    self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]
+) -> torch.Tensor:
+    contracted = dict(
+        zip((axis % other.ndim for axis in dims_other), (axis % self.ndim for axis in dims_self), strict=True)
+    )
+    own = [*range(self.ndim)]
+    others = [contracted.get(axis, self.ndim + axis) for axis in range(other.ndim)]
+    kept = [*(axis for axis in own if axis not in contracted.values()), *(axis for axis in others if axis >= self.ndim)]
+    return torch.einsum(self, own, other, others, kept)
+
+
+@_where_of_values(_aten.diff.default)
+def _diff(
+    self: torch.Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: torch.Tensor | None = None,
+    append: torch.Tensor | None = None,
+) -> torch.Tensor:
+    x = torch.cat([each for each in (prepend, self, append) if each is not None], dim)
+    for _ in range(n):
+        before, after = _neighbours(x, dim)
+        x = after.logical_xor(before) if x.dtype is torch.bool else after - before
+    return x
+
+
+@_where_of_values(_aten.trapezoid.dx, _aten.trapz.dx)
+def _trapezoid(y: torch.Tensor, *, dx: float = 1, dim: int = -1) -> torch.Tensor:
+    before, after = _neighbours(y, dim)
+    return (before + after).sum(dim) * (dx / 2)
+
+
+@_where_of_values(_aten.trapezoid.x, _aten.trapz.x)
+def _trapezoid_at(y: torch.Tensor, x: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
+    before, after = _neighbours(x, dim if x.ndim > 1 else 0)
+    width = after - before
+    if x.ndim == 1:
+        width = width.reshape(-1, *[1] * (-1 - dim if dim < 0 else y.ndim - 1 - dim))
+    before, after = _neighbours(y, dim)
+    return ((before + after) * width).sum(dim) / 2
+
+
+def _neighbours(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """All elements along an axis that have a next one, and these next ones."""
+    return _aten.slice.Tensor(x, dim, 0, -1), _aten.slice.Tensor(x, dim, 1)
