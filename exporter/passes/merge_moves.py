@@ -1,4 +1,6 @@
-"""Merges transposes that follow each other, reshapes of what was only reshaped before, and those around products."""
+"""Merges transposes and joins that follow each other, reshapes of what was only reshaped before, and those around
+products.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _RESHAPES = ("Reshape", "Unsqueeze", "Squeeze", "Flatten")
 
 
 def merge_moves(model: ir.Model) -> None:
-    """Merge each Transpose into the one before it, and each Reshape, if nothing else reads what is between them.
+    """Merge each Transpose into the one before it, each Reshape, and each Concat along the same axis, if nothing else
+    reads what is between them.
 
     This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
@@ -26,6 +29,8 @@ def merge_moves(model: ir.Model) -> None:
         elif node.op_type == "Reshape":
             _merge_reshapes(node)
             _take_batches_apart(node)
+        elif node.op_type == "Concat":
+            _merge_joins(node)
 
 
 def _merge_transposes(node: ir.Node) -> None:
@@ -57,6 +62,24 @@ def _merge_reshapes(node: ir.Node) -> None:
             return
         node.replace_input_with(0, before.inputs[0])
         before.graph.remove(before, safe=True)
+
+
+def _merge_joins(node: ir.Node) -> None:
+    joined: list[ir.Value | None] = []
+    for value in node.inputs:
+        before = producer_of(value, "Concat")
+        if before is not None and _is_read_by_one(before) and _axis_of(before) == _axis_of(node):
+            joined += before.inputs
+        else:
+            joined.append(value)
+    if len(joined) > len(node.inputs):
+        node.resize_inputs(len(joined))
+        for place, value in enumerate(joined):
+            node.replace_input_with(place, value)
+
+
+def _axis_of(join: ir.Node) -> int:
+    return join.attributes["axis"].as_int()
 
 
 def _take_batches_apart(node: ir.Node) -> None:

@@ -14,7 +14,7 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
-from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
+from onnx_parity.harness.results.exporters_compared import Comparison, Point, Row, compare
 
 
 def exporters(
@@ -28,7 +28,7 @@ def exporters(
 
     `parity run` with several exporters prints the same table at its end. Only combinations of case, dtype, opset,
     device, capture, shapes, runtime and transformations that every exporter ran are counted. The status of an operator
-    is the worst of its cells.
+    is the worst of its cells. Of models that more than one exporter exports rightly, the numbers of nodes are compared.
 
     Exit codes: 0 if this exporter passes wherever another one does; 1 if it does not; 2 if the command was used
     wrongly.
@@ -82,10 +82,26 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
             soft_wrap=True,
         )
     for point in comparison.behind:
-        text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
-        text += f", {point.transforms} → {point.runtime}" if point.transforms else f", {point.runtime}"
-        text = f"another exporter passes where parity does not: {visible_line(text)}"
-        terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+        _print(terminal, f"another exporter passes where parity does not: {_words(point)}")
+    graphs = comparison.graphs
+    if compared := graphs.fewer + graphs.as_many + len(graphs.more):
+        _print(
+            terminal,
+            f"nodes of {compared} graphs of models that another exporter exports too: parity has fewer than the "
+            f"smallest of theirs in {graphs.fewer}, as many in {graphs.as_many}, and more in {len(graphs.more)}",
+        )
+    for larger in graphs.more:
+        nodes = ", ".join(f"{exporter} {larger.nodes[exporter]}" for exporter in sorted(larger.nodes))
+        _print(terminal, f"another exporter has fewer nodes: {_words(larger.point)}: {nodes}")
+
+
+def _words(point: Point) -> str:
+    text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
+    return text + (f", {point.transforms} → {point.runtime}" if point.transforms else f", {point.runtime}")
+
+
+def _print(terminal: Console, text: str) -> None:
+    terminal.print(visible_line(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _plain(name: str) -> str:

@@ -58,6 +58,24 @@ class Row(msgspec.Struct, frozen=True):
         return len({standing.gravest for standing in self.standings.values()}) == 1
 
 
+class LargerGraph(msgspec.Struct, frozen=True):
+    """A model of which another exporter's graph has fewer nodes than this project's."""
+
+    point: Point
+    nodes: dict[str, int]
+
+
+class Graphs(msgspec.Struct, frozen=True):
+    """The graphs of models that this project's exporter and another one export rightly.
+
+    They are told apart by whether this project's has fewer nodes than the smallest of the others, as many, or more.
+    """
+
+    fewer: int
+    as_many: int
+    more: tuple[LargerGraph, ...]
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """The comparison of all exporters that occur in some runs."""
 
@@ -73,6 +91,7 @@ class Comparison(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     #: Points at which another exporter passes and this project's does not.
     behind: tuple[Point, ...]
+    graphs: Graphs
 
 
 def compare(records: Iterable[Record]) -> Comparison:
@@ -107,6 +126,7 @@ def compare(records: Iterable[Record]) -> Comparison:
         },
         rows=rows,
         behind=tuple(sorted(point for point, at in common.items() if _is_behind(at))),
+        graphs=_graphs(found),
     )
 
 
@@ -134,3 +154,21 @@ def _standing(records: Sequence[Record], exporter: str) -> Standing:
 def _is_behind(at: dict[str, Record]) -> bool:
     ours = at.get(PARITY)
     return ours is not None and ours.status is not Status.PASSED and any(r.status is Status.PASSED for r in at.values())
+
+
+def _graphs(found: dict[Point, dict[str, Record]]) -> Graphs:
+    counts: Counter[int] = Counter()
+    more = []
+    for point, at in sorted(found.items()):
+        nodes = {
+            exporter: record.nodes
+            for exporter, record in at.items()
+            if record.kind is Kind.MODEL and record.status is Status.PASSED and record.nodes
+        }
+        if PARITY not in nodes or len(nodes) == 1:
+            continue
+        least = min(number for exporter, number in nodes.items() if exporter != PARITY)
+        counts[(nodes[PARITY] > least) - (nodes[PARITY] < least)] += 1
+        if nodes[PARITY] > least:
+            more.append(LargerGraph(point, nodes))
+    return Graphs(fewer=counts[-1], as_many=counts[0], more=tuple(more))

@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import pytest
 import torch
-from torch import nn
+from torch import cat, nn
 
 import onnx_parity
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor
@@ -278,6 +278,11 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             {"Exp": 1, "Reshape": 4, "MatMul": 1, "Mul": 2},
         ),
         (lambda x: bmm(x, x).reshape(24) * 2, {"Exp": 1, "Reshape": 3, "MatMul": 1, "Mul": 2}),
+        (lambda x: cat([x, cat([cat([x, x], -1), x * 2], 3)], 3), {"Concat": 1, "Mul": 1}),
+        (lambda x: cat([x, cat([x, x * 2], 2)[:, :, :2]], 3), {"Concat": 2, "Mul": 1, "Slice": 1}),
+        (lambda x: cat([cat([x, x * 2], 2), cat([x, x * 3], 2)], 3), {"Concat": 3, "Mul": 2}),
+        (lambda x: cat([(y := cat([x, x * 2], 3)), y], 3), {"Concat": 2, "Mul": 1}),
+        (lambda x: ((y := cat([x, x * 2], 3)), cat([y, x], 3)), {"Concat": 2, "Mul": 1}),
     ],
     ids=[
         "keys",
@@ -295,6 +300,11 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         "batch of an output",
         "vectors that become a batch",
         "product that becomes a vector",
+        "joins",
+        "joins apart",
+        "joins along other axes",
+        "join read twice",
+        "join of an output",
     ],
 )
 @pytest.mark.parametrize("opset", [7, 18])

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.record import Record, Status
+from onnx_parity.harness.record import Kind, Record, Status
 from onnx_parity.harness.results.exporters_compared import compare
 from tests.records import RECORD, write_run
 
@@ -90,6 +90,28 @@ def test_models_are_compared_in_the_same_runtime_after_the_same_transformations(
     found = compare(records)
     assert (found.common, found.others) == (2, 1)
     assert [(point.runtime, point.transforms) for point in found.behind] == [("tract", "")]
+
+
+def test_nodes_of_models_are_compared_where_both_are_right() -> None:
+    def of(name: str, exporter: str, nodes: int, status: Status = PASSED, kind: Kind = Kind.MODEL) -> Record:
+        return msgspec.structs.replace(record(name, exporter, status), nodes=nodes, kind=kind)
+
+    found = compare(
+        [
+            *(of("vgg", exporter, 9) for exporter in ("parity", "torch_dynamo")),
+            *(of("lstm", exporter, nodes) for exporter, nodes in (("parity", 4), ("torch_dynamo", 5))),
+            *(of("gpt", exporter, nodes) for exporter, nodes in (("parity", 7), ("torch_dynamo", 6))),
+            of("gpt", "torch_script", 8),
+            *(of("swin", exporter, nodes, FAILED) for exporter, nodes in (("parity", 7), ("torch_dynamo", 6))),
+            *(
+                of("elu", exporter, nodes, kind=Kind.OPERATOR)
+                for exporter, nodes in (("parity", 2), ("torch_script", 1))
+            ),
+        ]
+    )
+    assert (found.graphs.fewer, found.graphs.as_many) == (1, 1)
+    (larger,) = found.graphs.more
+    assert (larger.point.case, larger.nodes) == ("gpt", {"parity": 7, "torch_dynamo": 6, "torch_script": 8})
 
 
 @pytest.fixture
