@@ -161,4 +161,10 @@ packed_by_steps = op(
     sizes={"batch": [1, 4], "steps": [9, 6]},
     tier="default",
 )
+packed_fixed = op(
+    lambda x, layer: pad_packed_sequence(layer(pack_padded_sequence(x, torch.tensor([5, 3, 2])))[0]),
+    floats(5, 3, 4, dtype=torch.float64),
+    layer=[nn.LSTM(4, 3, bidirectional=True).double(), nn.GRU(4, 3).double()],
+    tier="default",
+)
 packed_dtypes = op(_Packed, floats(5, 3, 4), _LENGTHS, layer=["LSTM", "GRU", "RNN"], dtypes=[torch.float64])

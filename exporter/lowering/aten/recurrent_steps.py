@@ -110,9 +110,13 @@ def run_direction(
     if not isinstance(steps, int):
         return _in_a_loop(direction, shared, steps, state, backwards, has_step)
     shares = [g.squeeze(part, [0]) for part in g.split(shared, 0, [1] * steps)]
+    has: list[Value | None] = [None] * steps
+    if has_step is not None:
+        has = [g.transpose(part, [1, 0]) for part in g.split(has_step, 0, [1] * steps)]
+    order = range(steps)[::-1] if backwards else range(steps)
     outputs: list[Value] = []
-    for share in reversed(shares) if backwards else shares:
-        state = direction.next(share, state, None)
+    for place in order:
+        state = direction.next(shares[place], state, has[place])
         outputs.append(g.unsqueeze(state[0], [0]))
     if backwards:
         outputs.reverse()
