@@ -35,4 +35,5 @@ special_at_edges = op(
     _EDGES,
     f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle, torch.i0, torch.special.i0e],
 )
+lgamma_of_counts = op(lambda n: torch.lgamma(n).div(3, rounding_mode="floor"), ints(3, 4, low=1, high=9))
 multigamma = op(torch.mvlgamma, floats(3, 4, low=3.0, high=9.0), p=[1, 3])

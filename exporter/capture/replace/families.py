@@ -15,13 +15,13 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     kept_whole,
     kernels_only,
     linear_algebra,
-    on_gpu,
     plain_sizes,
     result_sizes,
     short_time_fourier,
     slice_sizes,
     upsampling,
     views,
+    written_out,
 )
 from onnx_parity.exporter.capture.replace.registry import Kind, Replacement, registered
 

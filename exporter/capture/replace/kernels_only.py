@@ -65,9 +65,13 @@ def _batch_norm_with_statistics(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float,
 ) -> Any:  # fmt: skip
-    op, statistics = _aten._native_batch_norm_legit_functional.default, [running_mean, running_var]
-    results = _batch_norm_of_halves(op, input, [weight, bias], statistics, momentum, eps) if training else None
-    if results is None or results is NotImplemented:
+    statistics = [running_mean, running_var]
+    if not training:  # Which writes to nothing.
+        no_training = _aten._native_batch_norm_legit_no_training.default
+        return no_training(input, weight, bias, *statistics, momentum, eps)
+    op = _aten._native_batch_norm_legit_functional.default
+    results = _batch_norm_of_halves(op, input, [weight, bias], statistics, momentum, eps)
+    if results is NotImplemented:
         return NotImplemented
     for before, after in zip(statistics, results[3:], strict=True):
         before.copy_(after)

@@ -71,16 +71,8 @@ def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tenso
     return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)
 
 
-_POLYNOMIALS = (
-    "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
-    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
-    "shifted_chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
-    "legendre_polynomial_p",
-)  # fmt: skip
-
-
 @result_with_dynamic_sizes(
-    *(getattr(_aten, f"special_{name}").default for name in _POLYNOMIALS),
+    *(getattr(_aten, f"special_{name}").default for name in dir(torch.special) if "_polynomial_" in name),
     why="torch's kernels expand the one that has fewer axes to plain ints",
 )
 def _polynomial(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

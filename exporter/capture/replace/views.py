@@ -1,10 +1,11 @@
 """Views by strides, recorded as operators that select elements by index, because values of a graph have no memory; and
-copies of views, recorded as the view and a copy; and `unsafe_split`, recorded as `split`.
+copies of views, recorded as the view and a copy; and `unsafe_split`, whose results are views, recorded as such.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -81,8 +82,15 @@ def places_by_strides(
 
 
 def _places_of_dynamic_sizes(
-    x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], offset: Size
+    x: torch.Tensor, size: Sequence[Any], stride: Sequence[Size], offset: Size
 ) -> torch.Tensor:
+    if _is_called_by_autograd() and not same_size(math.prod(size), math.prod(x.shape)):
+        # The gradient of a write to a part. Autograd reads the place of the part as 0 if it is dynamic.
+        raise refused_here(
+            "the program asks for gradients through a write to a part of a tensor of dynamic size, whose place is not "
+            "known: write the part with torch.cat, torch.where or torch.slice_scatter, or remove that axis from "
+            "dynamic_axes"
+        )
     # Where the elements are in their order in memory, an index is a position in memory. One that is too large fails
     # when the model runs, as it does in torch.
     if not is_surely_contiguous(x) or not same_size(offset, x.storage_offset()):
@@ -96,6 +104,10 @@ def _places_of_dynamic_sizes(
         steps: torch.Tensor = torch.arange(cast("int", extent), device=x.device) * cast("int", step)
         places = places.unsqueeze(-1) + steps
     return places
+
+
+def _is_called_by_autograd() -> bool:
+    return torch._C._current_graph_task_id() != -1
 
 
 def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:

@@ -6,6 +6,7 @@ Bin i of n covers floor(i * size / n) to ceil((i + 1) * size / n). The bins have
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -38,7 +39,7 @@ def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
 
 
 @lowering("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
-def adaptive_max_pool(g: Graph, self: Value, output_size: list[Size]) -> list[Value]:
+def adaptive_max_pool(g: Graph, self: Value, output_size: list[int]) -> list[Value]:
     axes = len(output_size)
     first = self.rank - axes
     wants_indices = g.is_used(1)
@@ -58,7 +59,7 @@ def adaptive_max_pool(g: Graph, self: Value, output_size: list[Size]) -> list[Va
     return [x] if indices is None else [x, indices]
 
 
-def _even_bins(sizes: tuple[Size, ...], wanted: list[Size]) -> list[int] | None:
+def _even_bins(sizes: tuple[Size, ...], wanted: Sequence[Size]) -> list[int] | None:
     """The width of the bins along each axis if all bins of an axis have the same, else None."""
     widths = []
     for size, bins in zip(sizes, wanted, strict=True):
@@ -106,6 +107,8 @@ def _in_bins(g: Graph, x: Value, axis: int, wanted: Size) -> tuple[Value, Value 
             return binned, None, width
         return binned, g.const(inside.reshape(*inside.shape, *trailing)), width
     length, bins, one_less = (g.scalar(each, torch.int64) for each in (size, wanted, wanted - 1))
+    if not isinstance(wanted, int):  # No bins are counted from nothing, which must not be divided by 0.
+        bins = g.extreme("Max", bins, g.const(1, torch.int64))
     number = g.along(wanted, 0, 2)
     start = g.op("Div", g.op("Mul", number, length), bins)
     stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), one_less), bins)
@@ -123,7 +126,7 @@ def _bins(size: int, wanted: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _index_of_maximum(
-    g: Graph, x: Value, axis: int, wanted: Size, indices: Value | None, sizes: tuple[Size, ...]
+    g: Graph, x: Value, axis: int, wanted: int, indices: Value | None, sizes: tuple[Size, ...]
 ) -> Value:
     """The index of each bin's maximum in the flattened plane, given the indices of the elements of `x` so far."""
     unchanged = same_size(x.sizes[axis], wanted)
@@ -134,17 +137,17 @@ def _index_of_maximum(
     return shaped(g.op("Add", g.op("Mul", here, g.scalar(product(sizes[axis + 1 :]), torch.int64)), before), here.shape)
 
 
-def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
+def _argmax(g: Graph, x: Value, axis: int, wanted: int) -> Value:
     """The index along the axis of each bin's maximum."""
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
-    if same_size(wanted, 1):
+    if wanted == 1:
         return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)
     binned, inside, _ = _in_bins(g, x, axis, wanted)
     size = x.sizes[axis]
     if inside is not None:
         binned = g.where(inside, binned, g.const(-math.inf, x.dtype))
     found = g.op("ArgMax", binned, axis_i=axis + 1, keepdims_i=0)
-    if isinstance(size, int) and isinstance(wanted, int):
+    if isinstance(size, int):
         starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))
         found = g.op("Add", found, g.const(starts))
     return shaped(found, sizes)

@@ -139,7 +139,7 @@ class _Layers:
             sizes = (params[1].sizes[1], self.hidden)
             state = [
                 shaped(g.squeeze(start[direction], [0]), (x.sizes[1], size))
-                for start, size in zip(starts, sizes, strict=False)
+                for start, size in zip(starts, sizes[: len(starts)], strict=True)
             ]
             y, last = run_direction(g, operator, x, state, parameters, direction == 1, self.has_step)
             outputs.append(y)

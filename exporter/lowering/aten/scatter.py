@@ -230,20 +230,16 @@ def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
 
 @lowering("aten::masked_select")
 def masked_select(g: Graph, self: Value, mask: Value) -> Value:
-    sizes = broadcast(self, mask)
-    mask = g.cast(mask, torch.bool)
+    flags = g.cast(mask, torch.bool)
+    sizes = broadcast(self, flags)
+    pairs = ((self, flags), (flags, self))
     if sizes is not None:
-        x, flags = (
-            _flat(g, _at_least_1d(g, _spread(g, self, sizes))),
-            _flat(g, _at_least_1d(g, _spread(g, mask, sizes))),
-        )
+        spread = [_flat(g, _at_least_1d(g, _spread(g, one, sizes))) for one, _ in pairs]
     else:
         # Which of two sizes is 1 is known at run time only, and each Expand finds it.
-        x, flags = (
-            g.op("Reshape", g.op("Expand", one, g.op("Shape", other)), g.const([-1], torch.int64))
-            for one, other in ((self, mask), (mask, self))
-        )
-    return g.op("Compress", x, flags, axis_i=0)
+        whole = [g.op("Expand", one, g.op("Shape", other)) for one, other in pairs]
+        spread = [g.op("Reshape", each, g.const([-1], torch.int64)) for each in whole]
+    return g.op("Compress", *spread, axis_i=0)
 
 
 @lowering("aten::masked_scatter")

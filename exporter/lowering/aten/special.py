@@ -88,6 +88,9 @@ def lgamma(g: Graph, self: Value) -> Value:
     t = g.op("Add", z, 7.5)
     power = g.op("Sub", g.op("Mul", g.op("Add", z, 0.5), g.op("Log", t)), t)
     whole = g.op("Add", g.op("Add", power, g.op("Log", total)), 0.5 * math.log(2 * math.pi))
+    # At 1 and 2, where z is 0 and 1, it is exactly 0.
+    is_zero = g.equal(g.op("Mul", z, g.op("Sub", z, 1)), number(g, 0))
+    whole = choose(g, is_zero, number(g, 0), whole)
     # The sine is exactly 0 at integers, where the function is infinite.
     sine = g.op("Abs", g.op("Sin", g.op("Mul", _beyond_integer(g, x), math.pi)))
     mirrored = g.op("Sub", g.op("Log", g.op("Div", number(g, math.pi), sine)), whole)

@@ -81,6 +81,7 @@ class CumulativeForms(Base):
             further = self.op("Add", reach, reach)
             return [self.less(further, size), further, *join(earlier, here)]
 
+        # No axis has 2**63 elements.
         return self.repeat_while(63, [self.const(1, torch.int64), *parts], step)[1:]
 
     def cumulative_count(self, flags: Value, size: Size) -> Value:

@@ -1,42 +1,24 @@
-"""Operators that torch computes on a GPU with a fused kernel, for which there is no lowering. They are recorded as on
-the CPU, but without writes in place, so that their results can be differentiated as well.
+"""Operators for which torch's own implementation on a GPU, or on the CPU, cannot be recorded.
+
+On a GPU it is a fused kernel without a lowering. That of the recurrent cells on the CPU writes to parts of a tensor.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.gradients import is_differentiated
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
 
 _WHY = "on a GPU torch computes it with one fused kernel, which has no lowering and no equivalent in ONNX"
-_WHY_CELL = f"{_WHY}; on the CPU it writes to chunks of a tensor, which cannot be differentiated where they are views"
+_WHY_CELL = f"{_WHY}; on the CPU it writes to parts of a tensor, which cannot be differentiated as views"
 
 
-def _instead_on_a_gpu_of(
-    op: OpOverload, why: str = _WHY, or_if: Callable[[], bool] = lambda: False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Like `instead_of`, for devices other than the CPU. On a CPU torch decomposes the operator, except if `or_if`."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def instead(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs) if args[0].device.type != "cpu" or or_if() else NotImplemented
-
-        instead_of(op, why=why)(instead)
-        return function
-
-    return register
-
-
-@_instead_on_a_gpu_of(_aten.lstm_cell.default, _WHY_CELL, is_differentiated)
+@instead_of(_aten.lstm_cell.default, why=_WHY_CELL)
 def _lstm_cell(
     input: torch.Tensor,
     hx: Sequence[torch.Tensor],
@@ -52,7 +34,7 @@ def _lstm_cell(
     return leaving.sigmoid() * cell.tanh(), cell
 
 
-@_instead_on_a_gpu_of(_aten.gru_cell.default, _WHY_CELL, is_differentiated)
+@instead_of(_aten.gru_cell.default, why=_WHY_CELL)
 def _gru_cell(
     input: torch.Tensor,
     hx: torch.Tensor,
@@ -68,10 +50,12 @@ def _gru_cell(
     return hidden
 
 
-@_instead_on_a_gpu_of(_aten.grid_sampler.default)
+@instead_of(_aten.grid_sampler.default, why=_WHY)
 def _grid_sampler(
     input: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> torch.Tensor:
+) -> Any:
+    if input.device.type == "cpu":
+        return NotImplemented
     sample = _aten.grid_sampler_2d if input.dim() == 4 else _aten.grid_sampler_3d
     sampled: torch.Tensor = sample(input, grid, interpolation_mode, padding_mode, align_corners)
     return sampled
