@@ -286,3 +286,50 @@ def test_a_block_whose_gradient_is_not_asked_for_is_exported(block: Any) -> None
 
     assert_agrees(onnx_parity.export(program, (_X,)), program, _X)
     assert_agrees(onnx_parity.export(program, (_X,)), program, -_X)
+
+
+def _of_a_written_part(write: Any) -> Any:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            whole = x * 2
+            write(whole)
+            (slope,) = torch.autograd.grad(whole.square().sum(), x)
+        return slope
+
+    return program
+
+
+_PARTS = {
+    "second half": lambda whole: whole[whole.shape[0] // 2 :].sigmoid_(),
+    "first row": lambda whole: whole[0].sigmoid_(),
+    "unsafe chunk": lambda whole: whole.unsafe_chunk(2)[1].sigmoid_(),
+}
+_ROWS = torch.linspace(-1, 1, 12).reshape(4, 3)
+
+
+@pytest.mark.parametrize("write", _PARTS.values(), ids=_PARTS)
+def test_the_gradient_of_a_write_to_a_part_is_only_known_for_static_sizes(write: Any) -> None:
+    program = _of_a_written_part(write)
+    if write is not _PARTS["unsafe chunk"]:  # Whose gradients torch gets wrong.
+        assert_agrees(onnx_parity.export(program, (_ROWS,)), program, _ROWS)
+    with pytest.raises(onnx_parity.CaptureError, match="through a write to a part of a tensor of dynamic size"):
+        onnx_parity.export(program, (_ROWS,), dynamic_axes={"x": {0: "rows"}})
+
+
+def test_the_gradient_of_a_write_to_a_whole_tensor_is_known() -> None:
+    program = _of_a_written_part(lambda whole: whole.view(-1).sigmoid_())
+    exported = onnx_parity.export(program, (_ROWS,), dynamic_axes={"x": {0: "rows"}})
+    assert_agrees(exported, program, torch.linspace(-1, 1, 21).reshape(7, 3))
+
+
+@pytest.mark.parametrize(("cell", "nodes"), [(nn.LSTMCell(3, 4), 13), (nn.GRUCell(3, 4), 14)])
+def test_recurrent_cells(cell: nn.Module, nodes: int) -> None:
+    def hidden(x: torch.Tensor) -> torch.Tensor:
+        made = cell(x)
+        found: torch.Tensor = made[0] if isinstance(made, tuple) else made
+        return found
+
+    for program in (hidden, lambda x: torch.func.jvp(hidden, (x,), (x,))):
+        assert_agrees(onnx_parity.export(program, (_ROWS,)), program, _ROWS)
+    assert len(onnx_parity.export(cell, (_ROWS,)).model.graph) == nodes

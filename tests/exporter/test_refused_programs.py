@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -129,18 +130,26 @@ def test_sizes_that_do_not_fit() -> None:
 
 
 def test_a_decision_by_a_number_that_is_computed() -> None:
-    def program(x: torch.Tensor, lengths: torch.Tensor) -> Any:
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
-        return nn.utils.rnn.pad_packed_sequence(packed, total_length=6)[0]
+    def program(x: torch.Tensor) -> Any:
+        return F.mse_loss(x[x > 0], x[x > 0.5])
 
     with pytest.raises(onnx_parity.CaptureError) as caught:
-        onnx_parity.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
-    place = f"{__file__}:{inspect.getsourcelines(program)[1] + 2}"
+        onnx_parity.export(program, (X,))
+    place = f"{__file__}:{inspect.getsourcelines(program)[1] + 1}"
     assert str(caught.value) == (
-        f"the program branches on a number that it computed from values at {place}: u1 > 6\n"
+        f"the program branches on a number that it computed from values at {place}: Eq(u1, u0)\n"
         "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, use "
         "torch.where or torch.cond, or state what always holds with torch._check."
     )
+
+
+def test_sequences_are_not_padded_to_less_than_nothing() -> None:
+    def program(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return nn.utils.rnn.pad_packed_sequence(packed, total_length=-1)[0]
+
+    with pytest.raises(onnx_parity.CaptureError, match="Expected total_length to be at least the length"):
+        onnx_parity.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
 
 
 def test_a_loop_over_a_tensor_whose_length_depends_on_values() -> None:

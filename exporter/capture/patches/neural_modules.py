@@ -58,9 +58,9 @@ def _padded_to_length(
     total_length: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add the steps that `total_length` asks for afterwards: torch compares it with a number that depends on data."""
+    if total_length is None or (isinstance(total_length, int) and total_length < 1):  # Which torch refuses.
+        return torchs(sequence, batch_first, padding_value, total_length)
     padded, lengths = torchs(sequence, batch_first, padding_value)
-    if total_length is None:
-        return padded, lengths
     axis = 1 if batch_first else 0
     sizes = list(padded.shape)
     sizes[axis] = total_length - sizes[axis]

@@ -74,14 +74,14 @@ class _Direction:
     step: Step
     parameters: Parameters
     hidden: int
-    #: The shape of what the input or the state contributes to the gates at a step.
-    share_shape: tuple[Size, ...]
+    #: The shape of the gates at a step.
+    gates_shape: tuple[Size, ...]
 
-    def next(self, share: Value, state: list[Value], has_step: Value | None) -> list[Value]:
+    def next(self, from_input: Value, state: list[Value], has_step: Value | None) -> list[Value]:
         """The state after a step. Where a sequence does not have the step, it is the state before it."""
         g, parameters = self.g, self.parameters
-        own = shaped(_affine(g, state[0], parameters.state, parameters.state_bias), self.share_shape)
-        made = self.step(g, shaped(share, self.share_shape), own, state, self.hidden)
+        from_state = shaped(_affine(g, state[0], parameters.state, parameters.state_bias), self.gates_shape)
+        made = self.step(g, shaped(from_input, self.gates_shape), from_state, state, self.hidden)
         if parameters.projection is not None:
             made[0] = g.matmul(made[0], g.transpose(parameters.projection, [1, 0]))
         if has_step is not None:
@@ -105,18 +105,18 @@ def run_direction(
     step, gates = STEPS[operator]
     hidden = int(parameters.state.sizes[0]) // gates
     direction = _Direction(g, step, parameters, hidden, (x.sizes[1], gates * hidden))
-    shared = _affine(g, x, parameters.input, parameters.input_bias)
+    from_inputs = _affine(g, x, parameters.input, parameters.input_bias)
     steps = x.sizes[0]
     if not isinstance(steps, int):
-        return _in_a_loop(direction, shared, steps, state, backwards, has_step)
-    shares = [g.squeeze(part, [0]) for part in g.split(shared, 0, [1] * steps)]
-    has: list[Value | None] = [None] * steps
+        return _in_a_loop(direction, from_inputs, steps, state, backwards, has_step)
+    of_steps = [g.squeeze(part, [0]) for part in g.split(from_inputs, 0, [1] * steps)]
+    flags: list[Value | None] = [None] * steps
     if has_step is not None:
-        has = [g.transpose(part, [1, 0]) for part in g.split(has_step, 0, [1] * steps)]
+        flags = [g.transpose(part, [1, 0]) for part in g.split(has_step, 0, [1] * steps)]
     order = range(steps)[::-1] if backwards else range(steps)
     outputs: list[Value] = []
     for place in order:
-        state = direction.next(shares[place], state, has[place])
+        state = direction.next(of_steps[place], state, flags[place])
         outputs.append(g.unsqueeze(state[0], [0]))
     if backwards:
         outputs.reverse()
@@ -124,16 +124,16 @@ def run_direction(
 
 
 def _in_a_loop(
-    direction: _Direction, shared: Value, steps: Size, state: list[Value], backwards: bool, has_step: Value | None
+    direction: _Direction, from_inputs: Value, steps: Size, state: list[Value], backwards: bool, has_step: Value | None
 ) -> tuple[Value, list[Value]]:
     g = direction.g
     last = g.scalar(steps - 1, torch.int64)
 
     def advance(number: Value, carried: list[Value]) -> list[Value]:
         place = g.op("Sub", last, number) if backwards else number
-        share = g.op("Gather", shared, place, axis_i=0)
-        has = None if has_step is None else g.unsqueeze(g.op("Gather", has_step, place, axis_i=0), [1])
-        made = direction.next(share, carried, has)
+        from_input = g.op("Gather", from_inputs, place, axis_i=0)
+        flag = None if has_step is None else g.unsqueeze(g.op("Gather", has_step, place, axis_i=0), [1])
+        made = direction.next(from_input, carried, flag)
         return [*made, made[0]]
 
     *ends, outputs = g.repeat(steps, state, advance)
