@@ -57,6 +57,9 @@ lstm_unbatched = op(nn.LSTM, _UNBATCHED, **_SIZES, bidirectional=[False, True])
 lstm_unbatched_states = op(nn.LSTM, _UNBATCHED, (floats(1, 3), floats(1, 3)), **_SIZES)
 gru_unbatched = op(nn.GRU, _UNBATCHED, **_SIZES, num_layers=[1, 2])
 rnn_unbatched = op(nn.RNN, _UNBATCHED, **_SIZES)
+lstm_of_no_sequences = op(
+    nn.LSTM, floats(3, 2, 4), **_SIZES, dynamic={"x": {1: "batch"}}, sizes={"batch": [0]}, tier="full"
+)
 lstm_projection = op(
     nn.LSTM,
     floats(3, 2, 4),

@@ -55,14 +55,14 @@ def _padded_to_length(
     sequence: Any,
     batch_first: bool = False,
     padding_value: float = 0.0,
-    total_length: int | None = None,
+    total_length: int | torch.SymInt | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add the steps that `total_length` asks for afterwards: torch compares it with a number that depends on data."""
     if total_length is None or (isinstance(total_length, int) and total_length < 1):  # Which torch refuses.
         return torchs(sequence, batch_first, padding_value, total_length)
     padded, lengths = torchs(sequence, batch_first, padding_value)
     axis = 1 if batch_first else 0
-    sizes = list(padded.shape)
+    sizes: list[Any] = list(padded.shape)
     sizes[axis] = total_length - sizes[axis]
     return torch.cat([padded, padded.new_full(sizes, padding_value)], axis), lengths
 
