@@ -5,7 +5,8 @@ be at a jump that no input reaches: the `floor` of a sum that would be 0 without
 that would be singular. So a program that seems to be wrong is computed again in float64, several times, while the
 result of each operator is rounded up or down by chance, as if it were of the program's own dtype. Results that can be
 represented exactly are left as they are: the `floor` of an integer, and equal values, mean what they say. Only where
-torch leaves open which of equal values comes first, one does by chance.
+torch leaves open which of equal values comes first, one does by chance; and where ONNX leaves the sign of a zero open,
+which `copysign` or a quotient may ask for, it is by chance too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from onnx_parity.exporter.arrays import Array, Float64Array, Mask
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.search.zeros import WITHOUT_SIGN
 
 __all__ = ["may_be_rounding"]
 
@@ -105,6 +107,9 @@ class _Rounding(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if _is_view(func):
             return result
+        if name.strip("_") in WITHOUT_SIGN:
+            for tensor in map(_plain, tree_leaves(result)):
+                tensor.copy_(torch.where(tensor == 0, self._chance(tensor).sign() * 0, tensor))
         largest = 0.0
         if torch.Tag.pointwise not in func.tags:
             largest = max(

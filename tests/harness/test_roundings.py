@@ -27,6 +27,8 @@ from onnx_parity.harness.search.subject import Subject
         ("torch.kthvalue(a, 2).indices", [1.0, 2.0, 5.0], 2, False),
         ("torch.sin(a)", [1.0, 2.0, 3.0], [0.8, 0.9, 0.1], False),
         ("torch.linalg.pinv(torch.outer(a, a) / 3, rtol=1e-9)", [1.0, 2.0, 3.1], torch.eye(3).tolist(), True),
+        ("torch.copysign(a, (a - a).clamp(a - a, a))", [1.0, 2.0, 3.0], [1.0, -2.0, -3.0], True),
+        ("torch.copysign(a, a - a)", [1.0, 2.0, 3.0], [1.0, -2.0, -3.0], False),
         ("-(a - a)", [1.0, 2.0, 3.0], [0.0, 0.0, 0.0], False),
         ("torch.complex(a.sin(), a).abs()", [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], False),
     ],
