@@ -57,10 +57,15 @@ class ReshapeForms(Base):
         """Broadcast `x`, whose rank may be lower, to `sizes`."""
         if any(isinstance(size, int) and size == 0 for size in sizes):
             return self.full(sizes, 0, x.dtype)
-        if self.opset >= 8:
-            return shaped(self.op("Expand", x, self.ints(sizes)), sizes)
         missing = len(sizes) - x.rank
         own: list[Size] = [*([1] * missing), *x.sizes]
+        if self.opset >= 8:
+            # Where the size of an axis is 1, Expand leaves that axis as it is, and need not be given a dynamic one.
+            wanted = [
+                1 if not isinstance(size, int) and same_size(before, size) else size
+                for before, size in zip(own, sizes, strict=True)
+            ]
+            return shaped(self.op("Expand", x, self.ints(wanted)), sizes)
         if missing:
             x = self.unsqueeze(x, list(range(missing)))
         repeats: list[Size] = [
