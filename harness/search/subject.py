@@ -21,7 +21,7 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.generated import Line, Program, release
-from onnx_parity.harness.search.zeros import entry_has_sign, have_sign
+from onnx_parity.harness.search.zeros import case_has_sign, have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured, Request
 
@@ -168,7 +168,7 @@ class Subject:
                 seeds=seeds if declaration.kind is Kind.OPERATOR else (),
                 moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
                 declared=declaration.tolerance.get(part.dtype),
-                signed_zeros=declaration.signed_zeros and entry_has_sign(part.case.label),
+                signed_zeros=declaration.signed_zeros and case_has_sign(part.case.label),
             )
             expected |= zip(line.makes, made, strict=True)
         return [expected[name] for name in self.program.outputs]

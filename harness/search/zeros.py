@@ -65,6 +65,7 @@ def have_sign(program: Program) -> list[bool]:
     return [name not in without for name in program.outputs]
 
 
-def entry_has_sign(label: str) -> bool:
-    """The same for a case of an entry of torch's database, by its label: `operator_database.fft.ihfft2[sample=0]`."""
+def case_has_sign(label: str) -> bool:
+    """Whether the sign of a zero means something in the results of a declared case, by the functions that its label
+    names: `operator_database.fft.ihfft2[sample=0]`, or `matmul[...]` of a declaration of that name."""
     return WITHOUT_SIGN.keys().isdisjoint(label.partition("[")[0].split("."))

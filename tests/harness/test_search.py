@@ -45,7 +45,7 @@ from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
 from onnx_parity.harness.search.subject import Subject
-from onnx_parity.harness.search.zeros import entry_has_sign, have_sign
+from onnx_parity.harness.search.zeros import case_has_sign, have_sign
 from onnx_parity.harness.subjects.exporters import Request
 
 ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
@@ -253,8 +253,8 @@ def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
     assert have_sign(made(*lines, written, outputs=("v2", "x0"))) == [False, False]
     plain = Line("v2.add_(1)", (), ("v2",), "write")
     assert have_sign(made(*lines, plain, outputs=("v2", "v1"))) == [True, False]
-    assert not entry_has_sign("operator_database.fft.ihfft2[sample=0]")
-    assert entry_has_sign("operator_database.neg[sample=0]")
+    assert not case_has_sign("operator_database.fft.ihfft2[sample=0]")
+    assert case_has_sign("operator_database.neg[sample=0]")
 
 
 def test_every_probe_takes_a_program() -> None:

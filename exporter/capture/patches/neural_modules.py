@@ -1,4 +1,4 @@
-"""Patches modules of `torch.nn`: no fused kernels, no checks of data-dependent sizes, and a single device."""
+"""Patches modules and functions of `torch.nn`: no fused kernels, no checks of data-dependent sizes, a single device."""
 
 from __future__ import annotations
 
