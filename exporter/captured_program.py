@@ -18,6 +18,7 @@ from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
+from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.fuse_rms_norm import fuse_rms_norm
@@ -166,6 +167,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:
                 fuse_batch_norm(model)
+            cancel_casts(model)
             merge_equal_nodes(model)
             merge_moves(model)
         remove_unused(model)

@@ -30,6 +30,7 @@ from onnx_parity.harness.cases.declaration_checks import (
     check_dtypes,
     check_dynamic,
     check_inputs,
+    check_nodes,
     check_program,
     check_sweeps,
     has_makers,
@@ -134,6 +135,8 @@ class Declaration:
     #: Whether -0.0 and 0.0 count as different.
     signed_zeros: bool
     because: str
+    #: From an opset on, how many nodes this exporter's models have at most, those of branches and bodies among them.
+    nodes: Mapping[int, int]
     train: bool
     tier: Tier
     file: Path
@@ -152,6 +155,10 @@ class Declaration:
             for name, wanted in self.dynamic.items()
             if isinstance(wanted, ListOf | OrNone)
         }
+
+    def most_nodes(self, opset: int) -> int | None:
+        """How many nodes this exporter's model has at most at an opset; None if the declaration does not say."""
+        return self.nodes[max(since)] if (since := [each for each in self.nodes if each <= opset]) else None
 
     def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD, turn)
@@ -234,6 +241,7 @@ class _Declare:
         tolerance: float | Mapping[torch.dtype, float] | None = None,
         signed_zeros: bool = True,
         because: str = "",
+        nodes: Mapping[int, int] | None = None,
         train: bool = False,
         tier: str | None = None,
         **keywords: object,
@@ -247,8 +255,9 @@ class _Declare:
 
         `dynamic` names symbolic axes, and `sizes` the other sizes at which to run them (the default is 1 and three more
         than the example's). `tolerance` replaces the oracle's own, in all dtypes or in those that it names, and
-        `signed_zeros=False` accepts zeros of either sign; each needs a `because`. `tier` is the smallest one in which
-        the cases run: by default smoke for operators, and default for models unless they are small.
+        `signed_zeros=False` accepts zeros of either sign; each needs a `because`. `nodes={17: 1}` says that this
+        exporter's models have one node at most from opset 17 on; other exporters' may have more. `tier` is the smallest
+        one in which the cases run: by default smoke for operators, and default for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
@@ -262,6 +271,7 @@ class _Declare:
         check_inputs(place, inputs)
         check_sweeps(place, keywords, rows)
         check_dtypes(place, dtypes)
+        check_nodes(place, nodes or {})
         swept = tuple(
             (keyword, tuple(value) if isinstance(value, list) else (value,), isinstance(value, list))
             for keyword, value in keywords.items()
@@ -287,6 +297,7 @@ class _Declare:
             tolerance=_tolerances(place, tolerance),
             signed_zeros=signed_zeros,
             because=because,
+            nodes=dict(nodes or {}),
             train=train,
             tier=_tier(place, tier) if tier is not None else self.usual_tier,
             file=file,

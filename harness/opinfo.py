@@ -213,6 +213,7 @@ def _declaration(
         tolerance={},
         signed_zeros=True,
         because="",
+        nodes={},
         train=False,
         tier=Tier.DEFAULT,
         file=file,

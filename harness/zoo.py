@@ -171,6 +171,7 @@ def every(
         tolerance={},
         signed_zeros=True,
         because="",
+        nodes={},
         train=False,
         tier=Tier.DEFAULT,
         file=Path(frame.f_code.co_filename),

@@ -7,7 +7,7 @@ function is also exported by tracing.
 import torch
 from torch import Tensor
 
-from onnx_parity.harness.case import floats, op, scripted
+from onnx_parity.harness.case import floats, ints, op, scripted
 
 _ROWS = {"x": {0: "rows"}}
 
@@ -181,6 +181,15 @@ def early_return_nested(x: Tensor) -> Tensor:
     return x
 
 
+def writes_after_loop(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    for _ in range(int(n)):
+        y = y * 2
+    for _ in range(int(n)):
+        y += 1
+    return y, x
+
+
 script_if_elif_else = op(scripted(if_elif_else), floats(3, 4), dynamic=_ROWS)
 script_nested_if = op(scripted(nested_if), floats(3, 4), dynamic=_ROWS)
 script_if_number = op(scripted(if_number), floats(3, 4), dynamic=_ROWS)
@@ -201,6 +210,7 @@ script_for_string = op(scripted(for_string), floats(3, 4), dynamic=_ROWS)
 traced_for_string = op(for_string, floats(3, 4), dynamic=_ROWS)
 script_break_continue = op(scripted(break_continue), floats(3, 4), dynamic=_ROWS)
 script_early_return_loop = op(scripted(early_return_loop), floats(3, 4), dynamic=_ROWS)
+script_writes_after_loop = op(scripted(writes_after_loop), floats(3, 4), ints(high=4), dynamic={"x0": {0: "rows"}})
 script_assert_value = op(scripted(assert_value), floats(3, 4), dynamic=_ROWS)
 traced_assert_value = op(assert_value, floats(3, 4), dynamic=_ROWS)
 script_with_no_grad = op(scripted(with_no_grad), floats(3, 4), dynamic=_ROWS)

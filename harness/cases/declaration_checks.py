@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from onnx_parity.exporter import ListOf, OrNone
+from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.cases.arguments import arguments_of
 from onnx_parity.harness.cases.dynamic_axes import DynamicAxes, example_sizes
 from onnx_parity.harness.declaration_error import DeclarationError
@@ -65,6 +66,17 @@ def check_sweeps(place: str, keywords: Mapping[str, object], rows: object) -> No
 def check_dtypes(place: str, dtypes: object) -> None:
     if isinstance(dtypes, torch.dtype | str) or not isinstance(dtypes, Sequence):
         raise DeclarationError(f"{place}: dtypes={dtypes} is no list of dtypes. Write dtypes=[torch.float32].")
+
+
+def check_nodes(place: str, nodes: object) -> None:
+    if not isinstance(nodes, Mapping) or any(opset not in OPSETS for opset in nodes):
+        raise DeclarationError(
+            f"{place}: nodes={nodes} does not say from which of the opsets {OPSETS[0]} to {OPSETS[-1]} on a model has "
+            "how many nodes at most. Write nodes={17: 1}."
+        )
+    for most in nodes.values():
+        if not isinstance(most, int) or most < 0:
+            raise DeclarationError(f"{place}: nodes={nodes} has {most!r}, which is no number of nodes.")
 
 
 def check_dynamic(

@@ -64,8 +64,14 @@ def input_names(model: onnx.ModelProto) -> tuple[str, ...]:
     return tuple(value.name for value in inputs_of(model.graph))
 
 
-def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str, ...]], outputs: int) -> None:
-    """Run onnx's full check, and check the requested opset, inputs and symbolic axes."""
+def check(
+    delivered: Delivered,
+    opset: int,
+    shapes: Mapping[str, tuple[int | str, ...]],
+    outputs: int,
+    most_nodes: int | None = None,
+) -> None:
+    """Run onnx's full check, and check the requested opset, inputs and symbolic axes, and that no fusion was missed."""
     model = delivered.model
     onnx.checker.check_model(model if isinstance(model, bytes) else str(model), full_check=True)
     if delivered.opset != opset:
@@ -88,6 +94,12 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
     # The number of items of a sequence, and whether an optional has a value, is only known at run time.
     if tensors > outputs if holding else tensors != outputs:
         raise DeliveryError(f"the program has {outputs} outputs, but the model has {len(graph.output)}")
+    if most_nodes is not None and len(delivered.nodes) > most_nodes:
+        allowed = f"{most_nodes} {'node' if most_nodes == 1 else 'nodes'}"
+        raise DeliveryError(
+            f"the declaration allows {allowed} at opset {opset}, but the model has {len(delivered.nodes)}: "
+            f"{_names(node.op_type for node in delivered.nodes)}"
+        )
 
 
 def _names(names: Iterable[str]) -> str:

@@ -124,6 +124,13 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
     assert refused(lambda: op(torch.add, floats(2), dtypes=[torch.int64])) == (
         "floats(...) cannot be int64. Use numbers(...), which has any dtype."
     )
+    assert refused(lambda: op(F.elu, floats(2), nodes={99: 1})) == (
+        "nodes={99: 1} does not say from which of the opsets 7 to 28 on a model has how many nodes at most. "
+        "Write nodes={17: 1}."
+    )
+    assert (
+        refused(lambda: op(F.elu, floats(2), nodes={17: -1})) == "nodes={17: -1} has -1, which is no number of nodes."
+    )
     no_dtype = f"no cell can be torch.complex128, but torch.{', torch.'.join(Dtype)}."
     strict = {torch.complex128: 1.0}
     assert refused(lambda: op(torch.add, numbers(2), dtypes=[torch.complex128])) == no_dtype

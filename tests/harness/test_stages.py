@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -160,6 +161,30 @@ def test_a_model_that_was_not_requested_fails_the_check(make: Callable[[int, Req
     outcome = run(make)
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.CHECK, Blame.EXPORTER)
     assert outcome.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(("opset", "fails"), [(9, False), (10, True), (17, True), (18, False)])
+def test_more_nodes_than_the_declaration_allows_fail_the_check(opset: int, fails: bool) -> None:
+    small = op(F.elu, floats(2, 3), nodes={10: 1, 18: 2})
+
+    def twice(opset: int, request: Request) -> bytes:
+        nodes = [helper.make_node("Identity", ["x"], ["same"]), helper.make_node("Elu", ["same"], ["y"])]
+        return model(nodes, opset, (2, 3))
+
+    outcome = run(twice, cell(small, opset=opset))
+    assert (outcome.status is Status.FAILED, outcome.stage is Stage.CHECK) == (fails, fails)
+    if fails:
+        assert outcome.blame is Blame.EXPORTER
+        assert outcome.reason == (
+            f"DeliveryError: the declaration allows 1 node at opset {opset}, but the model has 2: Identity, Elu"
+        )
+
+
+def test_other_exporters_may_have_more_nodes() -> None:
+    small = op(F.elu, floats(2, 3), nodes={7: 0})
+    peer = {"other": FakeExporter(elu)}
+    outcome = Bench(0, exporters=peer).run(dataclasses.replace(cell(small), exporter="other"))
+    assert outcome.status is Status.PASSED
 
 
 def test_a_frozen_dynamic_axis_fails_the_check() -> None:

@@ -1,0 +1,137 @@
+"""Programs that become few nodes: operators that ONNX has for them, and what is merged, folded or left out.
+
+Each declaration says how many nodes this exporter's model has at most, and from which opset on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import BATCH, bools, floats, ints, op
+
+_HALF_TOO = (torch.float32, torch.float16)
+
+# --- operators that ONNX has ------------------------------------------------------------------------------------------
+
+
+def normed_in_float32(x: Tensor, scale: Tensor) -> Tensor:
+    """As the layers of Llama do, whatever their input's dtype is."""
+    wide = x.float()
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return scale * wide.to(x.dtype)
+
+
+def normed_over_everything(x: Tensor, scale: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.pow(2).mean((), keepdim=True) + 0.1) * scale
+
+
+fused_layer_norm = op(nn.LayerNorm, floats(2, 3, 4), normalized_shape=[4, (3, 4)], nodes={17: 1}, dynamic=BATCH)
+fused_group_norm = op(nn.GroupNorm, floats(2, 4, 5), num_groups=2, num_channels=4, nodes={21: 1}, dynamic=BATCH)
+fused_rms_norm = op(nn.RMSNorm, floats(2, 3, 4), normalized_shape=4, nodes={23: 1}, dynamic=BATCH)
+fused_rms_norm_in_float32 = op(
+    normed_in_float32, floats(2, 3, 4), floats(4), dtypes=_HALF_TOO, nodes={23: 1}, dynamic={"x0": {0: "batch"}}
+)
+fused_no_rms_norm = op(normed_over_everything, floats(3, 4), floats(4), nodes={23: 7})
+fused_gelu = op(F.gelu, floats(3, 4), approximate=["none", "tanh"], nodes={20: 1}, dynamic=BATCH)
+fused_silu = op(F.silu, floats(3, 4), nodes={7: 2}, dynamic=BATCH)
+fused_hardswish = op(F.hardswish, floats(3, 4), nodes={14: 1}, dynamic=BATCH)
+fused_attention = op(F.scaled_dot_product_attention, *(floats(2, 3, 4, 8) for _ in range(3)), nodes={23: 1, 25: 5})
+fused_linear = op(nn.Linear, floats(3, 4), in_features=4, out_features=2, nodes={7: 1}, dynamic=BATCH)
+
+
+class Convolved(nn.Module):
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, **keywords)
+        self.norm = nn.BatchNorm2d(4)
+        self.norm.running_mean, self.norm.running_var = torch.rand(4), torch.rand(4) + 0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(self.conv(x))
+        return normed
+
+
+fused_batch_norm = op(Convolved, floats(2, 2, 5, 6), bias=[True, False], groups=[1, 2], nodes={7: 1}, dynamic=BATCH)
+
+# --- what moves elements, and what only repeats them ------------------------------------------------------------------
+
+
+class Reversed(torch.autograd.Function):
+    """Written with ONNX's operators by the user, who leaves the order of the axes to their default."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("Transpose", g.op("Transpose", x))
+
+
+def repeated(x: Tensor, row: Tensor) -> Tensor:
+    wide = row.expand_as(x)
+    return torch.where(wide > 0, x * wide, -wide)
+
+
+def repeated_along_either(x: Tensor, row: Tensor) -> Tensor:
+    """Both together have the sizes of the result, though neither has them."""
+    return x.sum() + row.expand(3, 4) * (row.T[:3].expand(3, 4) - 1)
+
+
+fused_transposes = op(
+    lambda x, first, then: x.permute(first).permute(then),
+    floats(2, 3, 4),
+    rows=[{"first": (1, 0, 2), "then": (2, 0, 1)}, {"first": (1, 2, 0), "then": (2, 0, 1)}],
+    nodes={7: 1},
+    dynamic=BATCH,
+)
+fused_transposes_of_the_user = op(Reversed.apply, floats(2, 3, 4), nodes={7: 2}, dynamic=BATCH)
+fused_reshapes = op(lambda x: x.reshape(-1).reshape(4, -1).flatten(), floats(3, 4), nodes={7: 1})
+fused_expansions = op(repeated, floats(3, 4), floats(1, 4), nodes={9: 4}, dynamic={"x0": {0: "batch"}})
+fused_expansions_along_either = op(repeated_along_either, floats(3, 4), floats(1, 4), nodes={9: 6, 10: 7, 11: 6})
+
+# --- what is known, computed twice, or cast there and back ------------------------------------------------------------
+
+
+class Joined(nn.Module):
+    """Its large integers are joined with small ones before anything is given."""
+
+    large: Tensor
+    small: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("large", torch.arange(600).reshape(3, 200))
+        self.register_buffer("small", torch.arange(6).reshape(3, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.cat([self.small, self.large], 1)
+
+
+def quantized_by_channels(x: Tensor) -> Tensor:
+    grid = torch.tensor([0.5, 0.01, 0.3]), torch.zeros(3, dtype=torch.int32)
+    return torch.fake_quantize_per_channel_affine(x, *grid, 1, -128, 127)
+
+
+fused_constants = op(Joined, floats(202), nodes={7: 1})
+fused_common = op(lambda x: (x * 2).exp() + (x * 2).exp(), floats(3, 4), nodes={7: 3}, dynamic=BATCH)
+fused_casts = op(
+    lambda x, wide: (x.to(wide).to(x.dtype).T, x.to(wide).to(x.dtype)),
+    rows=[{"x": floats(3, 4), "wide": torch.float64}, {"x": bools(3, 4), "wide": torch.float32}],
+    nodes={7: 2},
+    dynamic=BATCH,
+)
+fused_no_casts = op(
+    lambda x, narrow: x.to(narrow).to(x.dtype) * 2,
+    rows=[{"x": floats(3, 4), "narrow": torch.float16}, {"x": ints(3, 4, high=9999), "narrow": torch.int8}],
+    nodes={7: 3},
+    dynamic=BATCH,
+)
+fused_sizes = op(
+    lambda x: x.view(x.shape[0] * 1, x.shape[1] * x.shape[2]), floats(2, 3, 4), nodes={7: 1}, dynamic=BATCH
+)
+fused_quantization_by_channels = op(quantized_by_channels, floats(2, 3, 4), nodes={13: 2}, dynamic=BATCH)
