@@ -83,6 +83,9 @@ def to_tensor(array: object) -> torch.Tensor:
 def as_tensor(array: object) -> torch.Tensor:
     """The same, as a tensor that shares the memory of the array."""
     plain = np.asarray(array)
+    if plain.dtype == np.ulonglong:
+        # One of two types of numpy with this dtype, of which torch knows the other.
+        plain = plain.view(np.uint64)
     lacking = _TO_TORCH.get(plain.dtype)
     if lacking is not None:
         return torch.from_numpy(plain.view(_BITS[plain.itemsize][1])).view(lacking)

@@ -37,9 +37,10 @@ from onnx_parity.exporter.request.call_arguments import (
     checked_program,
     own_example,
     refuse_unscripted,
+    signature_of,
 )
 from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, with_outputs_placed
-from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument, with_shapes_of_rest
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
 from onnx_parity.exporter.request.requested_axes import axes_of_program
@@ -131,6 +132,9 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     given = options.custom_translation_table
     table = translations({} if given is None else given)
     as_given = Call.of(model, args, kwargs)
+    if options.dynamic_shapes is not None:
+        shapes = with_shapes_of_rest(options.dynamic_shapes, signature_of(model), as_given.args)
+        options = replace(options, dynamic_shapes=shapes)
     inputs = _Inputs.read(model, as_given, options)
     with set_training(model, options.training), exporting(), kept_for_users(table):
         traced = _traced(model, inputs, options, table)
@@ -296,7 +300,7 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
 
 def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into simpler ones; None for an operator that has a lowering."""
-    if is_lowered(op):
+    if is_lowered(op) or op is torch.ops.aten.size.default:  # The dispatcher does not know that one, of scripts.
         return None
     if operator_name(op) == "onnx::Attention":
         return torchs_attention

@@ -271,7 +271,7 @@ class _Declare:
         check_inputs(place, inputs)
         check_sweeps(place, keywords, rows)
         check_dtypes(place, dtypes)
-        check_nodes(place, nodes or {})
+        check_nodes(place, {} if nodes is None else nodes)
         swept = tuple(
             (keyword, tuple(value) if isinstance(value, list) else (value,), isinstance(value, list))
             for keyword, value in keywords.items()

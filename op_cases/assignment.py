@@ -37,6 +37,19 @@ def accumulated(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> torch.
     return x.index_put((index,), y, accumulate=True)
 
 
+def clamped_parts(boxes: torch.Tensor) -> torch.Tensor:
+    left, top, right, bottom = boxes.unbind(-1)
+    left.clamp_(min=0)
+    bottom.neg_()
+    return torch.stack([left, top, right, bottom], -1) + boxes
+
+
+def doubled_rows(x: torch.Tensor) -> torch.Tensor:
+    for row in x:
+        row.mul_(2)
+    return x
+
+
 # --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 setitem = op(
@@ -96,6 +109,14 @@ write_through_chained_views = op(
 )
 copy_ = op(lambda x, y: (x := x.clone(), x[1].copy_(y), x)[-1], floats(3, 4), y=[floats(4), ints(4), floats(1)])
 diagonal_fill = op(lambda x: (x := x.clone(), x.diagonal().fill_(0), x.diagonal(1).add_(1), x)[-1], floats(4, 5))
+diagonal_fill_at_size = op(
+    lambda x: (x := x.clone(), x.diagonal(x.shape[0] - 2).fill_(0), x.diagonal(offset=1 - x.shape[0]).add_(1), x)[-1],
+    floats(4, 5),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 6)},
+)
+write_to_parts = op(lambda x: clamped_parts(x.clone()), floats(5, 4, low=-1.0), dynamic=BATCH)
+write_to_rows = op(lambda x: doubled_rows(x.clone()), floats(3, 4), dynamic={"x": {1: "columns"}})
 write_through_expand = op(lambda x: (y := torch.zeros(3, 4), y[:].copy_(x.expand(3, 4)), y)[-1], floats(1, 4))
 select_scatter = op(torch.select_scatter, floats(3, 4), floats(4), dim=0, index=[1, -1])
 slice_scatter = op(

@@ -147,4 +147,7 @@ shifts_named = op(
     y=numbers(4, low=0, high=7),
     dtypes=INTS,
 )
+shifts_out_of_range = op(
+    lambda x, y: (x << y, x >> y, 3 << y, -3 >> y, x << 70, x >> 70), given([5, -5, 5, -5]), y=given([-1, -2, 64, 90])
+)
 shifts_far = op(lambda x: (x << 62, x >> 63, x >> 40), _LARGE)

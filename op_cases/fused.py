@@ -117,6 +117,13 @@ def quantized_by_channels(x: Tensor) -> Tensor:
     return torch.fake_quantize_per_channel_affine(x, *grid, 1, -128, 127)
 
 
+def cast_for_branches(x: Tensor, narrow: torch.dtype, wide: torch.dtype) -> Tensor:
+    x = x.to(narrow)
+    y = x.to(wide).to(narrow)
+    chosen: Tensor = torch.cond(x.sum() > 0, lambda x: y + x, lambda x: y - x, (x,))
+    return chosen
+
+
 fused_constants = op(Joined, floats(202), nodes={7: 1})
 fused_common = op(lambda x: (x * 2).exp() + (x * 2).exp(), floats(3, 4), nodes={7: 3}, dynamic=BATCH)
 fused_casts = op(
@@ -124,6 +131,9 @@ fused_casts = op(
     rows=[{"x": floats(3, 4), "wide": torch.float64}, {"x": bools(3, 4), "wide": torch.float32}],
     nodes={7: 2},
     dynamic=BATCH,
+)
+fused_casts_read_by_branches = op(
+    cast_for_branches, ints(4, low=-9, high=9), narrow=torch.int8, wide=[torch.float16, torch.float32, torch.int32]
 )
 fused_no_casts = op(
     lambda x, narrow: x.to(narrow).to(x.dtype) * 2,

@@ -79,6 +79,17 @@ class OfWeights(nn.Module):
         return F.linear(x, self.first.weight - 0.1 * slopes[0]).sum(1, keepdim=True) + slopes[1]
 
 
+class BesideRecurrent(nn.Module):
+    """No gradient passes through the recurrent layer, whose number of steps stays dynamic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.adapting, self.recurrent = OfWeights(), nn.GRU(3, 4)
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.adapting(x), self.recurrent(steps)[0]
+
+
 class Tied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -273,6 +284,13 @@ force_through_volume = op(
     tier="default",
 )
 gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="default")
+gradients_beside_rnn = op(
+    BesideRecurrent(),
+    floats(4, 3),
+    floats(5, 2, 3),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "steps"}},
+    tier="default",
+)
 gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), tier="default")
 gradients_of_gru = op(OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, tier="default")
 gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), tier="default")
@@ -287,6 +305,8 @@ second_derivative = op(curvature, floats(3, 3))
 jacobian = op(torch.func.jacrev(layers), floats(4))
 jacobian_forwards = op(torch.func.jacfwd(layers), floats(4))
 hessian = op(torch.func.hessian(energy), floats(3, 3))
+hessian_of_any_size = op(torch.func.hessian(energy), floats(3), dynamic=BATCH)
+jacobian_of_any_size = op(torch.func.jacrev(torch.sin), floats(4), dynamic=BATCH)
 gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), dynamic=BATCH)
 mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
 product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))

@@ -97,6 +97,11 @@ def product_of_eight_bits(x: Tensor, y: Tensor) -> Tensor:
 weight_of_eight_bits = op(EightBits(), floats(2, 4), tier="default")
 float8 = op(in_eight_bits, floats(3, 4), tier="default")
 float8_and_back = op(eight_bits_and_back, floats(3, 4), dynamic=_ROWS, tier="default")
+float8_truth = op(
+    lambda x: (x.to(torch.float8_e4m3fn).bool(), x.to(torch.float8_e5m2).bool()),
+    given([0.0, -0.0, 1.0, -2.0]),
+    tier="default",
+)
 float8_beyond_the_largest = op(
     five_bits_of_exponent,
     given([57344.0, 60000.0, 61440.0, -64000.0, 65536.0]),

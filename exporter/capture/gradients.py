@@ -37,11 +37,12 @@ ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
 
 
 class NeedsGradients(Exception):
-    """The program asks autograd for gradients; `by_weights` is what refuses those by weights, if it asks for these."""
+    """The program asks autograd for gradients, by weights too if `refusal` is given, which refuses those by others than
+    the module's. `weights` are their ids."""
 
-    def __init__(self, by_weights: CaptureError | None = None) -> None:
+    def __init__(self, refusal: CaptureError | None = None, weights: Iterable[int] = ()) -> None:
         super().__init__()
-        self.by_weights = by_weights
+        self.refusal, self.weights = refusal, frozenset(weights)
 
 
 def is_transformed() -> bool:

@@ -102,8 +102,10 @@ class Attempt:
     special_sizes_as_in_example: bool = False
     #: Whether autograd sees the operators of the program, so that it may ask for gradients.
     differentiates: bool = False
-    #: Whether it asks for gradients by weights of the module, which autograd then sees too.
-    by_weights: bool = False
+    #: The weights of the module by which it asks for gradients, by id: autograd then sees these too.
+    by_weights: frozenset[int] = frozenset()
+    #: Whether parts of a tensor with dynamic sizes are selected one by one, where the program calls `unbind`.
+    selects: bool = False
     #: Whether the program gets views of its inputs, which it may give the memory of other tensors with `set_`.
     views_inputs: bool = False
     #: The splits whose sizes only happen to be numbers that were read from values, and a trial that looks for such.
@@ -174,6 +176,7 @@ class _Recording:
         )
         if symbols is not None:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
+            symbols.selects = attempt.selects
             symbols.takes_general = not attempt.special_sizes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
@@ -187,7 +190,7 @@ class _Recording:
         #: For each of these, whether autograd tracks it.
         self._tracked = [False] * len(self._buffers)
         if attempt.by_weights:
-            parameters = parameters_of(wanted.program)
+            parameters = [each for each in parameters_of(wanted.program) if id(each.tensor) in attempt.by_weights]
             self._buffers += parameters
             self._tracked += [each.tensor.requires_grad for each in parameters]
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]

@@ -34,6 +34,7 @@ from onnx_parity.exporter.capture.gradients import NeedsGradients
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.given_up import (
     FrozenSizes,
+    NeedsSelects,
     NeedsSymbols,
     NeedsViews,
     OwnTensorWritten,
@@ -74,6 +75,7 @@ _RETRIED = (
     DataDependentOutputException,
     NeedsGradients,
     NeedsSymbols,
+    NeedsSelects,
     NeedsViews,
     RankNeeded,
     AxesFixed,
@@ -152,9 +154,11 @@ def trace(
             # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
             attempt = replace(attempt, symbolic=True)
         except NeedsGradients as error:
-            if error.by_weights is not None and attempt.by_weights:
-                raise error.by_weights from None
-            attempt = replace(attempt, differentiates=True, by_weights=error.by_weights is not None)
+            if error.refusal is not None and error.weights <= attempt.by_weights:
+                raise error.refusal from None
+            attempt = replace(attempt, differentiates=True, by_weights=attempt.by_weights | error.weights)
+        except NeedsSelects:
+            attempt = replace(attempt, selects=True)
         except NeedsViews:
             attempt = replace(attempt, views_inputs=True)
         except OwnTensorWritten as error:

@@ -82,9 +82,17 @@ class Constants(Forms):
             return x
         if x.is_small and x.constant is not None:
             return self.const(x.constant, dtype)
+        if x.dtype in FLOAT8 and dtype is torch.bool:
+            # onnxruntime takes -0.0 of these for true.
+            x = self.cast(x, torch.float32)
         if dtype in FLOAT8 and self.opset >= 19 and not saturates(dtype):
             return self.op("Cast", x, to_i=TO_ONNX[dtype].value, saturate_i=0)
         return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
+
+    def accumulating(self, x: Value) -> Value:
+        """The value in the dtype in which torch computes with it: halves in float32, where squares neither overflow nor
+        underflow, and numbers beside them are not rounded."""
+        return self.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
     def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
         """The operands in the dtype that torch would compute them in; numbers become constants."""

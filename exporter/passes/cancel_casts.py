@@ -10,8 +10,19 @@ from onnx_parity.exporter.passes.matching import producer_of
 
 __all__ = ["cancel_casts"]
 
-_INTS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+#: The binary digits of the largest number up to which all integers are numbers of a dtype.
+_DIGITS = {
+    torch.bool: 1,
+    torch.int8: 7,
+    torch.uint8: 8,
+    torch.int16: 15,
+    torch.int32: 31,
+    torch.int64: 63,
+    torch.bfloat16: 8,
+    torch.float16: 11,
+    torch.float32: 24,
+    torch.float64: 53,
+}
 
 
 def cancel_casts(model: ir.Model) -> None:
@@ -36,7 +47,8 @@ def _keeps(dtype: ir.DataType | None, wide: ir.Value | None) -> bool:
     if dtype is None or wide is None or wide.dtype is None:
         return False
     before, after = TO_TORCH.get(dtype), TO_TORCH.get(wide.dtype)
-    if before is torch.bool:
-        return after in (*_INTS, *_FLOATS)
-    alike = any(before in kind and after in kind for kind in (_INTS, _FLOATS))
-    return alike and before is not None and after is not None and torch.promote_types(before, after) is after
+    if before not in _DIGITS or after not in _DIGITS:
+        return False
+    if after.is_floating_point and not before.is_floating_point:
+        return _DIGITS[before] <= _DIGITS[after]
+    return before.is_floating_point is after.is_floating_point and torch.promote_types(before, after) is after

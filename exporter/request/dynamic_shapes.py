@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,40 @@ import torch
 from torch.export.dynamic_shapes import Dim
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.call_arguments import parameter_names
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
 from onnx_parity.exporter.request.marked_inputs import Held
 from onnx_parity.exporter.request.paired_shapes import paired
 from onnx_parity.exporter.request.unicode_names import checked_unicode
 
-__all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument"]
+__all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument", "with_shapes_of_rest"]
 
 DynamicShapes = Mapping[str, Any] | Sequence[Any]
+
+
+def with_shapes_of_rest(spec: DynamicShapes, signature: inspect.Signature | None, args: Sequence[Any]) -> DynamicShapes:
+    """`dynamic_shapes` with one entry for each of the program's `*args`, of which torch.export takes a tuple."""
+    parameters = signature.parameters.values() if signature is not None else ()
+    rest = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
+    first = len(parameter_names(signature))
+    held = args[first:]
+    if rest is None or not held or not isinstance(spec, (Mapping, list, tuple)):
+        return spec
+    if not isinstance(spec, Mapping):
+        is_tuple = len(spec) > first and isinstance(spec[first], (list, tuple)) and len(spec[first]) == len(held)
+        # One entry for each axis of the only tensor is a list of dimensions.
+        is_one_entry = is_tuple and any(isinstance(each, (Mapping, list, tuple)) for each in spec[first])
+        return (*spec[:first], *spec[first], *spec[first + 1 :]) if is_one_entry else spec
+    own = {name: each for name, each in spec.items() if name != rest}
+    entries = spec.get(rest)
+    if entries is None:
+        return own
+    if not isinstance(entries, (list, tuple)) or len(entries) != len(held):
+        raise ArgumentError(
+            f"dynamic_shapes[{rest!r}] is {entries!r}: give a tuple with one entry for each of the {len(held)} "
+            f"arguments in *{rest}"
+        )
+    return own | {f"input_{number}": each for number, each in enumerate(entries, first)}
 
 
 def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

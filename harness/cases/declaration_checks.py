@@ -69,13 +69,13 @@ def check_dtypes(place: str, dtypes: object) -> None:
 
 
 def check_nodes(place: str, nodes: object) -> None:
-    if not isinstance(nodes, Mapping) or any(opset not in OPSETS for opset in nodes):
+    if not isinstance(nodes, Mapping) or any(type(opset) is not int or opset not in OPSETS for opset in nodes):
         raise DeclarationError(
             f"{place}: nodes={nodes} does not say from which of the opsets {OPSETS[0]} to {OPSETS[-1]} on a model has "
             "how many nodes at most. Write nodes={17: 1}."
         )
     for most in nodes.values():
-        if not isinstance(most, int) or most < 0:
+        if type(most) is not int or most < 0:
             raise DeclarationError(f"{place}: nodes={nodes} has {most!r}, which is no number of nodes.")
 
 

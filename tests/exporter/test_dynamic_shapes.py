@@ -107,6 +107,44 @@ def test_ranges_decide() -> None:
         onnx_parity.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=65)},), strict=True)
 
 
+class OfAnyNumber(torch.nn.Module):
+    def forward(self, x: torch.Tensor, *rest: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+        return x * scale + torch.stack([each.sum() for each in rest]).sum()
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"x": {0: "a"}, "rest": ({0: "b"}, ["c"])},
+        ({0: "a"}, ({0: "b"}, ["c"])),
+        ({0: "a"}, {0: "b"}, ["c"]),
+        {"x": {0: "a"}, "input_1": {0: "b"}, "input_2": ["c"]},
+    ],
+)
+def test_arguments_in_a_star(shapes: Any) -> None:
+    model = OfAnyNumber()
+    program = onnx_parity.export(model, (torch.ones(2), torch.ones(3), torch.ones(4)), dynamic_shapes=shapes)
+    assert [shape_of(program, name) for name in ("x", "input_1", "input_2")] == [["a"], ["b"], ["c"]]
+    assert_agrees(program, model, torch.rand(5), torch.rand(6), torch.rand(7))
+
+
+@pytest.mark.parametrize("shapes", [{"x": {0: "a"}}, {"x": {0: "a"}, "rest": None}, ({0: "a"}, None)])
+def test_static_arguments_in_a_star(shapes: Any) -> None:
+    program = onnx_parity.export(OfAnyNumber(), (torch.ones(2), torch.ones(3)), dynamic_shapes=shapes)
+    assert [shape_of(program, name) for name in ("x", "input_1")] == [["a"], [3]]
+
+
+@pytest.mark.parametrize(("entry", "count"), [(({0: "b"},), 2), ({0: "b"}, 1), ("b", 1)])
+def test_shapes_of_a_star_that_do_not_fit(entry: Any, count: int) -> None:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(
+            OfAnyNumber(), (torch.ones(2), *[torch.ones(3)] * count), dynamic_shapes={"x": None, "rest": entry}
+        )
+    assert str(caught.value) == (
+        f"dynamic_shapes['rest'] is {entry!r}: give a tuple with one entry for each of the {count} arguments in *rest"
+    )
+
+
 def test_derived_dimension_that_the_example_is_not() -> None:
     n = Dim("n")
     with pytest.raises(onnx_parity.ArgumentError) as caught:

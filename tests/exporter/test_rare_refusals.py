@@ -96,6 +96,28 @@ def _sum(argument: Any) -> torch.Tensor:
     return sum(values, torch.zeros(()))
 
 
+@pytest.mark.parametrize("batch", [X, torch.rand(4, 6)])
+def test_a_write_that_asks_for_plain_sizes(batch: torch.Tensor) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y.unfold(-1, 2, 2).mul_(2)
+        return y
+
+    words = (
+        r"asks for the sizes of a tensor as numbers, and one of them is dynamic: write to a slice, .* \(at .*test_rare"
+    )
+    with pytest.raises(onnx_parity.CaptureError, match=words):
+        onnx_parity.export(program, (batch,), dynamic_shapes=({0: "n"},))
+
+
+def test_a_derivative_that_asks_for_plain_sizes() -> None:
+    def program(x: torch.Tensor) -> Any:
+        return torch.func.jvp(lambda x: torch.nn.functional.layer_norm(x, x.shape[1:]), (x,), (x,))[1]
+
+    with pytest.raises(onnx_parity.CaptureError, match=r"aten::size cannot be exported at .*test_rare_refusals.py"):
+        onnx_parity.export(program, (torch.rand(3, 6),), dynamic_shapes=({1: "n"},))
+
+
 def test_an_object_of_another_class_than_at_the_export() -> None:
     program = onnx_parity.export(lambda state: state.x + 1, (State(X),))
     assert torch.equal(program(State(X)), X + 1)

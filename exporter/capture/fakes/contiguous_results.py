@@ -56,7 +56,7 @@ def contiguous_results(
     operands = [_Operand(tuple(arg.shape), metadata_of(arg)) if isinstance(arg, torch.Tensor) else arg for arg in args]
     tensors = [operand for operand in operands if isinstance(operand, _Operand)]
     devices = {operand.known.device for operand in tensors}
-    if len(devices) != 1:
+    if len(devices) != 1 or not isinstance(operands[0], _Operand):
         return None
     of_any_layout = name in _OF_ANY_LAYOUT or kwargs.get("memory_format") is torch.contiguous_format
     is_contiguous_first = name in _OF_TWO and _has_result_layout(*operands)

@@ -17,12 +17,14 @@ __all__ = ["PATCHES"]
 
 def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     # Where autograd sees the weights of the module, other tensors are in their place.
-    if any(isinstance(each, torch.nn.Parameter) for each in pytree.tree_leaves(inputs)):
+    weights = [each for each in pytree.tree_leaves(inputs) if isinstance(each, torch.nn.Parameter)]
+    if weights:
         raise NeedsGradients(
             refused_here(
                 "the program asks for gradients by a parameter that does not belong to the module that is exported: "
                 "make it a parameter of the module, or an input"
-            )
+            ),
+            map(id, weights),
         )
     if not is_transformed():
         raise NeedsGradients

@@ -10,6 +10,7 @@ from onnx_parity.exporter.errors import CaptureError, FrozenValueError
 
 __all__ = [
     "FrozenSizes",
+    "NeedsSelects",
     "NeedsSymbols",
     "NeedsViews",
     "OwnTensorWritten",
@@ -53,6 +54,11 @@ class OwnTensorWritten(CaptureError):
 
 class NeedsSymbols(CaptureError):
     """The program has data-dependent sizes, but is being recorded without symbols."""
+
+
+class NeedsSelects(CaptureError):
+    """torch asks for the sizes of a tensor as numbers, one of which is dynamic, as it does for a write to a part that
+    `unbind` has made, but not for one that `select` has."""
 
 
 class NeedsViews(CaptureError):

@@ -27,11 +27,11 @@ from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues, as_in_program
-from onnx_parity.exporter.capture.record.given_up import OwnTensorWritten, own_tensor_written
+from onnx_parity.exporter.capture.record.given_up import NeedsSelects, OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.lost_writes import MayBeOne
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
-from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
+from onnx_parity.exporter.capture.replace.dispatch import PlainSizesError, original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 
 __all__ = ["Recorder", "unwrapped"]
@@ -49,6 +49,7 @@ class Checkpoint:
 _CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
+_SIZES = torch.ops.aten.size.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
 #: Operators that make a new tensor of the sizes of another.
 _MAKE_ALIKE = frozenset(
@@ -276,6 +277,16 @@ class Recorder(TorchDispatchMode):
             known = self._numbers.get(self.value_of(args[0]))
             if known is not None:
                 return known
+        elif func is _SIZES:
+            assert self.fakes.symbols is not None
+            if not self.fakes.symbols.selects:
+                raise NeedsSelects
+            raise PlainSizesError(
+                *refused_here(
+                    "torch asks for the sizes of a tensor as numbers, and one of them is dynamic: write to a slice, or "
+                    "remove that axis from dynamic_axes"
+                ).args
+            )
         elif func is _SPLIT:
             self.reader.refuse_frozen_sizes(func, args[1])
         if func._schema.is_mutable:

@@ -24,13 +24,15 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.gradients import is_transformed
+from onnx_parity.exporter.capture.gradients import differentiates_once, is_transformed, needs_derivative
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.own_operators import define
 
 __all__ = [
+    "PlainSizesError",
     "decomposes_unseen",
     "keeping_composites",
     "keeping_whole",
@@ -130,6 +132,17 @@ def _new_twin(op: OpOverload) -> OpOverload:
     return _twins[op]
 
 
+def _is_seen_once(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether no transform has to look into a call: nothing maps it, and no gradient passes through it."""
+    if not is_transformed():
+        return True
+    # The module's own parameters require gradients, which the program does not ask for unless they are tracked.
+    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    return differentiates_once() and not needs_derivative(
+        each for each in tensors if torch._C._functorch.is_gradtrackingtensor(each)
+    )
+
+
 def _composite(name: str, known: OpOverload | None = None) -> None:
     """Register the kernel of a composite operator, which replaces it, keeps it whole, or else decomposes it."""
     instead = None if known is None else _INSTEAD.get(known)
@@ -146,7 +159,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
             result = instead(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        if (is_whole or op in _on_request.get()) and not is_transformed():
+        if (is_whole or op in _on_request.get()) and _is_seen_once(args, kwargs):
             with without_keeping():
                 return whole(op)(*args, **kwargs)
         return _decomposed(op, args, kwargs)
@@ -154,13 +167,14 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
     _kernels.impl(name, kernel, _KEY_NAME)
 
 
+class PlainSizesError(CaptureError):
+    """torch asks for the sizes of a tensor as numbers, and one of them is dynamic."""
+
+
 def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
         return op.decompose(*args, **kwargs)
-    except RuntimeError as error:
-        # That is how torch asks for the sizes of a tensor as plain ints.
-        if "operator aten::size does not exist" not in str(error):
-            raise
+    except PlainSizesError as error:
         raise refused_here(
             f"{op.name()}: torch's own implementation takes plain sizes only, and one of these is dynamic: remove that "
             "axis from dynamic_axes"

@@ -261,14 +261,16 @@ def narrow(x: torch.Tensor, dim: int, start: torch.SymInt, length: Size) -> torc
     return part
 
 
-def diagonal(x: torch.Tensor, offset: Any, dim1: int, dim2: int) -> torch.Tensor:
-    """`torch.diagonal` for an offset that is not known: not a view, since none can begin at such a place."""
-    columns, rows = x.shape[dim2], x.shape[dim1]
-    down, right = torch.sym_max(-offset, 0), torch.sym_max(offset, 0)
-    length = torch.sym_max(torch.sym_min(rows - down, columns - right), 0)
-    steps = torch.arange(length, device=x.device)
-    flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
-    return flat.index_select(-1, (steps + down) * columns + steps + right)
+def diagonal(x: torch.Tensor, offset: torch.SymInt, dim1: int, dim2: int) -> torch.Tensor:
+    """`torch.diagonal` for an offset that is not known: the main diagonal of the rows or columns from there on, a view,
+    into which can be written."""
+    for dim, start in ((dim1, torch.sym_max(-offset, 0)), (dim2, torch.sym_max(offset, 0))):
+        size = x.shape[dim]
+        first = torch.sym_min(start, size)
+        offset.node.shape_env.know_order(0, first)
+        offset.node.shape_env.know_order(first, size)
+        x = _aten.slice.Tensor(x, dim, first, size)
+    return x.diagonal(0, dim1, dim2)
 
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:

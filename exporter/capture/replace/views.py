@@ -116,6 +116,16 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
     return [offset + sum(place) for place in itertools.product(*steps)]
 
 
+@instead_of(_aten.unbind.int, why="what torch does for a write to a part asks for plain sizes")
+def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
+    sizes: list[Size] = [*self.shape]
+    dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
+    count = sizes[dim]
+    if dynamic is None or not dynamic.node.shape_env.selects or not isinstance(count, int):
+        return NotImplemented
+    return [self.select(dim, part) for part in range(count)]
+
+
 # --- copies of views --------------------------------------------------------------------------------------------------
 
 _VIEWS: dict[OpOverload, OpOverload] = {

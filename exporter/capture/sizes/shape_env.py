@@ -183,6 +183,8 @@ class HintedShapeEnv(ShapeEnv):
         self.takes_general = True
         #: Whether such a size was taken to be general.
         self.has_taken_general = False
+        #: Whether the parts of a tensor are selected one by one where the program calls `unbind`.
+        self.selects = False
         #: Results of arithmetic on sizes, and nodes of plain ints.
         self.computed: dict[Any, SymNode] = {}
         self.constants: dict[int, SymNode] = {}

@@ -82,11 +82,13 @@ class SymbolicSubscripts(TorchFunctionMode):
             if (made := _ranged(args, kwargs or {})) is not None:
                 return made
             args = tuple(map(_numbered, args))
-        elif func in _DIAGONALS and len(args) > 1:
-            offset = _numbered(args[1])
+        elif func in _DIAGONALS:
+            given = dict(zip(("self", "offset", "dim1", "dim2"), args, strict=False)) | (kwargs or {})
+            offset = _numbered(given.get("offset", 0))
             if isinstance(offset, torch.SymInt):
-                return diagonal(args[0], offset, *(args[2:] or (0, 1)))
-            args = (args[0], offset, *args[2:])
+                return diagonal(args[0], offset, given.get("dim1", 0), given.get("dim2", 1))
+            if len(args) > 1:
+                args = (args[0], offset, *args[2:])
         elif func is torch.nn.functional.one_hot and len(args) > 1:
             classes = _numbered(args[1])
             if isinstance(classes, torch.SymInt):

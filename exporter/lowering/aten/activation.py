@@ -130,7 +130,8 @@ def threshold(g: Graph, self: Value, threshold: float, value: float) -> Value:
     """x if x > threshold else value; NaN stays"""
     if threshold == 0 and value == 0:
         return relu(g, self)
-    below = g.less_or_equal(self, g.const(threshold, self.dtype))
+    x = g.accumulating(self)
+    below = g.less_or_equal(x, g.const(threshold, x.dtype))
     return g.where(below, g.const(value, self.dtype), self)
 
 
@@ -159,7 +160,8 @@ def hardswish(g: Graph, self: Value) -> Value:
 @lowering("aten::softshrink")
 def softshrink(g: Graph, self: Value, lambd: float = 0.5) -> Value:
     """x - lambd, x + lambd, or 0 where |x| <= lambd"""
-    return g.op("Sub", self, g.clip(self, -lambd, lambd))
+    x = g.accumulating(self)
+    return g.cast(g.op("Sub", x, g.clip(x, -lambd, lambd)), self.dtype)
 
 
 @lowering("aten::hardshrink")

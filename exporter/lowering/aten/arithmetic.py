@@ -47,17 +47,21 @@ def mul(g: Graph, self: Operand, other: Operand) -> Value:
 
 @lowering("aten::div")
 def div(g: Graph, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
-    a, b = g.promote(self, other, dtype=g.out.dtype)
+    is_half = g.out.dtype in (torch.bfloat16, torch.float16)
+    # If the quotient is rounded, torch divides by a number itself, and not by the half that is nearest to it.
+    is_wide = is_half and rounding_mode is not None and not isinstance(other, Value)
+    a, b = g.promote(self, other, dtype=torch.float32 if is_wide else g.out.dtype)
     if rounding_mode == "floor":
-        return g.floor_divide_floats(a, b) if a.dtype.is_floating_point else g.floor_divide(a, b)
+        floored = g.floor_divide_floats(a, b) if a.dtype.is_floating_point else g.floor_divide(a, b)
+        return g.cast(floored, g.out.dtype)
     if rounding_mode is None or not a.dtype.is_floating_point:
         # ONNX divides integers towards zero.
         return g.op("Div", a, b)
-    if a.dtype not in (torch.bfloat16, torch.float16):
-        return g.trunc(g.op("Div", a, b))
+    if is_wide or not is_half:
+        return g.cast(g.trunc(g.op("Div", a, b)), g.out.dtype)
     # torch truncates the rounded quotient. onnxruntime would pass it on in the float32 that it computes halves in.
-    quotient = g.cast(g.op("Div", g.cast(a, torch.float32), g.cast(b, torch.float32)), a.dtype)
-    return g.cast(g.trunc(g.cast(quotient, torch.float32)), a.dtype)
+    quotient = g.cast(g.op("Div", g.accumulating(a), g.accumulating(b)), a.dtype)
+    return g.cast(g.trunc(g.accumulating(quotient)), a.dtype)
 
 
 @lowering("aten::floor_divide")
@@ -77,11 +81,11 @@ def fmod(g: Graph, self: Operand, other: Operand) -> Value:
 
 @lowering("aten::addcmul")
 def addcmul(g: Graph, self: Value, tensor1: Value, tensor2: Value, value: float = 1) -> Value:
-    x, a, b = g.promote(self, tensor1, tensor2, dtype=g.out.dtype)
-    return g.op("Add", x, _scaled(g, g.op("Mul", a, b), value))
+    x, a, b = map(g.accumulating, g.promote(self, tensor1, tensor2, dtype=g.out.dtype))
+    return g.cast(g.op("Add", x, g.op("Mul", _scaled(g, a, value), b)), g.out.dtype)
 
 
 @lowering("aten::addcdiv")
 def addcdiv(g: Graph, self: Value, tensor1: Value, tensor2: Value, value: float = 1) -> Value:
-    x, a, b = g.promote(self, tensor1, tensor2, dtype=g.out.dtype)
-    return g.op("Add", x, _scaled(g, g.op("Div", a, b), value))
+    x, a, b = map(g.accumulating, g.promote(self, tensor1, tensor2, dtype=g.out.dtype))
+    return g.cast(g.op("Add", x, g.op("Div", _scaled(g, a, value), b)), g.out.dtype)

@@ -19,7 +19,7 @@ def full(g: Graph, fill_value: Operand, self: Value | None = None, size: object 
     return _filled(g, fill_value)
 
 
-@lowering("aten::scalar_tensor")
+@lowering("aten::scalar_tensor", "prims::scalar_tensor")
 def scalar_tensor(g: Graph, s: Number, dtype: object = None) -> Value:
     return g.scalar(s, g.out.dtype)
 

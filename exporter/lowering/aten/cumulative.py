@@ -51,7 +51,7 @@ def cummax_or_cummin(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
 
 @lowering("aten::logcumsumexp")
 def logcumsumexp(g: Graph, self: Value, dim: int) -> Value:
-    x = g.cast(self, torch.float32) if self.dtype in (torch.float16, torch.bfloat16) else self
+    x = g.accumulating(self)
     if x.rank == 0:
         return self
     [total] = g.scan_by_doubling(

@@ -43,11 +43,6 @@ def _count(x: Value, dim: Dims) -> Size:
     return product(x.sizes if axes is None or x.rank == 0 else [x.sizes[axis] for axis in axes])
 
 
-def _accumulating(g: Graph, x: Value) -> Value:
-    """`x` in the dtype in which torch accumulates: halves in float32, where squares neither overflow nor underflow."""
-    return g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
 @lowering("aten::sum")
 def sum_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
     return _reduce(g, "Sum", g.cast(self, g.out.dtype), dim, keepdim)
@@ -73,7 +68,7 @@ def _mean(g: Graph, x: Value, dim: Dims, keepdim: bool) -> Value:
     if isinstance(count, int) and count > 0:
         return _reduce(g, "Mean", x, dim, keepdim)
     # ONNX does not specify the mean of an empty axis, and runtimes return 0. In torch it is 0 / 0.
-    total = _reduce(g, "Sum", _accumulating(g, x), dim, keepdim)
+    total = _reduce(g, "Sum", g.accumulating(x), dim, keepdim)
     return g.cast(g.op("Div", total, g.scalar(count, total.dtype)), x.dtype)
 
 
@@ -176,7 +171,7 @@ def vector_norm(
     g: Graph, self: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: object = None
 ) -> Value:
     """(sum |x|**ord) ** (1 / ord), and its limits for 0 and infinity"""
-    x = _accumulating(g, g.cast(self, g.out.dtype))
+    x = g.accumulating(g.cast(self, g.out.dtype))
     if ord in (1, 2):
         norm = _reduce(g, "L1" if ord == 1 else "L2", x, dim, keepdim)
     elif ord == 0:
@@ -227,7 +222,7 @@ def var(
 ) -> Value:
     if correction is None:
         correction = float(unbiased)
-    variance = _variance(g, _accumulating(g, self), dim, correction, keepdim)
+    variance = _variance(g, g.accumulating(self), dim, correction, keepdim)
     root = g.operator in ("aten::std", "aten::std_mean")
     return g.cast(g.op("Sqrt", variance) if root else variance, g.out.dtype)
 
@@ -241,5 +236,5 @@ def var_mean(
     keepdim: bool = False,
     correction: float | None = None,
 ) -> tuple[Value, Value]:
-    average = _mean(g, _accumulating(g, self), dim, keepdim)
+    average = _mean(g, g.accumulating(self), dim, keepdim)
     return var(g, self, dim, unbiased, keepdim, correction), g.cast(average, g.out.dtype)

@@ -40,20 +40,26 @@ class BitwiseForms(Base):
         return self.op("Sub", self.op("Add", a, b), both if how == "Or" else self.op("Mul", both, 2))
 
     def shift_left(self, x: Value, by: Value) -> Value:
-        """x * 2**by, which wraps around and is 0 for 64 and more"""
+        """x * 2**by, which wraps around and is 0 for 64 and more, and for less than 0"""
         powers = self._powers_of_two(range(65), 0)
-        chosen = self.op("Gather", powers, self.extreme("Min", by, self.const(64, by.dtype)), axis_i=0)
+        chosen = self.op("Gather", powers, self.extreme("Min", self._amount(by), self.const(64, by.dtype)), axis_i=0)
         return self.cast(self.op("Mul", self.cast(x, torch.int64), chosen), x.dtype)
 
     def shift_right(self, x: Value, by: Value) -> Value:
-        """x / 2**by rounded down, in two steps because 2**63 is not an int64"""
-        powers = self._powers_of_two(range(33), 0)
+        """x / 2**by rounded down, by 64 for less than 0, in two steps because 2**63 is not an int64"""
+        powers, by = self._powers_of_two(range(33), 0), self._amount(by)
         low = self.extreme("Min", by, self.const(32, by.dtype))
         high = self.extreme("Min", self.op("Sub", by, low), self.const(32, by.dtype))
         shifted = self.cast(x, torch.int64)
         for part in (low, high):
             shifted = self.floor_divide(shifted, self.op("Gather", powers, part, axis_i=0))
         return self.cast(shifted, x.dtype)
+
+    def _amount(self, by: Value) -> Value:
+        """By how many bits a number is shifted: torch shifts by all of them for a negative number."""
+        if not by.dtype.is_signed:
+            return by
+        return self.where(self.less(by, self.const(0, by.dtype)), self.const(64, by.dtype), by)
 
     def _bits(self, x: Value, bits: Sequence[int], rank: int) -> Value:
         """Some bits of each element, along a new first axis."""

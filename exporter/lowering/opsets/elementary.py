@@ -60,13 +60,16 @@ class ElementaryForms(Base):
     def log_of_one_plus(self, x: Value) -> Value:
         """log(1 + x), corrected for the rounding of 1 + x: log(u) + (x - (u - 1)) / u where u = 1 + x"""
         # Limited, so that the correction is finite where the logarithm is not.
-        bounded = self.clip(x, -1 + torch.finfo(x.dtype).eps, 1e30)
+        bounded = self.clip(x, -1 + torch.finfo(x.dtype).eps, min(1e30, torch.finfo(x.dtype).max))
         u = self.op("Add", bounded, 1)
         correction = self.op("Div", self.op("Sub", bounded, self.op("Sub", u, 1)), u)
         return self.op("Add", self.op("Log", self.op("Add", x, 1)), correction)
 
     def softplus(self, x: Value) -> Value:
         """log(1 + exp(x)), which is max(x, 0) + log(1 + exp(-|x|))"""
+        if x.dtype is torch.float16:
+            # onnxruntime's kernel of halves overflows from 88.75 on.
+            return self.cast(self.softplus(self.cast(x, torch.float32)), x.dtype)
         if self.has_kernel("Softplus", x.dtype):
             return self.op("Softplus", x)
         small = self.op("Exp", self.op("Neg", self.op("Abs", x)))

@@ -1,0 +1,59 @@
+"""Numbers of 16 bits: large ones, and those beside numbers that 16 bits cannot represent, near which results jump."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from onnx_parity.harness.case import given, op
+
+_HALVES = (torch.float16, torch.bfloat16)
+#: The numbers next to 0.1, 0.3 and 1.2, on either side, and multiples of 0.1 and 0.3.
+_NEXT = given(
+    [
+        *(0.0999755859375, 0.10003662109375, 0.099609375, 0.10009765625),
+        *(0.2998046875, 0.300048828125, 0.298828125, 0.30078125),
+        *(1.2001953125, 1.19921875, 1.203125, 1.1953125),
+        *(-0.0999755859375, -0.10009765625, -0.300048828125, -0.30078125, -1.2001953125, -1.203125),
+        *(0.5, 0.89990234375, 1.0, 12.296875, -0.89990234375, -7.0),
+    ]
+)
+_LARGE = given([*(20.0, 88.0, 89.0, 100.0, 300.0, 60000.0), *(-20.0, -88.0, -89.0, -100.0, -300.0, -60000.0)])
+
+halves_softplus = op(F.softplus, _LARGE, dtypes=_HALVES)
+halves_logsigmoid = op(
+    F.logsigmoid, _LARGE, dtypes=_HALVES,
+    signed_zeros=False, because="torch gives -0.0 or 0.0, depending on where the element is in memory",
+)  # fmt: skip
+halves_mish = op(F.mish, _LARGE, dtypes=_HALVES)
+halves_log1p = op(torch.log1p, given([0.0, 1e-3, 300.0, 60000.0, math.inf, -0.5, -1.0]), dtypes=_HALVES)
+halves_softshrink = op(
+    F.softshrink, _NEXT, lambd=[0.1, 0.3, 1.2], dtypes=_HALVES,
+    signed_zeros=False, because="torch gives zeros the sign of the input, and ONNX's Shrink gives them none",
+)  # fmt: skip
+halves_hardshrink = op(F.hardshrink, _NEXT, lambd=[0.1, 0.3, 1.2], dtypes=_HALVES)
+halves_threshold = op(F.threshold, _NEXT, threshold=[0.1, 0.3, 1.2], value=7.0, dtypes=_HALVES)
+halves_divided = op(
+    lambda x, by, rounding_mode: torch.div(x, by, rounding_mode=rounding_mode),
+    _NEXT,
+    by=[0.1, 0.3, -1.2],
+    rounding_mode=["floor", "trunc"],
+    dtypes=_HALVES,
+    signed_zeros=False,
+    because="torch gives a quotient that is zero the sign of the exact value; ONNX's formula gives it none",
+)
+halves_compared = op(
+    lambda x, y: (x < y, x <= y, x > y, x >= y, x == y, x != y), _NEXT, y=[0.1, 0.3, 1.2], dtypes=_HALVES
+)
+halves_added = op(
+    lambda x, f, value: f(x, x * x, x - 2, value=value),
+    _NEXT,
+    f=[torch.addcmul, torch.addcdiv],
+    value=[0.1, 0.3],
+    dtypes=_HALVES,
+)
+halves_product_out_of_range = op(
+    lambda x, y: torch.addcmul(x, y, y), given([-60000.0, 10.0]), given([300.0, 2.0]), dtypes=_HALVES
+)
