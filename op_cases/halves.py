@@ -29,6 +29,10 @@ halves_logsigmoid = op(
 )  # fmt: skip
 halves_mish = op(F.mish, _LARGE, dtypes=_HALVES)
 halves_log1p = op(torch.log1p, given([0.0, 1e-3, 300.0, 60000.0, math.inf, -0.5, -1.0]), dtypes=_HALVES)
+halves_logsumexp = op(
+    torch.logsumexp, given([[60000.0, 60000.0], [-60000.0, -60000.0], [800.0, -800.0], [90.0, 91.0]]), dim=[0, 1],
+    dtypes=_HALVES,
+)  # fmt: skip
 halves_softshrink = op(
     F.softshrink, _NEXT, lambd=[0.1, 0.3, 1.2], dtypes=_HALVES,
     signed_zeros=False, because="torch gives zeros the sign of the input, and ONNX's Shrink gives them none",

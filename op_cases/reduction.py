@@ -142,6 +142,13 @@ vector_norm = op(
     ],
     dynamic=BATCH,
 )
+vector_norm_of_nan = op(
+    torch.linalg.vector_norm,
+    given([[2.0, math.nan, math.inf], [math.nan, 1.0, 2.0], [1.0, 3.0, 2.0]]),
+    ord=[math.inf, -math.inf, 1, 3],
+    dim=1,
+    dtypes=FLOATS,
+)
 matrix_norm = op(torch.linalg.matrix_norm, floats(2, 3, 4), ord=["fro", 1, -1, math.inf])
 logsumexp = op(torch.logsumexp, floats(2, 3, 4), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=FLOATS)
 logsumexp_of_integers = op(torch.logsumexp, ints(3, 4), dim=1)

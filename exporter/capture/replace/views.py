@@ -120,10 +120,10 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
 def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
     sizes: list[Size] = [*self.shape]
     dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
-    count = sizes[dim]
-    if dynamic is None or not dynamic.node.shape_env.selects or not isinstance(count, int):
+    if dynamic is None or not dynamic.node.shape_env.selects:
         return NotImplemented
-    return [self.select(dim, part) for part in range(count)]
+    count = sizes[dim]
+    return [self.select(dim, part) for part in range(count)] if isinstance(count, int) else NotImplemented
 
 
 # --- copies of views --------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def vector_norm(
     else:
         size = shaped(g.op("Abs", x), x.shape)
         if math.isinf(ord):
-            norm = _reduce(g, "Max" if ord > 0 else "Min", size, dim, keepdim)
+            norm = _extreme(g, "Max" if ord > 0 else "Min", size, dim, keepdim)
         else:
             power = shaped(g.op("Pow", size, g.const(ord, x.dtype)), x.shape)
             norm = g.op("Pow", _reduce(g, "Sum", power, dim, keepdim), g.const(1 / ord, x.dtype))
@@ -195,7 +195,9 @@ def dist(g: Graph, self: Value, other: Value, p: float = 2) -> Value:
 
 @lowering("aten::logsumexp")
 def logsumexp(g: Graph, self: Value, dim: Dims, keepdim: bool = False) -> Value:
-    return _reduce(g, "LogSumExp", g.cast(self, g.out.dtype), dim, keepdim)
+    # Of halves onnxruntime would sum exponentials that underflow or are infinite.
+    total = _reduce(g, "LogSumExp", g.accumulating(g.cast(self, g.out.dtype)), dim, keepdim)
+    return g.cast(total, g.out.dtype)
 
 
 def _variance(g: Graph, x: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
