@@ -5,8 +5,9 @@ be at a jump that no input reaches: the `floor` of a sum that would be 0 without
 that would be singular. So a program that seems to be wrong is computed again in float64, several times, while the
 result of each operator is rounded up or down by chance, as if it were of the program's own dtype. Results that can be
 represented exactly are left as they are: the `floor` of an integer, and equal values, mean what they say. Only where
-torch leaves open which of equal values comes first, one does by chance; and where ONNX leaves the sign of a zero open,
-which `copysign` or a quotient may ask for, it is by chance too.
+torch leaves open which of equal values comes first, one does by chance, and so do eigenvalues of a matrix that LAPACK
+permutes; and where ONNX leaves the sign of a zero open, which `copysign` or a quotient may ask for, it is by chance
+too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _SHARE = 1 / 16
 
 #: Operators that return the places of values, and leave open which of equal ones is meant.
 _ORDERING = frozenset(("kthvalue", "topk", "median", "nanmedian", "mode", "sort"))
+#: Operators that return eigenvalues, whose order torch leaves open. LAPACK's is another one if it permutes the matrix.
+_UNORDERED = frozenset(("linalg_eig", "linalg_eigvals", "_linalg_eigvals"))
 #: The start of the names of operators whose factors are never exact.
 _TRANSFORM = "_fft"
 #: Equal values are made to differ by this, relative to them. It is nothing beside a rounding.
@@ -107,6 +110,10 @@ class _Rounding(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if _is_view(func):
             return result
+        if name in _UNORDERED and _is_permuted(args[0]):
+            order = torch.randperm(args[0].shape[-1], generator=self._random)
+            for each in tree_leaves(result):
+                each.copy_(each[..., order])
         if name.strip("_") in WITHOUT_SIGN:
             for tensor in map(_plain, tree_leaves(result)):
                 tensor.copy_(torch.where(tensor == 0, self._chance(tensor).sign() * 0, tensor))
@@ -136,6 +143,12 @@ class _Rounding(TorchDispatchMode):
     def _chance(self, tensor: torch.Tensor) -> torch.Tensor:
         """Numbers from -1 to 1, for each element."""
         return torch.rand(tensor.shape, generator=self._random, dtype=torch.float64) * 2 - 1
+
+
+def _is_permuted(matrices: torch.Tensor) -> bool:
+    """Whether a row or a column of a matrix is zero beside the diagonal, which LAPACK moves to its edge."""
+    beside = (matrices - torch.diag_embed(matrices.diagonal(dim1=-2, dim2=-1))) != 0
+    return not bool(beside.any(-1).all() and beside.any(-2).all())
 
 
 def _is_view(func: OpOverload) -> bool:

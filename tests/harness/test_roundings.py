@@ -25,6 +25,8 @@ from onnx_parity.harness.search.subject import Subject
         ("torch.floor(a / 3 * 3)", [2.7, 1.0, 0.5], [1.0, 1.0, 0.0], False),
         ("torch.kthvalue(a, 2).indices", [1.0, 1.0, 5.0], 1 - int(torch.tensor([1.0, 1.0, 5.0]).kthvalue(2)[1]), True),
         ("torch.kthvalue(a, 2).indices", [1.0, 2.0, 5.0], 2, False),
+        ("torch.linalg.eigvals(torch.diag(a)).real", [1.0, 2.0, 3.0], [3.0, 1.0, 2.0], True),
+        ("torch.linalg.eigvals(torch.outer(a, a) + a).real", [1.0, 2.0, 3.1], [20.0, 1.0, 2.0], False),
         ("torch.sin(a)", [1.0, 2.0, 3.0], [0.8, 0.9, 0.1], False),
         ("torch.linalg.pinv(torch.outer(a, a) / 3, rtol=1e-9)", [1.0, 2.0, 3.1], torch.eye(3).tolist(), True),
         ("torch.copysign(a, (a - a).clamp(a - a, a))", [1.0, 2.0, 3.0], [1.0, -2.0, -3.0], True),
