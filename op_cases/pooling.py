@@ -33,6 +33,7 @@ _DIVISORS: Rows = [
     {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False, "divisor_override": 5},
     {"kernel_size": 4, "stride": 3, "padding": 1, "ceil_mode": True, "divisor_override": 7},
     {"kernel_size": 4, "stride": 3, "ceil_mode": True, "divisor_override": 7},
+    {"kernel_size": 3, "divisor_override": -2},
 ]
 _MAXIMA: Rows = [
     {"kernel_size": 3},

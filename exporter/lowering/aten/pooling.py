@@ -61,6 +61,10 @@ def avg_pool(
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
     """The mean of each window. Padding counts as elements if `count_include_pad`, and overhang never does"""
+    if divisor_override is not None and divisor_override < 0:
+        # A zero is 0.0, as in torch, which adds the quotient to 0.
+        opposite = avg_pool(g, self, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override)
+        return g.op("Sub", g.const(0, opposite.dtype), opposite)
     axes = int(g.operator[-2])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
