@@ -88,7 +88,9 @@ def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> V
 
 @lowering("aten::log_sigmoid_forward")
 def log_sigmoid(g: Graph, self: Value) -> Value:
-    return g.op("Neg", g.softplus(g.op("Neg", self)))
+    """-log(1 + exp(-x)), or 0.0 where the logarithm is 0, as in torch"""
+    x = g.accumulating(self)
+    return g.cast(g.op("Sub", g.const(0, x.dtype), g.softplus(g.op("Neg", x))), self.dtype)
 
 
 @lowering("aten::mish")
