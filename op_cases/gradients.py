@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, floats, op, scripted
+from onnx_parity.harness.case import BATCH, Keywords, floats, op, scripted
 
 
 class Force(nn.Module):
@@ -79,12 +79,15 @@ class OfWeights(nn.Module):
         return F.linear(x, self.first.weight - 0.1 * slopes[0]).sum(1, keepdim=True) + slopes[1]
 
 
+_BATCH_AND_STEPS: Keywords = {"dynamic": {"x0": {0: "batch"}, "x1": {0: "steps"}}, "tier": "default"}
+
+
 class BesideRecurrent(nn.Module):
     """No gradient passes through the recurrent layer, whose number of steps stays dynamic."""
 
-    def __init__(self) -> None:
+    def __init__(self, recurrent: nn.RNNBase) -> None:
         super().__init__()
-        self.adapting, self.recurrent = OfWeights(), nn.GRU(3, 4)
+        self.adapting, self.recurrent = OfWeights(), recurrent
 
     def forward(self, x: torch.Tensor, steps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.adapting(x), self.recurrent(steps)[0]
@@ -284,13 +287,8 @@ force_through_volume = op(
     tier="default",
 )
 gradients_by_weights = op(OfWeights(), floats(4, 3), dynamic=BATCH, tier="default")
-gradients_beside_rnn = op(
-    BesideRecurrent(),
-    floats(4, 3),
-    floats(5, 2, 3),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "steps"}},
-    tier="default",
-)
+gradients_beside_gru = op(BesideRecurrent(nn.GRU(3, 4)), floats(4, 3), floats(5, 2, 3), **_BATCH_AND_STEPS)
+gradients_beside_lstm = op(BesideRecurrent(nn.LSTM(3, 4, 2)), floats(4, 3), floats(5, 2, 3), **_BATCH_AND_STEPS)
 gradients_of_lstm = op(OfLayer(nn.LSTM(3, 4, bidirectional=True)), floats(2, 2, 3), tier="default")
 gradients_of_gru = op(OfLayer(nn.GRU(3, 4, batch_first=True)), floats(2, 2, 3), dynamic=BATCH, tier="default")
 gradients_of_rnn = op(OfLayer(nn.RNN(3, 4, 2, bias=False)), floats(2, 2, 3), tier="default")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.functional import Called
 from onnx_parity.exporter.capture.graph.origin import refused_here
@@ -23,6 +24,7 @@ __all__ = [
     "NeedsGradients",
     "differentiates_once",
     "is_differentiated",
+    "is_seen_once",
     "is_transformed",
     "needs_derivative",
     "refuse_to_differentiate",
@@ -74,6 +76,18 @@ def needs_derivative(arguments: Iterable[object]) -> bool:
     stack: Any = _functorch.get_interpreter_stack()
     has_tangents = any(each.key() == _functorch.TransformType.Jvp for each in stack)
     return has_tangents and any(map(_functorch.is_gradtrackingtensor, tensors))
+
+
+def is_seen_once(arguments: object) -> bool:
+    """Whether no transform has to look into a call with these arguments: nothing maps it, and no gradient passes.
+
+    Parameters that autograd does not track require gradients too, for which the program does not ask.
+    """
+    if not is_transformed():
+        return True
+    tensors = [each for each in pytree.tree_leaves(arguments) if isinstance(each, torch.Tensor)]
+    tracked = [each for each in tensors if _functorch.is_gradtrackingtensor(each)]
+    return differentiates_once() and not needs_derivative(tracked)
 
 
 def refuse_to_differentiate(what: str, arguments: Iterable[object]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch._decomp.decompositions import _rnn_helper, gather_params, one_layer_lstm
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.gradients import is_differentiated, is_transformed
+from onnx_parity.exporter.capture.gradients import is_differentiated, is_seen_once
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
@@ -33,7 +33,7 @@ def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None, *args: Any,
     **kwargs: Any,
 ) -> Any:  # fmt: skip
-    if not is_transformed():
+    if is_seen_once((query, key, value, attn_mask)):
         return NotImplemented
     if attn_mask is not None and attn_mask.dtype is torch.bool:  # The definition adds masks.
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)
@@ -45,7 +45,7 @@ def _lstm(
     input: torch.Tensor, hx: Sequence[torch.Tensor], params: list[torch.Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> Any:  # fmt: skip
-    if not is_differentiated():
+    if not is_differentiated() or is_seen_once((input, hx, params)):
         return NotImplemented
     projects = hx[0].shape[2] != hx[1].shape[2]
     of_layers = gather_params(params, has_biases, projects)

@@ -24,7 +24,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.gradients import differentiates_once, is_transformed, needs_derivative
+from onnx_parity.exporter.capture.gradients import is_seen_once
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
@@ -132,17 +132,6 @@ def _new_twin(op: OpOverload) -> OpOverload:
     return _twins[op]
 
 
-def _is_seen_once(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether no transform has to look into a call: nothing maps it, and no gradient passes through it."""
-    if not is_transformed():
-        return True
-    # The module's own parameters require gradients, which the program does not ask for unless they are tracked.
-    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-    return differentiates_once() and not needs_derivative(
-        each for each in tensors if torch._C._functorch.is_gradtrackingtensor(each)
-    )
-
-
 def _composite(name: str, known: OpOverload | None = None) -> None:
     """Register the kernel of a composite operator, which replaces it, keeps it whole, or else decomposes it."""
     instead = None if known is None else _INSTEAD.get(known)
@@ -159,7 +148,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
             result = instead(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        if (is_whole or op in _on_request.get()) and _is_seen_once(args, kwargs):
+        if (is_whole or op in _on_request.get()) and is_seen_once((args, kwargs)):
             with without_keeping():
                 return whole(op)(*args, **kwargs)
         return _decomposed(op, args, kwargs)
