@@ -225,7 +225,17 @@ def read_by_a_flag(x: torch.Tensor) -> torch.Tensor:
     return x[x.sum() < 0]
 
 
-@pytest.mark.parametrize("program", [written_by_a_flag, read_by_a_flag])
+def generated() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same as `written_by_a_flag`, of code that is in no file."""
+    names: dict[str, Any] = {}
+    exec(compile(inspect.getsource(written_by_a_flag), "<generated>", "exec"), {"torch": torch}, names)
+    function: Callable[[torch.Tensor], torch.Tensor] = names["written_by_a_flag"]
+    return function
+
+
+@pytest.mark.parametrize(
+    "program", [written_by_a_flag, read_by_a_flag, generated()], ids=["written", "read", "generated"]
+)
 @pytest.mark.parametrize("example", [torch.tensor(2.0), torch.tensor([[1.0, 2.0]])], ids=["number", "matrix"])
 def test_a_flag_as_a_subscript_is_not_read(
     program: Callable[[torch.Tensor], torch.Tensor], example: torch.Tensor

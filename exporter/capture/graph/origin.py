@@ -23,6 +23,7 @@ __all__ = [
     "asks_for_its_caller",
     "last_user_line",
     "nearest_user_place",
+    "program_frame",
     "refused_here",
     "stop_at",
 ]
@@ -96,6 +97,16 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
                 return Place(file, line, frame)
         elif not in_graph and _users(frame.f_code):
             return Place(frame.f_code.co_filename, frame.f_lineno, frame)
+        frame = frame.f_back
+    return None
+
+
+def program_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the program on the stack that ends in `frame`; its code may be generated from a string."""
+    while frame is not None and id(frame.f_code) not in _outermost:
+        name = frame.f_code.co_filename
+        if _users(frame.f_code) or (name.startswith("<") and not name.startswith("<frozen")):
+            return frame
         frame = frame.f_back
     return None
 

@@ -11,6 +11,7 @@ import dis
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
-from onnx_parity.exporter.capture.graph.origin import OriginFinder, Place, nearest_user_place
+from onnx_parity.exporter.capture.graph.origin import OriginFinder, program_frame
 from onnx_parity.exporter.capture.record.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
@@ -119,7 +120,7 @@ class Reader:
         is_flag = value.dtype is torch.bool
         if self._freezes or not self.depends_on_input(value):
             return False
-        if self._symbols is None and (not is_flag or _is_subscript(nearest_user_place(sys._getframe()))):
+        if self._symbols is None and (not is_flag or _is_subscript(program_frame(sys._getframe()))):
             self.refusal = NeedsSymbols()
             raise self.refusal
         return not is_flag
@@ -279,6 +280,6 @@ def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
     return list(done.values())
 
 
-def _is_subscript(place: Place | None) -> bool:
+def _is_subscript(frame: FrameType | None) -> bool:
     """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
-    return place is not None and place.frame.f_code.co_code[place.frame.f_lasti] in _SUBSCRIPTS
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
