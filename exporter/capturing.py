@@ -300,7 +300,10 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
 
 def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into simpler ones; None for an operator that has a lowering."""
-    if is_lowered(op) or op is torch.ops.aten.size.default:  # The dispatcher does not know that one, of scripts.
+    if is_lowered(op):
+        return None
+    if op is torch.ops.aten.size.default:
+        # Only TorchScript has this operator: torch cannot say of it whether it is composite.
         return None
     if operator_name(op) == "onnx::Attention":
         return torchs_attention

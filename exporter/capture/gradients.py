@@ -39,8 +39,11 @@ ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
 
 
 class NeedsGradients(Exception):
-    """The program asks autograd for gradients, by weights too if `refusal` is given, which refuses those by others than
-    the module's. `weights` are their ids."""
+    """The program asks autograd for gradients.
+
+    `weights` are the ids of the parameters by which it asks for them; `refusal` is the error to raise if these are not
+    the module's own.
+    """
 
     def __init__(self, refusal: CaptureError | None = None, weights: Iterable[int] = ()) -> None:
         super().__init__()

@@ -90,8 +90,10 @@ class Constants(Forms):
         return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
 
     def accumulating(self, x: Value) -> Value:
-        """The value in the dtype in which torch computes with it: halves in float32, where squares neither overflow nor
-        underflow, and numbers beside them are not rounded."""
+        """The value in the dtype in which torch computes with it: that of float32 for numbers of 16 bits.
+
+        Squares neither overflow nor underflow there, and the numbers of the program are not rounded.
+        """
         return self.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
     def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:

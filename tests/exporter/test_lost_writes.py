@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import onnx_parity
+from onnx_parity.op_cases.script_statements import writes_after_loop
 from tests.exporter.subjects import assert_agrees
 
 
@@ -121,15 +122,6 @@ def _collects_what_it_chooses(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return total + torch.stack(out).sum(0)
 
 
-def _doubles_then_adds(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    h = x.clone()
-    for _ in range(int(n)):
-        h = h * 2
-    for _ in range(int(n)):
-        h += 1
-    return h, x
-
-
 class _Counting(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +136,7 @@ class _Counting(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "function", [_adds_in_a_loop, _writes_to_another_argument, _collects_what_it_chooses, _doubles_then_adds]
+    "function", [_adds_in_a_loop, _writes_to_another_argument, _collects_what_it_chooses, writes_after_loop]
 )
 def test_scripts_that_write_to_other_memory_than_they_have_chosen(function: Callable[..., Any]) -> None:
     x, y = torch.rand(2, 3), torch.rand(2, 3)

@@ -57,8 +57,10 @@ class NeedsSymbols(CaptureError):
 
 
 class NeedsSelects(CaptureError):
-    """torch asks for the sizes of a tensor as numbers, one of which is dynamic, as it does for a write to a part that
-    `unbind` has made, but not for one that `select` has."""
+    """torch asks for the sizes of a tensor as numbers, although one is dynamic.
+
+    It does so for a write to a part that `unbind` has made, and not for a write to one that `select` has made.
+    """
 
 
 class NeedsViews(CaptureError):

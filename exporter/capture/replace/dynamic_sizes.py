@@ -262,8 +262,10 @@ def narrow(x: torch.Tensor, dim: int, start: torch.SymInt, length: Size) -> torc
 
 
 def diagonal(x: torch.Tensor, offset: torch.SymInt, dim1: int, dim2: int) -> torch.Tensor:
-    """`torch.diagonal` for an offset that is not known: the main diagonal of the rows or columns from there on, a view,
-    into which can be written."""
+    """`torch.diagonal` for an offset that is not known: the main diagonal of the rows or columns that begin there.
+
+    The result is a view, so that the program may write to it.
+    """
     for dim, start in ((dim1, torch.sym_max(-offset, 0)), (dim2, torch.sym_max(offset, 0))):
         size = x.shape[dim]
         first = torch.sym_min(start, size)
