@@ -30,8 +30,11 @@ _Inputs = TypeVar("_Inputs")
 MOVES = 4
 #: If the weights have more bytes than this, they are not converted at once but by each operator that reads them.
 _MOST_CONVERTED = 1 << 30
-#: A program that cannot be computed in another dtype raises one of these: a kernel is missing, or it checks dtypes.
-_NOT_IN_THIS_DTYPE = (AssertionError, RuntimeError, TypeError, ValueError, VerificationError)
+#: A program that cannot be computed in another dtype raises one of these: a kernel is missing, it checks dtypes, or its
+#: sizes depend on values, which are others there.
+_NOT_IN_THIS_DTYPE = (
+    ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError, VerificationError,
+)  # fmt: skip
 
 
 class Twin(Generic[_Program, _Inputs]):

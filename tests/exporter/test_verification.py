@@ -168,6 +168,15 @@ def test_programs_that_fail_by_themselves() -> None:
     assert str(caught.value) == "the program fails in torch for the example inputs: 'weights'"
 
 
+def test_programs_that_fail_only_for_inputs_that_are_moved_by_rounding() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        above = torch.nonzero(x > 1)
+        return torch.arange(4.0)[torch.ones(4 + above.shape[0], dtype=torch.bool)] * x
+
+    exported = onnx_parity.export(program, (torch.ones(4),), verify=True)
+    assert torch.equal(exported(torch.ones(4)), torch.arange(4.0))
+
+
 def test_only_the_shapes_of_random_results_are_compared() -> None:
     model = nn.Sequential(nn.Dropout(0.5))
     before = torch.random.get_rng_state()

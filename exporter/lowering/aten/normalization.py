@@ -135,10 +135,12 @@ def native_group_norm(
 
 def _statistics(g: Graph, x: Value, over: list[int], eps: float) -> list[Value]:
     """The mean and the reciprocal of the standard deviation."""
-    mean = g.reduce("Mean", x, over, True)
-    centred = g.op("Sub", x, mean)
+    wide = g.accumulating(x)
+    mean = g.reduce("Mean", wide, over, True)
+    centred = g.op("Sub", wide, mean)
     variance = g.reduce("Mean", g.op("Mul", centred, centred), over, True)
-    return [mean, g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, eps)))]
+    inverse = g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, eps)))
+    return [g.cast(mean, x.dtype), g.cast(inverse, x.dtype)]
 
 
 @lowering("aten::rms_norm")
@@ -147,5 +149,6 @@ def rms_norm(
 ) -> Value:
     x, scale = _in_one_dtype(g, input, weight)
     assert x is not None
-    epsilon = torch.finfo(input.dtype).eps if eps is None else eps
+    # Torch sums halves in float32, and takes the epsilon of the sums.
+    epsilon = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps if eps is None else eps
     return g.cast(g.rms_norm(x, len(normalized_shape), scale, epsilon), g.out.dtype)

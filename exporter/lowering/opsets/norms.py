@@ -19,9 +19,11 @@ class NormForms(Base):
 
     def standardised(self, x: Value, over: Sequence[int], epsilon: float) -> Value:
         """(x - mean) / sqrt(variance + epsilon)"""
-        centred = shaped(self.op("Sub", x, self.reduce("Mean", x, over, True)), x.shape)
+        wide = self.accumulating(x)
+        centred = shaped(self.op("Sub", wide, self.reduce("Mean", wide, over, True)), x.shape)
         variance = self.reduce("Mean", self.op("Mul", centred, centred), over, True)
-        return shaped(self.op("Div", centred, self.op("Sqrt", self.op("Add", variance, epsilon))), x.shape)
+        deviation = self.op("Sqrt", self.op("Add", variance, epsilon))
+        return shaped(self.cast(self.op("Div", centred, deviation), x.dtype), x.shape)
 
     def affine(self, x: Value, weight: Value | None, bias: Value | None) -> Value:
         """x * weight + bias"""
@@ -42,12 +44,12 @@ class NormForms(Base):
             scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
             return self.op("RMSNormalization", x, scale, axis_i=-axes, epsilon_f=epsilon)
         # With Pow onnxruntime finds it, and computes it in one step; in float64 with an epsilon of 1e-5.
-        squared = x.dtype is torch.float32
-        square = self.op("Pow", x, self.const(2, x.dtype)) if squared else self.op("Mul", x, x)
+        wide = self.accumulating(x)
+        squared = wide.dtype is torch.float32
+        square = self.op("Pow", wide, self.const(2, wide.dtype)) if squared else self.op("Mul", wide, wide)
         power = self.reduce("Mean", square, list(range(x.rank - axes, x.rank)), True)
-        return self.affine(
-            shaped(self.op("Div", x, self.op("Sqrt", self.op("Add", power, epsilon))), x.shape), weight, None
-        )
+        normalized = self.cast(self.op("Div", wide, self.op("Sqrt", self.op("Add", power, epsilon))), x.dtype)
+        return self.affine(shaped(normalized, x.shape), weight, None)
 
     def instance_norm(self, x: Value, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
         """Normalize each channel of each sample."""
