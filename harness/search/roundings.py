@@ -157,7 +157,12 @@ def _is_view(func: OpOverload) -> bool:
 
 
 def _plain(leaf: object) -> torch.Tensor:
-    """A tensor in float64, with real numbers for complex ones; an empty one for anything else."""
+    """A tensor in float64, with real numbers for complex ones; an empty one for anything else.
+
+    The zeros that torch stores without memory, as derivatives, are exact, and torch ends the process if it reads them.
+    """
+    if isinstance(leaf, torch.Tensor) and leaf._is_zerotensor():
+        return torch.empty(0)
     if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.complex128:
         leaf = torch.view_as_real(leaf.resolve_conj())
     return leaf if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float64 else torch.empty(0)

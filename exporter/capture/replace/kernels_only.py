@@ -29,6 +29,15 @@ def _max_pool2d_backward(
     return empty.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(self.shape)
 
 
+@decomposition_of(_aten._new_zeros_with_same_feature_meta.default, why=_KERNEL_ONLY)
+def _zeros_for_a_tangent(self: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> torch.Tensor:
+    """Zeros of the shape and layout of `other`, for each sample of the batch of `self`."""
+    outside = self_num_batch_dims
+    order = sorted(range(other.dim()), key=other.stride, reverse=True)
+    laid = self.new_zeros([*self.shape[:outside], *(other.shape[axis] for axis in order)])
+    return laid.permute(*range(outside), *(outside + order.index(axis) for axis in range(other.dim())))
+
+
 @decomposition_of(_aten._batch_norm_with_update_functional.default, why="it is the batch norm of training")
 def _batch_norm_with_update(
     input: torch.Tensor, weight: Any, bias: Any, running_mean: torch.Tensor, running_var: torch.Tensor,
