@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
@@ -31,11 +31,23 @@ def _max_pool2d_backward(
 
 @decomposition_of(_aten._new_zeros_with_same_feature_meta.default, why=_KERNEL_ONLY)
 def _zeros_for_a_tangent(self: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> torch.Tensor:
-    """Zeros of the shape and layout of `other`, for each sample of the batch of `self`."""
+    """Zeros of the shape and layout of `other`, which may be a slice, for each sample of the batch of `self`."""
     outside = self_num_batch_dims
-    order = sorted(range(other.dim()), key=other.stride, reverse=True)
-    laid = self.new_zeros([*self.shape[:outside], *(other.shape[axis] for axis in order)])
-    return laid.permute(*range(outside), *(outside + order.index(axis) for axis in range(other.dim())))
+    laid = [axis for axis, size in enumerate(other.shape) if not same_size(size, 1)]
+    order = sorted(laid, key=other.stride, reverse=True)
+    sizes, steps = [other.shape[axis] for axis in order], [other.stride(axis) for axis in order]
+    # Each axis has as many elements in memory as the step of the axis around it says, and a slice leaves some out.
+    in_memory = [*sizes[:1], *(outer // inner for outer, inner in itertools.pairwise([*steps[:-1], 1]))]
+    if len(order) == 1:
+        in_memory = [sizes[0] * steps[0]]
+    zeros = self.new_zeros([*self.shape[:outside], *in_memory])
+    for axis, size in enumerate(sizes):
+        step = steps[-1] if axis == len(order) - 1 else 1
+        zeros = zeros[(slice(None),) * (outside + axis) + (slice(0, size * step, step),)]
+    zeros = zeros.permute(*range(outside), *(outside + order.index(axis) for axis in laid))
+    for axis in sorted({*range(other.dim())}.difference(laid)):
+        zeros = zeros.unsqueeze(outside + axis)
+    return zeros
 
 
 @decomposition_of(_aten._batch_norm_with_update_functional.default, why="it is the batch norm of training")
