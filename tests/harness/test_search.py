@@ -39,7 +39,7 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
-from onnx_parity.harness.search.probes import FORMS, Fault, Point
+from onnx_parity.harness.search.probes import FORMS, Fault, Point, depends_on_autograd
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
@@ -240,6 +240,15 @@ def test_zeros_have_a_sign_but_where_onnx_leaves_it_open() -> None:
         zeros = subject.example.expected[0].zeros
         assert (zeros is not None) is signed
         subject.release()
+
+
+@pytest.mark.parametrize(("call", "depends"), [("a + torch.is_grad_enabled()", True), ("a + 1", False)])
+def test_results_that_depend_on_autograd(call: str, depends: bool) -> None:
+    inputs = (Input("a", Fixed((2,), dtype=torch.float32, tensor=torch.tensor([-0.1, -2.0])), {}),)
+    with quietly():
+        subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
+        assert subject.example is not None
+        assert depends_on_autograd(subject, subject.example) is depends
 
 
 def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
