@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import cast
 
 import numpy as np
 import onnx
@@ -187,7 +188,8 @@ def depends_on_autograd(subject: Subject, trial: Trial) -> bool:
     """Whether torch itself gives other results where autograd is on: its encoders compute rows of padding otherwise
     then. It is on where a program that asks for gradients is recorded, and off where a search calls a program."""
     with torch.enable_grad():
-        values = [to_array(each.detach()) for each in subject.run(trial.inputs)]
+        results = subject.run(cast("tuple[torch.Tensor, ...]", trial.inputs))
+        values = [to_array(each.detach()) for each in results]
     return not judge(values, trial.expected).passed
 
 
