@@ -71,6 +71,20 @@ setitem = op(
 )
 #: From the end to the start there is nothing, whatever the size.
 setitem_of_nothing = op(lambda x: put(x, slice(-2, 0), 5.0), floats(4, 3), dynamic=BATCH)
+#: Nor is there between bounds that are out of order, of which one may be outside of the tensor.
+_OUT_OF_ORDER = [
+    slice(5, 2), slice(-2, -4), slice(3, 3), (slice(2, 0), slice(3, 1)), (slice(3, 1), [0, 1]),
+    ([0, 0], slice(3, 1)), (slice(4, 2), 0), (None, slice(3, 1)), slice(5, 2, 2), slice(5, -2), slice(-2, 1),
+]  # fmt: skip
+setitem_out_of_order = op(
+    lambda x, index: put(put(x, index, 5.0), index, x[:1, :1].squeeze()), floats(6, 4), index=_OUT_OF_ORDER,
+    dynamic=BATCH, sizes={"batch": [1, 3, 9]},
+)  # fmt: skip
+setitem_out_of_order_in_columns = op(
+    lambda x, index: put(x.t(), index, 5.0), floats(6, 4), index=_OUT_OF_ORDER, dynamic={"x": {1: "columns"}},
+    sizes={"columns": [1, 2, 7]},
+)  # fmt: skip
+slice_scatter_out_of_order = op(lambda x: x.slice_scatter(x[:0], 0, 5, 2), floats(6, 4), dynamic=BATCH)
 setitem_dtypes = op(put, numbers(4, 5), index=(slice(1, 3), 2), y=1, dtypes=MOVED_DTYPES)
 setitem_row = op(lambda x, y: put(x, 1, y), floats(3, 4), y=[floats(4), floats(1), floats()])
 setitem_slice = op(

@@ -109,6 +109,44 @@ normal_spread = op(
     ),
     floats(1),
 )
+
+
+def exponential(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).exponential_(2.0).log()
+
+
+def geometric(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).geometric_(0.3)
+
+
+def cauchy(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).cauchy_(1.0, 2.0)
+
+
+def log_normal(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x).log_normal_(0.5, 0.25)
+
+
+_DISTRIBUTIONS = [exponential, geometric, cauchy, log_normal]
+distributions = op(times_zero, floats(3, 4), f=_DISTRIBUTIONS, dynamic=BATCH)
+distributions_dtypes = op(times_zero, floats(3, 4), f=_DISTRIBUTIONS, dtypes=FLOATS)
+distributions_spread = op(
+    lambda x: (
+        torch.empty(4000).exponential_(2.0).mean().sub(0.5).abs() < 0.1,
+        (torch.empty(4000).exponential_(2.0) < 0.3466).float().mean().sub(0.5).abs() < 0.1,
+        torch.empty(4000, dtype=torch.int64).geometric_(0.3).double().mean().sub(1 / 0.3).abs() < 0.4,
+        torch.empty(4000).geometric_(0.3) >= 1,
+        (torch.empty(4000).cauchy_(1.0, 2.0) < 1).float().mean().sub(0.5).abs() < 0.1,
+        (torch.empty(4000).cauchy_(1.0, 2.0).sub(1).abs() < 2).float().mean().sub(0.5).abs() < 0.1,
+        torch.empty(4000, dtype=torch.float64).log_normal_(0.5, 0.25).log().mean().sub(0.5).abs() < 0.1,
+        torch.empty(4000).log_normal_(0.5, 0.25).log().std().sub(0.25).abs() < 0.1,
+        x,
+    ),
+    floats(1),
+)
+gumbel_softmax = op(
+    lambda x, hard: F.gumbel_softmax(x, hard=hard).sum(-1).round(), floats(3, 4), hard=[False, True], dynamic=BATCH
+)
 rand_like = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dynamic=BATCH)
 rand_like_dtypes = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dtypes=FLOATS)
 rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_DRAWN_LIKE)

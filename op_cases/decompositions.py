@@ -205,6 +205,9 @@ eigvals_hard = op(
     tier="default",
 )
 eigvals_varying = op(torch.linalg.eigvals, floats(2, 4, 4), dynamic={"x": {0: "batch"}}, tier="full")
+eigvals_of_any_size = op(
+    lambda x: torch.linalg.eigvals(x).abs().sum(-1), floats(2, 3, 3), dynamic={"x": {1: "n", 2: "n"}}, tier="default"
+)
 eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
 
 

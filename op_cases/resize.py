@@ -79,6 +79,10 @@ antialias_any_size = op(
     tier="default",
     **_ANY_HEIGHT,
 )
+antialias_to_one_row = op(
+    F.interpolate, floats(1, 2, 7, 5), scale_factor=(0.2, 0.7), mode=["bilinear", "bicubic"], align_corners=_CORNERS,
+    antialias=True, tier="default", dynamic={"x": {2: "height"}}, sizes={"height": [5, 11]},
+)  # fmt: skip
 #: torch rounds each axis of bytes to whole numbers by weights of 16 bits. It leaves axes that keep their sizes.
 _BYTES = ints(2, 3, 7, 5, high=256, dtype=torch.uint8)
 _OF_BYTES: Keywords = {"mode": ["bilinear", "bicubic"], "align_corners": _CORNERS, "dtypes": [torch.uint8]}

@@ -19,14 +19,14 @@ _OF_NUMBERS = (
     "clamp_", "clamp_max_", "clamp_min_", "hardsigmoid_", "hardswish_", "hardtanh_", "nan_to_num_", "threshold_",
 )  # fmt: skip
 _NAMES = (
-    "addr_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_", "heaviside_", "index_fill_", "lcm_",
-    "ldexp_", "logit_", "renorm_", "sinc_", "tril_", "triu_", "xlogy_",
+    "addr_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_", "geometric_", "heaviside_",
+    "index_fill_", "lcm_", "ldexp_", "logit_", "renorm_", "sinc_", "tril_", "triu_", "xlogy_",
 )  # fmt: skip
 _IN_HALVES = (
-    "abs_", "acos_", "acosh_", "addmm_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "ceil_", "cos_",
+    "abs_", "acos_", "acosh_", "addmm_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "cauchy_", "ceil_", "cos_",
     "cosh_", "deg2rad_", "digamma_", "eq_", "erf_", "erfc_", "erfinv_", "exp2_", "exp_", "expm1_",
     "floor_", "fmod_", "frac_", "ge_", "gelu_", "gt_", "hypot_", "i0_", "igamma_", "igammac_", "le_",
-    "lgamma_", "log10_", "log1p_", "log2_", "log_", "lt_", "ne_", "neg_", "pow_",
+    "lgamma_", "log10_", "log1p_", "log2_", "log_", "log_normal_", "lt_", "ne_", "neg_", "pow_",
     "rad2deg_", "reciprocal_", "remainder_", "rsqrt_", "sgn_", "sign_", "sin_", "sinh_",
     "sqrt_", "square_", "tan_", "tanh_", "trunc_",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,6 +122,14 @@ def _vander_downwards(x: torch.Tensor, N: int | None = None, increasing: bool = 
 # --- statistics ---------------------------------------------------------------------------------------------------
 
 
+@_where_dynamic(_aten.isin.Tensor_Tensor)
+def _isin(
+    elements: torch.Tensor, test_elements: torch.Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> torch.Tensor:
+    found = (elements.unsqueeze(-1) == test_elements.flatten()).any(-1)
+    return ~found if invert else found
+
+
 @_where_dynamic(_aten.cov.default)
 def _cov(
     self: torch.Tensor,
@@ -128,6 +137,24 @@ def _cov(
     fweights: torch.Tensor | None = None,
     aweights: torch.Tensor | None = None,
 ) -> torch.Tensor:
+    return _covariances(self, correction, fweights, aweights).squeeze()
+
+
+@_where_dynamic(_aten.corrcoef.default)
+def _corrcoef(self: torch.Tensor) -> torch.Tensor:
+    covariances = _covariances(self)
+    deviations = covariances.diagonal().real.sqrt()
+    found = (covariances / deviations.unsqueeze(1) / deviations).squeeze()
+    return found if found.is_complex() else found.clamp(-1, 1)
+
+
+def _covariances(
+    self: torch.Tensor,
+    correction: int = 1,
+    fweights: torch.Tensor | None = None,
+    aweights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A matrix, also of one variable."""
     x = self if self.ndim == 2 else self.reshape(1, -1)
     x = x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
@@ -138,7 +165,7 @@ def _cov(
         degrees = total - correction * (weights * aweights).sum() / total
     centred = x - (weighed.sum(1) / total).unsqueeze(1)
     products = centred @ (centred if weights is None else centred * weights).t().conj()
-    return (products / degrees.clamp(min=0)).squeeze()
+    return products / degrees.clamp(min=0)
 
 
 # --- differences --------------------------------------------------------------------------------------------------
@@ -229,7 +256,26 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
 
 @_where_of_values(_aten.cdist.default)
 def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2, compute_mode: int | None = None) -> Any:
-    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    distances = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    # The largest of no differences is less than any number.
+    return distances.clamp_min(0) if math.isinf(p) else distances
+
+
+@_where_of_values(_aten.median.default)
+def _median(self: torch.Tensor) -> torch.Tensor:
+    return _never_empty(self).median(0).values
+
+
+@_where_of_values(_aten.nanmedian.default)
+def _nanmedian(self: torch.Tensor) -> torch.Tensor:
+    return _never_empty(self).nanmedian(0).values
+
+
+def _never_empty(x: torch.Tensor) -> torch.Tensor:
+    """The elements; if there are none, NaN in their dtype."""
+    flat = x.flatten()
+    missing = torch.tensor([math.nan]).to(flat.dtype)
+    return torch.cat([flat, missing[: torch.sym_max(1 - flat.shape[0], 0)]])
 
 
 @_where_of_values(_aten.cosine_similarity.default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -35,4 +36,8 @@ def pdist(g: Graph, self: Value, p: float = 2) -> Value:
 
 
 def _norm(g: Graph, difference: Value, p: float, sizes: Sequence[Size]) -> Value:
-    return vector_norm(g, shaped(difference, sizes), p, [-1])
+    norm = vector_norm(g, shaped(difference, sizes), p, [-1])
+    if math.isinf(p) and not (isinstance(sizes[-1], int) and sizes[-1] > 0):
+        # The largest of no differences is less than any number.
+        norm = g.extreme("Max", norm, g.const(0, norm.dtype))
+    return norm

@@ -71,6 +71,9 @@ def slice_scatter(
             )
     if step == 1 and _covers(begin, stop, size):
         return new
+    if isinstance(begin, int) and isinstance(stop, int) and (begin < 0) == (stop < 0) and begin >= stop:
+        # Bounds that count from the same end are out of order for every size: nothing is written.
+        return self
     if step == 1:
         splice = _spliced if _in_order(begin, stop) else _spliced_at_run_time
         return splice(g, self, new, axis, begin, stop)

@@ -95,7 +95,7 @@ def swept(g: Graph, h: Value, z: Value, per_matrix: Sequence[Size], window: type
     `per_matrix` is the shape of one number for each matrix.
     """
     size = h.sizes[-1]
-    last = g.op("Sub", g.scalar(size, torch.int64), 1)
+    last = shaped(g.op("Sub", g.scalar(size, torch.int64), 1), ())
 
     def step(number: Value, carried: list[Value]) -> Sequence[Value]:
         h, z, bottom, sweeps = carried

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -63,6 +64,33 @@ def uniform(g: Graph, self: Value, to: float = 1, **bounds: float) -> Value:
     return g.op("Add", g.op("Mul", sample, to - low), low)
 
 
+@lowering("aten::exponential")
+def exponential(g: Graph, self: Value, lambd: float = 1) -> Value:
+    """-log(u) / lambd, never 0: programs take its logarithm"""
+    return g.cast(g.op("Div", g.op("Neg", g.op("Log", _never_zero(g))), float(lambd)), g.out.dtype)
+
+
+@lowering("aten::geometric")
+def geometric(g: Graph, self: Value, p: float) -> Value:
+    """ceil(log(u) / log(1 - p)): the number of the first draw that succeeds, where each does with probability p"""
+    draws = g.op("Ceil", g.op("Div", g.op("Log", _never_zero(g)), math.log1p(-p)))
+    return g.cast(draws, g.out.dtype)
+
+
+@lowering("aten::cauchy")
+def cauchy(g: Graph, self: Value, median: float = 0, sigma: float = 1) -> Value:
+    """median + sigma * tan(pi * (u - 0.5))"""
+    # onnxruntime has no tangent of float64.
+    angle = g.cast(g.op("Mul", g.op("Sub", _never_zero(g), 0.5), math.pi), torch.float32)
+    return g.cast(g.op("Add", g.op("Mul", g.op("Tan", angle), float(sigma)), float(median)), g.out.dtype)
+
+
+@lowering("aten::log_normal")
+def log_normal(g: Graph, self: Value, mean: float = 1, std: float = 2) -> Value:
+    sample = g.normal(g.out.shape, _random_dtype(g))
+    return g.cast(g.op("Exp", g.op("Add", g.op("Mul", sample, float(std)), float(mean))), g.out.dtype)
+
+
 @lowering("aten::randint", "aten::randint.low", "aten::randint_like", "aten::randint_like.low_dtype")
 def randint(
     g: Graph, high: int, low: int = 0, self: Value | None = None, size: object = None, dtype: object = None
@@ -98,6 +126,12 @@ def randperm(g: Graph, n: Size, dtype: torch.dtype | None = None) -> Value:
 def _gumbel(g: Graph, sizes: Sequence[Size]) -> Value:
     """-log(-log(u)) for u that is random in [0, 1)"""
     return g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", g.uniform(sizes, torch.float32)))))
+
+
+def _never_zero(g: Graph) -> Value:
+    """Random numbers in (0, 1)"""
+    dtype = _random_dtype(g)
+    return g.extreme("Max", g.uniform(g.out.shape, dtype), g.const(2.0**-25, dtype))
 
 
 def _random_dtype(g: Graph) -> torch.dtype:

@@ -38,7 +38,8 @@ def roll(g: Graph, self: Value, shifts: list[Size], dims: Sequence[int] = ()) ->
 
 def _rolled(g: Graph, x: Value, axis: int, shift: Size) -> Value:
     size = x.sizes[axis]
-    cut: Size = size - shift % size  # type: ignore[operator]
+    # An axis that turns out to be empty is left as it is.
+    cut: Size = size - shift % (size if isinstance(size, int) else torch.sym_max(size, 1))
     if isinstance(cut, int) and cut == size:
         return x
     parts = [g.slice(x, [axis], [cut], [sys.maxsize]), g.slice(x, [axis], [0], [cut])]

@@ -92,6 +92,9 @@ def covering_weights(g: Graph, source: Source, mode: str, corners: bool) -> Valu
     before, after = source.axis.before, source.axis.after
     zero, one = (g.const(number, torch.float64) for number in (0, 1))
     ratio = source.ratio(corners)
+    if corners and not isinstance(after, int):
+        # An output of one element covers the first ones of the input.
+        ratio = g.op("Mul", ratio, g.op("Min", g.op("Sub", g.scalar(after, torch.float64), 1), one))
     stretch = g.extreme("Max", ratio, one)
     centre = g.op("Mul", ratio, g.op("Add", g.cast(g.along(after, 1, 2), torch.float64), 0.5))
     reach = g.op("Mul", stretch, 1.0 if mode == "linear" else 2.0)
@@ -198,7 +201,7 @@ class Source:
             if isinstance(after, int) and after == 1:
                 return g.const(0.0, self.dtype)
             if not isinstance(after, int):
-                # At an output size of 1 the only index is 0, whatever the ratio.
+                # At an output size of 1 the only index is 0, so that the ratio does not matter.
                 steps = g.op("Max", g.op("Sub", self._number(after), 1), g.const(1, self.dtype))
                 return g.op("Div", g.op("Sub", self._number(before), 1), steps)
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))

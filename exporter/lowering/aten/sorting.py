@@ -134,6 +134,9 @@ def _runs(
     if others:
         changes = g.cast(g.reduce("Max", g.cast(changes, torch.int32), others, keepdim=False), torch.bool)
     starts = g.op("Concat", g.const([True], torch.bool), changes, axis_i=0)
+    if not isinstance(size, int):
+        # Nothing starts where there are no slices.
+        starts = g.slice(shaped(starts, [size]), [0], [0], [size])
     inverse = counts = None
     if return_inverse:
         inverse = shaped(g.op("Sub", g.cumulative_count(starts, size), g.const(1, torch.int64)), [size])
