@@ -71,7 +71,7 @@ setitem = op(
 )
 #: From the end to the start there is nothing, whatever the size.
 setitem_of_nothing = op(lambda x: put(x, slice(-2, 0), 5.0), floats(4, 3), dynamic=BATCH)
-#: Nor is there between bounds that are out of order, of which one may be outside of the tensor.
+#: Slices whose bounds are out of order are empty, even if one bound is beyond the end of the axis.
 _OUT_OF_ORDER = [
     slice(5, 2), slice(-2, -4), slice(3, 3), (slice(2, 0), slice(3, 1)), (slice(3, 1), [0, 1]),
     ([0, 0], slice(3, 1)), (slice(4, 2), 0), (None, slice(3, 1)), slice(5, 2, 2), slice(5, -2), slice(-2, 1),

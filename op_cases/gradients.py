@@ -189,7 +189,7 @@ class OfLSTM(nn.Module):
         return slopes
 
 
-def stretched(x: torch.Tensor) -> torch.Tensor:
+def elementwise_energy(x: torch.Tensor) -> torch.Tensor:
     return (x.sin() * x).tanh().sum()
 
 
@@ -308,7 +308,8 @@ jacobian = op(torch.func.jacrev(layers), floats(4))
 jacobian_forwards = op(torch.func.jacfwd(layers), floats(4))
 hessian = op(torch.func.hessian(energy), floats(3, 3))
 hessian_of_views = op(
-    lambda x: [torch.func.hessian(stretched)(view) for view in (x.t(), x[:, 1:], x[:, ::2], x[0, ::2])], floats(3, 4)
+    lambda x: [torch.func.hessian(elementwise_energy)(view) for view in (x.t(), x[:, 1:], x[:, ::2], x[0, ::2])],
+    floats(3, 4),
 )
 hessian_of_any_size = op(torch.func.hessian(energy), floats(3), dynamic=BATCH)
 jacobian_of_any_size = op(torch.func.jacrev(torch.sin), floats(4), dynamic=BATCH)

@@ -58,7 +58,7 @@ halves_added = op(
 halves_product_out_of_range = op(
     lambda x, y: torch.addcmul(x, y, y), given([-60000.0, 10.0]), given([300.0, 2.0]), dtypes=_HALVES
 )
-#: Their squares, and numbers next to the default epsilon of a norm, are too small for 16 bits.
+#: The squares of these numbers, and a norm's epsilon, are too small for 16 bits.
 _SMALL = given([[1e-2, 2e-2, -1e-2, 3e-2], [1e-3, 2e-3, -1e-3, -2e-3], [1e-4, 2e-4, -3e-4, 5e-5]])
 halves_rms_norm = op(F.rms_norm, _SMALL, normalized_shape=(4,), eps=[None, 1e-6], dtypes=_HALVES)
 halves_layer_norm = op(F.layer_norm, _SMALL, normalized_shape=(4,), eps=1e-7, dtypes=_HALVES)

@@ -1,4 +1,4 @@
-"""What programs compute of the elements that a condition selects, also where it selects none or one."""
+"""Operators on the elements that a condition selects, which may be none, one or many."""
 
 from __future__ import annotations
 
@@ -48,13 +48,4 @@ of_none_or_more = op(
     f=[counted, counted_in_order, middle, rolled, found, farthest],
     dynamic=_ROWS,
     sizes={"rows": [0, 1, 6]},
-)
-correlation_of_one_or_more = op(torch.corrcoef, floats(3, 4), dynamic=_ROWS, sizes={"rows": [1, 5]})
-isin_of_any_size = op(
-    lambda x, y, invert: torch.isin(x.round(), y.round(), invert=invert),
-    floats(4, 2),
-    y=floats(3),
-    invert=[False, True],
-    dynamic={"x": {0: "rows"}, "y": {0: "tested"}},
-    sizes={"rows": [1, 6], "tested": [0, 5]},
 )

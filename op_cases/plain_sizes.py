@@ -121,6 +121,7 @@ def _areas(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 norms_of_rows = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 spectral_norms_of_rows = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
 covariances_of_rows = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+correlations_of_rows = op(torch.corrcoef, floats(5, 4), dynamic=_ROWS, sizes={"rows": [1, 7]})
 slopes_of_rows = op(_slopes, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 products_of_rows = op(_products, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 powers_of_rows = op(_powers, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)

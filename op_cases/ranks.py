@@ -28,6 +28,16 @@ bucketize = op(
 )
 bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
 isin = op(torch.isin, ints(3, 4), ints(12), rows=[{}, {"invert": True}, {"assume_unique": True}])
+isin_of_any_size = op(
+    lambda x, y, invert: torch.isin(x.round(), y.round(), invert=invert),
+    floats(4, 2),
+    y=floats(3),
+    invert=[False, True],
+    dynamic={"x": {0: "rows"}, "y": {0: "tested"}},
+    sizes={"rows": [1, 6], "tested": [0, 5]},
+)
+median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 6]})
+median_of_nothing = op(lambda x: (x.median(), x.nanmedian(), x.long().median()), floats(0, 2))
 
 bincount = op(torch.bincount, ints(9, high=6), minlength=[0, 8], dtypes=[torch.int64, torch.int32, torch.uint8])
 bincount_weights = op(torch.bincount, ints(9, high=6), floats(9, special=(math.inf,)), minlength=[0, 8])

@@ -30,9 +30,9 @@ _Inputs = TypeVar("_Inputs")
 MOVES = 4
 #: If the weights have more bytes than this, they are not converted at once but by each operator that reads them.
 _MOST_CONVERTED = 1 << 30
-#: A program that cannot be computed in another dtype raises one of these: a kernel is missing, it checks dtypes, or its
-#: sizes depend on values, which are others there.
-_NOT_IN_THIS_DTYPE = (
+#: What a program may raise in another dtype, or for inputs that are moved: a kernel is missing, it checks dtypes, or
+#: rounding has changed a value that decides a size or an index.
+_FAILURES = (
     ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError, VerificationError,
 )  # fmt: skip
 
@@ -57,14 +57,14 @@ class Twin(Generic[_Program, _Inputs]):
         self._has_worked = False
 
     def outputs(self, inputs: _Inputs) -> list[Float64Array] | None:
-        """The outputs, converted to float64; None if the program cannot be computed in this dtype."""
+        """The outputs, converted to float64; None if the program fails in this dtype or for these inputs."""
         converted = tree_map_only(torch.Tensor, self._converted, inputs)
         while self._choices:
             program = copied(self._program, self._choices[0])
             try:
                 with in_dtype(self._dtype):
                     outputs = list(self._call(program, converted))
-            except _NOT_IN_THIS_DTYPE:
+            except _FAILURES:
                 if self._has_worked:
                     # It has worked for other inputs, so these inputs are the reason.
                     return None

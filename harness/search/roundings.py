@@ -159,7 +159,8 @@ def _is_view(func: OpOverload) -> bool:
 def _plain(leaf: object) -> torch.Tensor:
     """A tensor in float64, with real numbers for complex ones; an empty one for anything else.
 
-    The zeros that torch stores without memory, as derivatives, are exact, and torch ends the process if it reads them.
+    Zeros without memory, which autograd uses as derivatives, count as empty: they are exact, and reading their elements
+    ends the process.
     """
     if isinstance(leaf, torch.Tensor) and leaf._is_zerotensor():
         return torch.empty(0)

@@ -100,18 +100,22 @@ class Subject:
         return Twin(self.module, torch.float64, _outputs)
 
     def _trial(self, *, resized: bool, turn: int) -> Trial | None:
-        """The results for these inputs; None if they mean nothing: they jump where the inputs move a little, or torch
-        does not take these values."""
+        """The results for these inputs; None if they mean nothing."""
         inputs = self.program.values(resized=resized, turn=turn)
-        try:
-            values = self._values(inputs)
-        except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
-            return None
-        expected = self._as_declared(values, inputs) if self.program.side_by_side else self._expected(values[0], inputs)
+        expected = self.expected(inputs)
         if expected is None:
             return None
         feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
         return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, tuple(expected))
+
+    def expected(self, inputs: tuple[torch.Tensor, ...]) -> list[Expected] | None:
+        """What is expected for these inputs; None if it means nothing: the results jump where the inputs move a little,
+        or torch does not take these values."""
+        try:
+            values = self._values(inputs)
+        except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
+            return None
+        return self._as_declared(values, inputs) if self.program.side_by_side else self._expected(values[0], inputs)
 
     def _values(self, inputs: tuple[torch.Tensor, ...]) -> list[list[Array]]:
         """torch's results of each declared case, or of the program as a whole."""

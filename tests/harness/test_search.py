@@ -39,7 +39,7 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
-from onnx_parity.harness.search.probes import FORMS, Fault, Point, depends_on_autograd
+from onnx_parity.harness.search.probes import FORMS, Fault, Point, agrees_with_autograd
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
@@ -242,13 +242,16 @@ def test_zeros_have_a_sign_but_where_onnx_leaves_it_open() -> None:
         subject.release()
 
 
-@pytest.mark.parametrize(("call", "depends"), [("a + torch.is_grad_enabled()", True), ("a + 1", False)])
-def test_results_that_depend_on_autograd(call: str, depends: bool) -> None:
+def test_models_that_agree_with_autograd() -> None:
     inputs = (Input("a", Fixed((2,), dtype=torch.float32, tensor=torch.tensor([-0.1, -2.0])), {}),)
+    line = Line("v = a + torch.is_grad_enabled()", ("v",), ("a",), "a rule")
     with quietly():
-        subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
-        assert subject.example is not None
-        assert depends_on_autograd(subject, subject.example) is depends
+        subject = Subject(Program(inputs, (line,), ("v",)))
+        trial = subject.example
+        assert trial is not None
+        without = trial.expected[0].value
+        assert agrees_with_autograd(subject, trial, [without + 1])
+        assert not any(agrees_with_autograd(subject, trial, [without + by]) for by in (0, 2))
 
 
 def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:

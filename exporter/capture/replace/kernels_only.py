@@ -31,22 +31,27 @@ def _max_pool2d_backward(
 
 @decomposition_of(_aten._new_zeros_with_same_feature_meta.default, why=_KERNEL_ONLY)
 def _zeros_for_a_tangent(self: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> torch.Tensor:
-    """Zeros of the shape and layout of `other`, which may be a slice, for each sample of the batch of `self`."""
+    """Zeros with the shape and strides of `other`, which may be a slice, and the batch axes of `self` before them."""
     outside = self_num_batch_dims
     laid = [axis for axis, size in enumerate(other.shape) if not same_size(size, 1)]
     order = sorted(laid, key=other.stride, reverse=True)
     sizes, steps = [other.shape[axis] for axis in order], [other.stride(axis) for axis in order]
-    # Each axis has as many elements in memory as the step of the axis around it says, and a slice leaves some out.
-    in_memory = [*sizes[:1], *(outer // inner for outer, inner in itertools.pairwise([*steps[:-1], 1]))]
+    inside = [*steps[:-1], 1]
+    if 0 in steps or any(outer % inner for outer, inner in itertools.pairwise(inside)):
+        raise refused_here(
+            "a forward derivative is taken at an expanded tensor, or at every nth slice of one: clone it"
+        )
+    # An axis has as many elements in memory as fit into one step of the axis outside of it. A slice uses some of them.
+    in_memory = [*sizes[:1], *(outer // inner for outer, inner in itertools.pairwise(inside))]
     if len(order) == 1:
         in_memory = [sizes[0] * steps[0]]
-    zeros = self.new_zeros([*self.shape[:outside], *in_memory])
+    zeros = self.new_zeros([*self.shape[:outside], *in_memory], dtype=other.dtype)
     for axis, size in enumerate(sizes):
         step = steps[-1] if axis == len(order) - 1 else 1
         zeros = zeros[(slice(None),) * (outside + axis) + (slice(0, size * step, step),)]
     zeros = zeros.permute(*range(outside), *(outside + order.index(axis) for axis in laid))
-    for axis in sorted({*range(other.dim())}.difference(laid)):
-        zeros = zeros.unsqueeze(outside + axis)
+    for axis in range(other.dim()):
+        zeros = zeros if axis in laid else zeros.unsqueeze(outside + axis)
     return zeros
 
 

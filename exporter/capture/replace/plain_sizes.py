@@ -142,19 +142,18 @@ def _cov(
 
 @_where_dynamic(_aten.corrcoef.default)
 def _corrcoef(self: torch.Tensor) -> torch.Tensor:
-    covariances = _covariances(self)
+    covariances = _covariances(self, 1, None, None)
     deviations = covariances.diagonal().real.sqrt()
-    found = (covariances / deviations.unsqueeze(1) / deviations).squeeze()
-    return found if found.is_complex() else found.clamp(-1, 1)
+    found = covariances / deviations.unsqueeze(1) / deviations
+    if found.is_complex():
+        return torch.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1)).squeeze()
+    return found.clamp(-1, 1).squeeze()
 
 
 def _covariances(
-    self: torch.Tensor,
-    correction: int = 1,
-    fweights: torch.Tensor | None = None,
-    aweights: torch.Tensor | None = None,
+    self: torch.Tensor, correction: int, fweights: torch.Tensor | None, aweights: torch.Tensor | None
 ) -> torch.Tensor:
-    """A matrix, also of one variable."""
+    """The covariances of the rows, always as a matrix. A vector is one row."""
     x = self if self.ndim == 2 else self.reshape(1, -1)
     x = x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
@@ -257,25 +256,8 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
 @_where_of_values(_aten.cdist.default)
 def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2, compute_mode: int | None = None) -> Any:
     distances = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
-    # The largest of no differences is less than any number.
+    # The maximum over no features is -inf. torch's distance is 0.
     return distances.clamp_min(0) if math.isinf(p) else distances
-
-
-@_where_of_values(_aten.median.default)
-def _median(self: torch.Tensor) -> torch.Tensor:
-    return _never_empty(self).median(0).values
-
-
-@_where_of_values(_aten.nanmedian.default)
-def _nanmedian(self: torch.Tensor) -> torch.Tensor:
-    return _never_empty(self).nanmedian(0).values
-
-
-def _never_empty(x: torch.Tensor) -> torch.Tensor:
-    """The elements; if there are none, NaN in their dtype."""
-    flat = x.flatten()
-    missing = torch.tensor([math.nan]).to(flat.dtype)
-    return torch.cat([flat, missing[: torch.sym_max(1 - flat.shape[0], 0)]])
 
 
 @_where_of_values(_aten.cosine_similarity.default)

@@ -38,6 +38,6 @@ def pdist(g: Graph, self: Value, p: float = 2) -> Value:
 def _norm(g: Graph, difference: Value, p: float, sizes: Sequence[Size]) -> Value:
     norm = vector_norm(g, shaped(difference, sizes), p, [-1])
     if math.isinf(p) and not (isinstance(sizes[-1], int) and sizes[-1] > 0):
-        # The largest of no differences is less than any number.
+        # The maximum over no features is the lowest number. torch's distance is 0.
         norm = g.extreme("Max", norm, g.const(0, norm.dtype))
     return norm

@@ -72,7 +72,7 @@ def slice_scatter(
     if step == 1 and _covers(begin, stop, size):
         return new
     if isinstance(begin, int) and isinstance(stop, int) and (begin < 0) == (stop < 0) and begin >= stop:
-        # Bounds that count from the same end are out of order for every size: nothing is written.
+        # Both bounds count from the same end, so the slice is empty for every size and nothing is written.
         return self
     if step == 1:
         splice = _spliced if _in_order(begin, stop) else _spliced_at_run_time

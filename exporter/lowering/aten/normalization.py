@@ -149,6 +149,6 @@ def rms_norm(
 ) -> Value:
     x, scale = _in_one_dtype(g, input, weight)
     assert x is not None
-    # Torch sums halves in float32, and takes the epsilon of the sums.
+    # Numbers of 16 bits are normalized in float32, and the default epsilon is that of float32.
     epsilon = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps if eps is None else eps
     return g.cast(g.rms_norm(x, len(normalized_shape), scale, epsilon), g.out.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
@@ -13,7 +15,15 @@ from onnx_parity.exporter.lowering.values.value import Operand, Value
 @lowering("aten::median", "aten::nanmedian")
 def median_of_all(g: Graph, self: Value) -> Value:
     size = product(self.sizes)
-    return _median(g, shaped(g.reshape(self, [size]), [size]), 0, keepdim=False)[0]
+    flat = shaped(g.reshape(self, [size]), [size])
+    if not (isinstance(size, int) and size > 0):
+        # The median of no elements is NaN, in their dtype.
+        nan = g.const(torch.tensor([math.nan]).to(self.dtype))
+        if isinstance(size, int):
+            return g.reshape(nan, [])
+        missing = g.slice(nan, [0], [0], [torch.sym_max(1 - size, 0)])
+        flat = shaped(g.op("Concat", flat, missing, axis_i=0), [torch.sym_max(size, 1)])
+    return _median(g, flat, 0, keepdim=False)[0]
 
 
 @lowering("aten::median.dim", "aten::nanmedian.dim")

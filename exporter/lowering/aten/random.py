@@ -66,13 +66,16 @@ def uniform(g: Graph, self: Value, to: float = 1, **bounds: float) -> Value:
 
 @lowering("aten::exponential")
 def exponential(g: Graph, self: Value, lambd: float = 1) -> Value:
-    """-log(u) / lambd, never 0: programs take its logarithm"""
-    return g.cast(g.op("Div", g.op("Neg", g.op("Log", _never_zero(g))), float(lambd)), g.out.dtype)
+    """-log(u) / lambd, which is neither 0 nor infinite because u is in (0, 1): programs take its logarithm"""
+    draws = g.cast(g.op("Div", g.op("Neg", g.op("Log", _never_zero(g))), lambd), g.out.dtype)
+    return g.extreme("Max", draws, g.const(torch.finfo(draws.dtype).smallest_normal, draws.dtype))
 
 
 @lowering("aten::geometric")
 def geometric(g: Graph, self: Value, p: float) -> Value:
     """ceil(log(u) / log(1 - p)): the number of the first draw that succeeds, where each does with probability p"""
+    if not 0 < p < 1:
+        g.unsupported(f"geometric_ draws with a probability between 0 and 1, and p is {p}")
     draws = g.op("Ceil", g.op("Div", g.op("Log", _never_zero(g)), math.log1p(-p)))
     return g.cast(draws, g.out.dtype)
 
@@ -82,13 +85,13 @@ def cauchy(g: Graph, self: Value, median: float = 0, sigma: float = 1) -> Value:
     """median + sigma * tan(pi * (u - 0.5))"""
     # onnxruntime has no tangent of float64.
     angle = g.cast(g.op("Mul", g.op("Sub", _never_zero(g), 0.5), math.pi), torch.float32)
-    return g.cast(g.op("Add", g.op("Mul", g.op("Tan", angle), float(sigma)), float(median)), g.out.dtype)
+    return g.cast(g.op("Add", g.op("Mul", g.op("Tan", angle), sigma), median), g.out.dtype)
 
 
 @lowering("aten::log_normal")
 def log_normal(g: Graph, self: Value, mean: float = 1, std: float = 2) -> Value:
     sample = g.normal(g.out.shape, _random_dtype(g))
-    return g.cast(g.op("Exp", g.op("Add", g.op("Mul", sample, float(std)), float(mean))), g.out.dtype)
+    return g.cast(g.op("Exp", g.op("Add", g.op("Mul", sample, std), mean)), g.out.dtype)
 
 
 @lowering("aten::randint", "aten::randint.low", "aten::randint_like", "aten::randint_like.low_dtype")
@@ -131,7 +134,9 @@ def _gumbel(g: Graph, sizes: Sequence[Size]) -> Value:
 def _never_zero(g: Graph) -> Value:
     """Random numbers in (0, 1)"""
     dtype = _random_dtype(g)
-    return g.extreme("Max", g.uniform(g.out.shape, dtype), g.const(2.0**-25, dtype))
+    # Half of the least random number that is not 0.
+    least = 2.0**-54 if dtype is torch.float64 else 2.0**-25
+    return g.extreme("Max", g.uniform(g.out.shape, dtype), g.const(least, dtype))
 
 
 def _random_dtype(g: Graph) -> torch.dtype:

@@ -38,7 +38,7 @@ def roll(g: Graph, self: Value, shifts: list[Size], dims: Sequence[int] = ()) ->
 
 def _rolled(g: Graph, x: Value, axis: int, shift: Size) -> Value:
     size = x.sizes[axis]
-    # An axis that turns out to be empty is left as it is.
+    # The axis may be empty, and a remainder of a division by 0 is not defined.
     cut: Size = size - shift % (size if isinstance(size, int) else torch.sym_max(size, 1))
     if isinstance(cut, int) and cut == size:
         return x

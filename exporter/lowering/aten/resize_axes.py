@@ -92,9 +92,6 @@ def covering_weights(g: Graph, source: Source, mode: str, corners: bool) -> Valu
     before, after = source.axis.before, source.axis.after
     zero, one = (g.const(number, torch.float64) for number in (0, 1))
     ratio = source.ratio(corners)
-    if corners and not isinstance(after, int):
-        # An output of one element covers the first ones of the input.
-        ratio = g.op("Mul", ratio, g.op("Min", g.op("Sub", g.scalar(after, torch.float64), 1), one))
     stretch = g.extreme("Max", ratio, one)
     centre = g.op("Mul", ratio, g.op("Add", g.cast(g.along(after, 1, 2), torch.float64), 0.5))
     reach = g.op("Mul", stretch, 1.0 if mode == "linear" else 2.0)
@@ -201,9 +198,10 @@ class Source:
             if isinstance(after, int) and after == 1:
                 return g.const(0.0, self.dtype)
             if not isinstance(after, int):
-                # At an output size of 1 the only index is 0, so that the ratio does not matter.
-                steps = g.op("Max", g.op("Sub", self._number(after), 1), g.const(1, self.dtype))
-                return g.op("Div", g.op("Sub", self._number(before), 1), steps)
+                # As in torch, the ratio is 0 at an output size of 1.
+                steps, one = g.op("Sub", self._number(after), 1), g.const(1, self.dtype)
+                ratio = g.op("Div", g.op("Sub", self._number(before), 1), g.op("Max", steps, one))
+                return g.op("Mul", ratio, g.op("Min", steps, one))
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))
         if factor is not None:
             return g.const(1.0 / factor, self.dtype)

@@ -133,10 +133,11 @@ def _runs(
     changes = g.not_equal(later, earlier)
     if others:
         changes = g.cast(g.reduce("Max", g.cast(changes, torch.int32), others, keepdim=False), torch.bool)
-    starts = g.op("Concat", g.const([True], torch.bool), changes, axis_i=0)
+    first = g.const([True], torch.bool)
     if not isinstance(size, int):
-        # Nothing starts where there are no slices.
-        starts = g.slice(shaped(starts, [size]), [0], [0], [size])
+        # An empty axis has no first slice.
+        first = g.slice(first, [0], [0], [size])
+    starts = g.op("Concat", first, changes, axis_i=0)
     inverse = counts = None
     if return_inverse:
         inverse = shaped(g.op("Sub", g.cumulative_count(starts, size), g.const(1, torch.int64)), [size])
