@@ -7,6 +7,7 @@ no record of another one. `scoreboard.py` counts what the other runtimes of a ru
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -149,6 +150,8 @@ def _rule_on_failure_of_exported(evidence: Evidence) -> Ruling:
     differing = ""
     for witness in witnesses:
         testimony = _ask(witness, evidence, ())
+        if testimony is Testimony.WITH_TORCH and _divides_an_integer_by_zero(evidence):
+            return Ruling(Blame.EXPORTER, "the graph divides an integer by zero, and ONNX leaves open what that gives")
         if testimony is Testimony.WITH_TORCH:
             return Ruling(Blame.RUNTIME, f"{witness.name} runs it and agrees with torch, so {runtime} is wrong")
         if testimony is not Testimony.SILENT:
@@ -222,6 +225,17 @@ def _ask(witness: Runtime, evidence: Evidence, outputs: Sequence[object]) -> Tes
     if judge(testimony, evidence.trial.expected).passed:
         return Testimony.WITH_TORCH
     return Testimony.WITH_RUNTIME if _alike(testimony, outputs) else Testimony.WITH_NEITHER
+
+
+def _divides_an_integer_by_zero(evidence: Evidence) -> bool:
+    """Whether numpy says so where onnx.reference runs the graph. Its quotients of floats are `divide` and `fmod`."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn"):
+        warnings.simplefilter("always")
+        _ask(OnnxReference(new_ops=(Loop,)), evidence, ())
+    said = [str(each.message) for each in caught]
+    return any(
+        f"divide by zero encountered in {ufunc}" in each for ufunc in ("floor_divide", "remainder") for each in said
+    )
 
 
 def _in_float64(evidence: Evidence) -> Testimony:

@@ -72,6 +72,22 @@ def test_a_graph_that_is_wrong_in_every_runtime_is_the_exporters_fault() -> None
     assert outcome.details[-1].endswith("and in float64 the graph is wrong too")
 
 
+def test_a_graph_that_divides_an_integer_by_zero_is_the_exporters_fault() -> None:
+    """onnx.reference gives zero for it, as this program does, and onnxruntime an error. ONNX leaves the result open."""
+    divided = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 18]>
+        divided (float[2, 3] x) => (float[2, 3] y) <int64 none = {0}> {
+            whole = Cast <to = 7> (x)
+            quotient = Div (whole, none)
+            y = Cast <to = 1> (quotient)
+        }
+    """).SerializeToString()
+    exporter = FakeExporter(lambda opset, request: divided)
+    outcome = Bench(0, exporters={"parity": exporter}).run(cell(op(torch.zeros_like, floats(2, 3))))
+    assert (outcome.status, outcome.blame) == (Status.FAILED, Blame.EXPORTER)
+    assert "the graph divides an integer by zero, and ONNX leaves open what that gives" in "\n".join(outcome.details)
+
+
 _LOOPS = """
     <ir_version: 8, opset_import: ["" : 18]>
     loops (int64 times, bool goes_on, float[2] x) => (float[2] last, float[times, 2] each) {

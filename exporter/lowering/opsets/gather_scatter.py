@@ -57,8 +57,9 @@ class GatherScatterForms(Base):
                 return self.const(torch.where(known < 0, known + size, known))
         places = self.cast(index, torch.int64)
         length = self.scalar(size, torch.int64)
-        if self.opset >= 10:
+        if self.opset >= 10 and isinstance(size, int):
             return shaped(self.op("Mod", places, length), index.shape)
+        # onnxruntime takes no remainder by a dynamic size that is 0, also where there is no index.
         wrapped = self.cast(self.less(places, self.const(0, torch.int64)), torch.int64)
         return shaped(self.op("Add", places, self.op("Mul", wrapped, length)), index.shape)
 
