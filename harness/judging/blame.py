@@ -228,7 +228,7 @@ def _ask(witness: Runtime, evidence: Evidence, outputs: Sequence[object]) -> Tes
 
 
 def _divides_an_integer_by_zero(evidence: Evidence) -> bool:
-    """Whether numpy says so where onnx.reference runs the graph. Its quotients of floats are `divide` and `fmod`."""
+    """Whether the graph does, as numpy warns where onnx.reference runs it: its division of floats has other names."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn"):
         warnings.simplefilter("always")
         _ask(OnnxReference(new_ops=(Loop,)), evidence, ())

@@ -165,7 +165,7 @@ def _covariances(
     centred = x - (weighed.sum(1) / total).unsqueeze(1)
     if weights is not None:
         # One observation is its own mean, also where rounding says otherwise.
-        centred = torch.where(torch.full((), x.shape[1]) == 1, 0, centred)
+        centred = torch.where(torch.full((), x.shape[1], device=x.device) == 1, 0, centred)
     products = centred @ (centred if weights is None else centred * weights).t().conj()
     return products / degrees.clamp(min=0)
 
