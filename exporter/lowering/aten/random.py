@@ -83,9 +83,8 @@ def geometric(g: Graph, self: Value, p: float) -> Value:
 @lowering("aten::cauchy")
 def cauchy(g: Graph, self: Value, median: float = 0, sigma: float = 1) -> Value:
     """median + sigma * tan(pi * (u - 0.5))"""
-    # onnxruntime has no tangent of float64.
-    angle = g.cast(g.op("Mul", g.op("Sub", _never_zero(g), 0.5), math.pi), torch.float32)
-    return g.cast(g.op("Add", g.op("Mul", g.op("Tan", angle), sigma), median), g.out.dtype)
+    angle = g.op("Mul", g.op("Sub", _never_zero(g), 0.5), math.pi)
+    return g.cast(g.op("Add", g.op("Mul", g.elementary("Tan", angle), sigma), median), g.out.dtype)
 
 
 @lowering("aten::log_normal")
