@@ -17,6 +17,7 @@ from onnx_parity.exporter.capture.record.results import PLAIN, Kind, Returned, f
 from onnx_parity.exporter.containers import closed, opened
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.verification.full_precision import in_full_precision
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.exporter.verification.oracle import Expected
 from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
@@ -80,7 +81,7 @@ class ProgramOutputs:
         leaves = pytree.tree_leaves((args, kwargs))
         reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
         try:
-            with torch.set_grad_enabled(self._differentiates), _uncompiled():
+            with torch.set_grad_enabled(self._differentiates), _uncompiled(), in_full_precision():
                 result = program(*args, **kwargs)
                 return [*self._tensors(result), *self._written(program, args, kwargs)]
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 import warnings
 from collections.abc import MutableMapping, Sequence, Set
@@ -119,8 +118,6 @@ class Matrix:
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
-        # Without this the check initialises CUDA, which then cannot be used in a process that is forked from this one.
-        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         return msgspec.structs.replace(self.info, missing=missing_here(self.selection))
 
     @property

@@ -10,6 +10,7 @@ line names a file of declarations or one of the options, or else from the first 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -63,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _add_hooks(config: pytest.Config) -> None:
+    # Whether there is a GPU is asked by the harness and by libraries that declarations import. torch then asks the
+    # driver. Otherwise it initialises CUDA, which cannot be used in the processes that are forked from this one.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     from onnx_parity.harness.pytest_plugin import hooks
 
     if not config.pluginmanager.has_plugin(_HOOKS):

@@ -43,9 +43,18 @@ def _slots() -> Slots:
     return Slots(Path(tempfile.gettempdir()) / f"parity-cuda-{os.getuid()}", max(1, total // (2 * MEMORY_LIMIT)))
 
 
-@cache
 def missing() -> str:
     """The reason why CUDA cells cannot run here; empty if they can."""
+    if torch.cuda._is_in_bad_fork():
+        return (
+            "CUDA was used before the process for cells was started, perhaps where a declaration or a conftest.py is "
+            "imported: use it only within functions that cells call"
+        )
+    return _missing_here()
+
+
+@cache
+def _missing_here() -> str:
     import onnxruntime
 
     if not torch.cuda.is_available():

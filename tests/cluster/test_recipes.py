@@ -136,7 +136,8 @@ def test_a_run_on_a_host_is_started_and_brought_home(tmp_path: Path) -> None:
     parity = host / "parity" / ".venv" / "bin" / "parity"
     parity.parent.mkdir(parents=True)
     here.mkdir()
-    parity.write_text('#!/bin/bash\nmkdir -p runs/1; echo "$@" > runs/1/run.json; echo done\n')
+    # It is followed before it has begun to write, as on a host where Python takes seconds to start.
+    parity.write_text('#!/bin/bash\nsleep 0.5; mkdir -p runs/1; echo "$@" > runs/1/run.json; echo done\n')
     parity.chmod(0o755)
     # What a host does is done in a folder; what is copied there is not looked at.
     copies = f'case "${{@: -1}}" in runs/) cp -r {host}/parity/runs . ;; esac'

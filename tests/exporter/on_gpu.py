@@ -20,6 +20,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 import onnx_parity
 
+_aten = torch.ops.aten
 _MODE = FakeTensorMode()
 _NAME = "gpu"
 
@@ -70,6 +71,34 @@ class Hidden(nn.Module):
         return first
 
 
+class OfLengths(nn.Module):
+    """Lengths of a tensor lie in the CPU's memory, as torch's documentation has them, and so may the labels."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        lengths, labels = torch.tensor([4, 3]), torch.tensor([[1, 2], [3, 1]])
+        return F.ctc_loss(x.log_softmax(2), labels, lengths, torch.tensor([2, 1]), reduction="sum")[None]
+
+
+class Fused(nn.Module):
+    """Cells as `torch.jit.trace` records them on a GPU; on the CPU the cells themselves."""
+
+    def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: Tensor, hidden: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        is_lstm = isinstance(self.cell, nn.LSTMCell)
+        if x.device.type == "cpu":
+            made = self.cell(x, (hidden, state) if is_lstm else hidden)
+            return (*made, made[0]) if is_lstm else (made, made)
+        w, v, b, c = self.cell.weight_ih, self.cell.weight_hh, self.cell.bias_ih, self.cell.bias_hh
+        # Its biases are added by the kernel, or before.
+        kernel, states = (_aten._thnn_fused_lstm_cell, state) if is_lstm else (_aten._thnn_fused_gru_cell, hidden)
+        results = kernel(x @ w.T, hidden @ v.T, states, b, c)
+        again = kernel(F.linear(x, w, b), F.linear(hidden, v, c), states)
+        return *results[:-1], again[0]
+
+
 #: What makes each, the shapes of its inputs, and the first opset that can say it.
 PROGRAMS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int]] = {
     "convolution": (
@@ -82,6 +111,9 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], 
     "grid_sample 3d": (Sampled, ((2, 3, 4, 5, 6), (2, 3, 6, 7, 3)), 20),
     "lstm_cell": (lambda: Hidden(nn.LSTMCell), ((2, 4),), 9),
     "gru_cell": (lambda: Hidden(nn.GRUCell), ((2, 4),), 9),
+    "traced lstm_cell": (lambda: Fused(nn.LSTMCell(4, 3)), ((2, 4), (2, 3), (2, 3)), 9),
+    "traced gru_cell": (lambda: Fused(nn.GRUCell(4, 3)), ((2, 4), (2, 3), (2, 3)), 9),
+    "ctc_loss": (OfLengths, ((4, 2, 5),), 11),
     "lstm": (lambda: Hidden(nn.LSTM), ((2, 5, 4),), 9),
     "rnn_cell": (lambda: Hidden(nn.RNNCell), ((2, 4),), 9),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), ((2, 5, 8),), 9),

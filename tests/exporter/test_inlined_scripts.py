@@ -51,3 +51,12 @@ def test_every_such_operator_has_a_graph() -> None:
     assert {each.name for each in schemas} == _CALLS.keys()
     for each in schemas:
         assert "upsample" in str(_graph(each.name, str(each)))
+
+
+def test_what_a_trace_calls_is_inlined_where_its_constants_are_tensors() -> None:
+    """torch compares them with each other, which is no part of the program."""
+    encoder = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    x = torch.randn(2, 5, 8)
+    traced = torch.jit.trace(encoder, (x,), check_trace=False)
+    exported = onnx_parity.export(traced, (x,), input_names=["x"], dynamic_axes={"x": [1]}, verify=True)
+    assert onnx_parity.export(encoder, (x,)).model.graph.num_nodes() == exported.model.graph.num_nodes()

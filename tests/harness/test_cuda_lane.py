@@ -130,6 +130,28 @@ def test_without_a_device_every_cell_of_the_lane_has_the_reason(
     assert found.code == 0
 
 
+def test_declarations_may_ask_for_a_device_before_the_process_for_cells_is_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch then asks the driver, and not CUDA, which works in no copy of a process that has used it."""
+    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK", raising=False)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
+    (tmp_path / "cases.py").write_text(
+        "import torch\nfrom onnx_parity.harness.case import floats, op\n"
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\nasked = torch.cuda._nvml_based_avail()\n"
+        "exp = op(lambda x: x.exp() if asked else x.missing, floats(2, 3))\n"
+    )
+    found = run_pytest(tmp_path, "-n", "2", "--opsets", "9,18")
+    assert [record.status for record in read_records(found.folder) if record.device == "cpu"] == [Status.PASSED] * 2
+
+
+def test_cells_say_that_cuda_was_used_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    outcome = Bench(0).run(cell(op(torch.exp, floats(2)), device=Device.CUDA))
+    assert outcome.status is Status.ABSENT
+    assert outcome.reason.startswith("CUDA was used before the process for cells was started")
+
+
 def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> None:
     """onnxruntime on the CPU is a witness. Its optimiser is not accused: it was not asked on the device."""
     program = build(next(op(F.elu, floats(2, 3)).cases("case")), Dtype.FLOAT32, Device.CPU, 0)

@@ -25,7 +25,7 @@ def test_what_is_there_has_its_version() -> None:
 
 
 def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda.missing.cache_clear()
+    cuda._missing_here.cache_clear()
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert found("device cuda") == Check(
         "device cuda",
@@ -34,7 +34,7 @@ def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.Monkey
         "the CUDA cells are absent: one for every case, at the newest opset that onnxruntime supports",
         "a CUDA device, a CUDA build of torch, onnxruntime-gpu",
     )
-    cuda.missing.cache_clear()
+    cuda._missing_here.cache_clear()
     assert found("backend caffe2.python.onnx.backend").found == (
         "caffe2.python.onnx.backend cannot be imported: ModuleNotFoundError: No module named 'caffe2'"
     )

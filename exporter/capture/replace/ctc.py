@@ -26,8 +26,9 @@ def _ctc_loss(
         raise refused_here(
             "ctc_loss cannot be exported with a dynamic number of steps or sequences: export it for one number"
         )
+    # On a GPU the lengths are those of a list, or of a tensor in the CPU's memory, where the labels may lie as well.
     inputs, labels = (_lengths(each, log_probs.device) for each in (input_lengths, target_lengths))
-    padded = _padded(targets.to(torch.int64), labels, batch)
+    padded = _padded(targets.to(log_probs.device, torch.int64), labels, batch)
     count = padded.shape[1]
     blanks = torch.full_like(padded, blank)
     # Labels with a blank before each and after the last.
@@ -58,7 +59,7 @@ def _ctc_loss(
 
 def _lengths(lengths: Any, device: torch.device) -> torch.Tensor:
     if isinstance(lengths, torch.Tensor):
-        return lengths.to(torch.int64)
+        return lengths.to(device, torch.int64)
     assert isinstance(lengths, Sequence)
     return torch.stack([torch.full((), each, dtype=torch.int64, device=device) for each in lengths])
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.replace.registry import instead_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
 
 _WHY = "on a GPU torch computes it with one fused kernel, which has no lowering and no equivalent in ONNX"
+_WHY_TRACED = "it is the fused kernel of a GPU, which torch.jit.trace records in place of the cell"
 _WHY_CELL = f"{_WHY}; on the CPU it writes to parts of a tensor, which cannot be differentiated as views"
 
 
@@ -28,10 +29,30 @@ def _lstm_cell(
     b_hh: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     hidden, cell = hx
-    gates = _aten.linear(hidden, w_hh, b_hh) + _aten.linear(input, w_ih, b_ih)
+    return _lstm_step(_aten.linear(hidden, w_hh, b_hh) + _aten.linear(input, w_ih, b_ih), cell)
+
+
+def _lstm_step(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     entering, forgetting, candidate, leaving = gates.chunk(4, 1)
     cell = forgetting.sigmoid() * cell + entering.sigmoid() * candidate.tanh()
     return leaving.sigmoid() * cell.tanh(), cell
+
+
+@decomposition_of(_aten._thnn_fused_lstm_cell.default, why=_WHY_TRACED)
+def _fused_lstm_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, *biases: torch.Tensor | None
+) -> tuple[torch.Tensor, ...]:
+    gates = _biased(hidden_gates, biases[1:]) + _biased(input_gates, biases[:1])
+    return *_lstm_step(gates, cx), _workspace(gates)
+
+
+def _biased(gates: torch.Tensor, bias: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    return gates if not bias or bias[0] is None else gates + bias[0]
+
+
+def _workspace(gates: torch.Tensor) -> torch.Tensor:
+    """What the kernel keeps for its derivative, which is not recorded."""
+    return gates.new_empty(0)
 
 
 @instead_of(_aten.gru_cell.default, why=_WHY_CELL)
@@ -43,11 +64,23 @@ def _gru_cell(
     b_ih: torch.Tensor | None = None,
     b_hh: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    reset, update, new = _aten.linear(input, w_ih, b_ih).chunk(3, 1)
-    own_reset, own_update, own_new = _aten.linear(hx, w_hh, b_hh).chunk(3, 1)
+    return _gru_step(_aten.linear(input, w_ih, b_ih), _aten.linear(hx, w_hh, b_hh), hx)
+
+
+def _gru_step(input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor) -> torch.Tensor:
+    reset, update, new = input_gates.chunk(3, 1)
+    own_reset, own_update, own_new = hidden_gates.chunk(3, 1)
     candidate = (new + own_new * (own_reset + reset).sigmoid()).tanh()
     hidden: torch.Tensor = (hx - candidate) * (own_update + update).sigmoid() + candidate
     return hidden
+
+
+@decomposition_of(_aten._thnn_fused_gru_cell.default, why=_WHY_TRACED)
+def _fused_gru_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, *biases: torch.Tensor | None
+) -> tuple[torch.Tensor, ...]:
+    hidden = _gru_step(_biased(input_gates, biases[:1]), _biased(hidden_gates, biases[1:]), hx)
+    return hidden, _workspace(input_gates)
 
 
 @instead_of(_aten.grid_sampler.default, why=_WHY)

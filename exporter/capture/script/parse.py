@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._ops import OpOverload
 
+from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.script.alias_uses import Aliases
 from onnx_parity.exporter.capture.script.inlined_calls import graph_of_call
@@ -159,12 +160,18 @@ _functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakK
 def parsed(callee: Any) -> Script:
     """The graph of a compiled function or method."""
     if not isinstance(callee, torch._C.ScriptFunction):
-        return _Parser(callee.inlined_graph).script
+        return _Parser(_inlined(callee)).script
     known = _functions.get(callee)
     if known is None:
-        graph: Any = callee.inlined_graph
-        known = _functions[callee] = _Parser(graph).script
+        known = _functions[callee] = _Parser(_inlined(callee)).script
     return known
+
+
+def _inlined(callee: Any) -> torch._C.Graph:
+    """The graph with what it calls. torch compares its constants, some of which are tensors, to share equal ones."""
+    with outside_of_modes():
+        graph: torch._C.Graph = callee.inlined_graph
+    return graph
 
 
 class _Parser:
