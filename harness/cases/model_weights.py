@@ -85,15 +85,20 @@ def fill(module: torch.nn.Module, seed: int) -> None:
     for name, buffer in module.named_buffers():
         # With the defaults of 0 and 1, an exporter that ignores the statistics would go unnoticed.
         if name.endswith("running_mean"):
-            buffer.normal_(0.0, 0.1, generator=generator)
+            buffer.copy_(_on_cpu(buffer).normal_(0.0, 0.1, generator=generator))
         elif name.endswith("running_var"):
-            buffer.uniform_(0.75, 1.5, generator=generator)
+            buffer.copy_(_on_cpu(buffer).uniform_(0.75, 1.5, generator=generator))
 
 
 def _fill_vector(name: str, parameter: torch.Tensor, generator: torch.Generator) -> None:
-    parameter.normal_(0.0, 0.1, generator=generator)
+    parameter.copy_(_on_cpu(parameter).normal_(0.0, 0.1, generator=generator))
     if name.endswith("weight"):
         parameter.add_(1.0)  # A norm's scale: a weight of one dimension multiplies, all others add.
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor like one of a module that lies on a GPU, which gets the same numbers there."""
+    return torch.empty_like(tensor, device="cpu")
 
 
 def _fill_from_tile(parameter: torch.Tensor, tile: torch.Tensor, offset: int) -> None:

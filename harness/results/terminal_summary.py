@@ -27,8 +27,11 @@ def cells_here(records: Iterable[Record]) -> str:
 
 def not_here(records: Iterable[Record]) -> Iterator[str]:
     """One line for each reason why other cells could not run here. They are told apart, for they say nothing."""
-    for reason, number in Counter(each.reason for each in records if each.status is Status.ABSENT).most_common():
+    reasons = Counter(each.reason for each in records if each.status is Status.ABSENT).most_common()
+    for reason, number in reasons[:_MOST]:
         yield f"absent: {_cells(number)} more: {reason}"
+    if left := reasons[_MOST:]:
+        yield f"absent: {_cells(sum(number for _, number in left))} more, for {len(left)} other reasons"
 
 
 def _cells(number: int) -> str:

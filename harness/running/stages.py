@@ -99,6 +99,8 @@ class Bench:
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
                 if _in_a_dtype_beyond(cell, outcome.stage, error):
                     outcome.absent(f"torch has no kernel: {one_line(str(error))}")
+                elif _on_the_cpu_only(cell, outcome.stage, error):
+                    outcome.absent(f"torch cannot run it on {cell.device}: {one_line(str(error))}")
                 elif refusal:
                     outcome.refuse(refusal, error)
                 else:
@@ -221,6 +223,13 @@ def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
     if cell.dtype in cell.case.declaration.dtypes or stage is not Stage.REFERENCE:
         return False
     return isinstance(error, NotImplementedError) or bool(_OTHER_DTYPES.search(str(error)))
+
+
+def _on_the_cpu_only(cell: Cell, stage: Stage, error: Exception) -> bool:
+    """Whether torch does not run the program on the device: it has no kernel there, or the program makes tensors on the
+    CPU. If it is wrong on the CPU too, the cell of the CPU fails. After an assertion of a kernel nothing runs."""
+    of_torch = isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, torch.AcceleratorError)
+    return cell.device is not Device.CPU and stage is Stage.REFERENCE and of_torch
 
 
 def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:

@@ -76,7 +76,7 @@ class OfLengths(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         lengths, labels = torch.tensor([4, 3]), torch.tensor([[1, 2], [3, 1]])
-        return F.ctc_loss(x.log_softmax(2), labels, lengths, torch.tensor([2, 1]), reduction="sum")[None]
+        return F.ctc_loss(x.log_softmax(2), labels, lengths, torch.tensor([2, 1]))[None]
 
 
 class Fused(nn.Module):
@@ -99,6 +99,37 @@ class Fused(nn.Module):
         return *results[:-1], again[0]
 
 
+@torch.jit.script
+def _of_numbers(x: Tensor) -> Tensor:
+    """Numbers that depend on values lie in no memory, and tensors of them where the script says."""
+    count, largest = int((x > -100.0).sum()), float(x.max())
+    spaced = torch.linspace(0.0, largest, count, device=x.device) + torch.arange(0.0, 8.0, 1.0, device=x.device)
+    full = torch.full([8], largest, device=x.device) + x.new_full([8], largest) + torch.full_like(x, largest)[0, 0]
+    hot = F.one_hot(x[0, :2].ge(0.0).long(), count).sum([0])
+    return spaced + full * hot + torch.hann_window(count, device=x.device) + x.reshape(8)
+
+
+class OfNumbers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = _of_numbers(x)
+        return made
+
+
+class Pooled(nn.Module):
+    def forward(self, x: Tensor, samples: Tensor) -> Tensor:
+        pooled: Tensor = F.fractional_max_pool2d(x, 2, output_size=3, _random_samples=samples)
+        return pooled
+
+
+class Framed(nn.Module):
+    """Its frames are longer than the window, which has no values of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        frames = torch.stft(x, 8, win_length=4, return_complex=True)
+        signal = torch.istft(frames, 8, win_length=4, window=torch.ones(4, device=x.device))
+        return signal + torch.view_as_real(frames).sum()
+
+
 #: What makes each, the shapes of its inputs, and the first opset that can say it.
 PROGRAMS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int]] = {
     "convolution": (
@@ -114,6 +145,9 @@ PROGRAMS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], 
     "traced lstm_cell": (lambda: Fused(nn.LSTMCell(4, 3)), ((2, 4), (2, 3), (2, 3)), 9),
     "traced gru_cell": (lambda: Fused(nn.GRUCell(4, 3)), ((2, 4), (2, 3), (2, 3)), 9),
     "ctc_loss": (OfLengths, ((4, 2, 5),), 11),
+    "numbers of a script": (OfNumbers, ((2, 4),), 13),
+    "fractional_max_pool2d": (Pooled, ((2, 3, 7, 7), (2, 3, 2)), 13),
+    "stft": (Framed, ((2, 32),), 17),
     "lstm": (lambda: Hidden(nn.LSTM), ((2, 5, 4),), 9),
     "rnn_cell": (lambda: Hidden(nn.RNNCell), ((2, 4),), 9),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), ((2, 5, 8),), 9),

@@ -23,8 +23,8 @@ from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.cases.program import InputSet, Program, build
 from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import NondeterministicError, consult
-from onnx_parity.harness.record import Blame, Status
-from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.running.stages import Bench, _on_the_cpu_only
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.delivered import Delivered
@@ -150,6 +150,24 @@ def test_cells_say_that_cuda_was_used_too_early(monkeypatch: pytest.MonkeyPatch)
     outcome = Bench(0).run(cell(op(torch.exp, floats(2)), device=Device.CUDA))
     assert outcome.status is Status.ABSENT
     assert outcome.reason.startswith("CUDA was used before the process for cells was started")
+
+
+@pytest.mark.parametrize(
+    ("device", "stage", "error", "is_absent"),
+    [
+        (Device.CUDA, Stage.REFERENCE, NotImplementedError("\"resize\" not implemented for 'Byte'"), True),
+        (Device.CUDA, Stage.REFERENCE, RuntimeError("Expected all tensors to be on the same device"), True),
+        (Device.CPU, Stage.REFERENCE, RuntimeError("Expected all tensors to be on the same device"), False),
+        (Device.CUDA, Stage.EXPORT, RuntimeError("Expected all tensors to be on the same device"), False),
+        (Device.CUDA, Stage.REFERENCE, torch.AcceleratorError("device-side assert triggered", 710), False),
+        (Device.CUDA, Stage.REFERENCE, NondeterministicError("output 0 is another one"), False),
+    ],
+)
+def test_what_torch_runs_on_the_cpu_only_is_absent(
+    device: Device, stage: Stage, error: Exception, is_absent: bool
+) -> None:
+    of_device = cell(op(torch.exp, floats(2)), device=device)
+    assert _on_the_cpu_only(of_device, stage, error) is is_absent
 
 
 def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> None:

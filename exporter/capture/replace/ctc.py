@@ -80,10 +80,14 @@ def _log_sum(terms: torch.Tensor) -> torch.Tensor:
     return (terms - finite).exp().sum(0).log() + finite
 
 
-@instead_of(_aten.ctc_loss.IntList, why="torch makes a tensor of the lengths by writing to its memory")
+@instead_of(
+    _aten.ctc_loss.IntList,
+    _aten.ctc_loss.Tensor,
+    why="torch makes a tensor of the lengths by writing to its memory, and leaves one in the CPU's memory where it is",
+)
 def _mean_ctc_loss(
-    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: list[int], target_lengths: list[int],
-    blank: int = 0, reduction: int = 1, zero_infinity: bool = False,
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: int = 1, zero_infinity: bool = False,
 ) -> Any:  # fmt: skip
     """The mean, of each loss by its number of labels. The other reductions do not need the lengths."""
     if reduction != 1:

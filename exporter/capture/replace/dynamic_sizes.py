@@ -207,7 +207,7 @@ def _centred(length: Size, reaches_ends: bool, device: torch.device) -> torch.Te
     return (2 * torch.arange(count, dtype=torch.float64, device=device) - (count - 1)) / span
 
 
-def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> torch.Tensor:
+def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None, device: Any = None) -> torch.Tensor:
     """`torch.arange` for floats that are not known: start + step i, for ceil((end - start) / step) of them."""
     dtype = dtype or torch.get_default_dtype()
     first, last, by = map(_as_float64, (start, end, step))
@@ -215,7 +215,7 @@ def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> torch.
         # torch makes them integers first.
         first, last, by = first.trunc(), last.trunc(), by.trunc()
     count = ((last - first) / by).ceil().clamp(min=0).to(torch.int64).item()
-    return (first + by * torch.arange(cast("int", count), dtype=torch.float64)).to(dtype)
+    return (first + by * torch.arange(cast("int", count), dtype=torch.float64, device=device)).to(dtype)
 
 
 def _as_float64(number: Any) -> torch.Tensor:
@@ -224,10 +224,12 @@ def _as_float64(number: Any) -> torch.Tensor:
     return torch.scalar_tensor(number, dtype=torch.float64)
 
 
-def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:
+def window(
+    name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype: torch.dtype | None, device: Any = None
+) -> torch.Tensor:
     """`torch.hann_window` and its kin, for a length that is not known."""
     period = torch.sym_max(length if periodic else length - 1, 1)
-    places = torch.arange(length, dtype=torch.float64)
+    places = torch.arange(length, dtype=torch.float64, device=device)
     turns = places * (2 * math.pi) / period
     if name == "bartlett_window":
         made = 1 - torch.abs(places * 2 / period - 1)
@@ -242,7 +244,8 @@ def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype
         known = [*factors, *defaults[len(factors) :]]
         made = known[0] - known[1] * torch.cos(turns)
     # Of a window of one, torch makes a 1.
-    return torch.where(torch.scalar_tensor(length) == 1, 1.0, made).to(dtype or torch.get_default_dtype())
+    is_one = torch.scalar_tensor(length, device=device) == 1
+    return torch.where(is_one, 1.0, made).to(dtype or torch.get_default_dtype())
 
 
 def narrow(x: torch.Tensor, dim: int, start: torch.SymInt, length: Size) -> torch.Tensor:
@@ -275,11 +278,13 @@ def diagonal(x: torch.Tensor, offset: torch.SymInt, dim1: int, dim2: int) -> tor
     return x.diagonal(0, dim1, dim2)
 
 
-def linspace(start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any
+) -> Any:
     """`torch.linspace` for a symbolic number of steps, computed like torch's from both ends towards the middle."""
     wide = torch.float64
     start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
-    places = torch.arange(steps, dtype=wide)
+    places = torch.arange(steps, dtype=wide, device=device)
     step = (end - start) / torch.sym_max(steps - 1, 1)
     walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
     return walked.to(dtype or torch.get_default_dtype())

@@ -188,7 +188,8 @@ def _fractional_max_pool(
     for number, (kernel, count, size) in enumerate(zip(kernel_size, output_size, sizes, strict=True)):
         # The samples of two axes are in the order of the axes in memory, those of three as the axes are.
         sample = samples[..., rank - 1 - number if rank == 2 else number]
-        taken = (_starts(sample, size, count, kernel).unsqueeze(-1) + torch.arange(kernel)).flatten(-2)
+        within = torch.arange(kernel, device=sample.device)
+        taken = (_starts(sample, size, count, kernel).unsqueeze(-1) + within).flatten(-2)
         shape = [*batch, *[1] * number, count * kernel, *[1] * (rank - number - 1)]
         places.append(taken.reshape(shape))
         wide = [*batch, *values.shape[-rank:]]

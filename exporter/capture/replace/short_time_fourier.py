@@ -24,7 +24,7 @@ def _stft(
     if align_to_window:
         return NotImplemented
     frames = x.unfold(-1, n_fft, hop_length or n_fft // 4)
-    padded = _window(window, n_fft, win_length or n_fft)
+    padded = _window(window, n_fft, win_length or n_fft, x)
     if padded is not None:
         frames = frames * padded
     norm = "ortho" if normalized else "backward"
@@ -47,7 +47,7 @@ def _istft(
         frames = torch.fft.ifft(spectrum, norm=norm)
     else:
         frames = torch.fft.irfft(spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
-    shape = _window(window, n_fft, win_length or n_fft)
+    shape = _window(window, n_fft, win_length or n_fft, frames)
     if shape is None:
         shape = torch.ones(n_fft, dtype=frames.dtype.to_real(), device=x.device)
     count = frames.shape[1]
@@ -75,12 +75,12 @@ def _positive_frequencies(
     return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (n * d))
 
 
-def _window(window: torch.Tensor | None, n_fft: int, win_length: int) -> torch.Tensor | None:
-    """The window in the middle of a frame; None if it is 1 everywhere."""
+def _window(window: torch.Tensor | None, n_fft: int, win_length: int, like: torch.Tensor) -> torch.Tensor | None:
+    """The window in the middle of a frame; None if it is 1 everywhere. `like` has the precision of the signal."""
     if window is None:
         if win_length == n_fft:
             return None
-        window = torch.ones(win_length)
+        window = torch.ones(win_length, dtype=like.dtype.to_real(), device=like.device)
     left = (n_fft - win_length) // 2
     return F.pad(window, (left, n_fft - win_length - left)) if win_length != n_fft else window
 

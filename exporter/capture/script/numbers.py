@@ -140,6 +140,7 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
 
 
 def converted(tensor: torch.Tensor, returns: str) -> torch.Tensor:
-    """A number in the dtype that represents its TorchScript type."""
+    """A number in the dtype that represents its TorchScript type, and in the CPU's memory, as every number is."""
     dtype = _DTYPES.get(returns)
+    tensor = tensor if tensor.device.type == "cpu" else tensor.cpu()
     return tensor if dtype is None or tensor.dtype is dtype else tensor.to(dtype)

@@ -35,6 +35,8 @@ def written_with_tensors(blocks: Blocks, operator: OpOverload, arguments: Mappin
     given = {name: _sizes(blocks, value) for name, value in arguments.items()}
     result = writer(blocks, {**given, "name": operator._schema.name.removeprefix("aten::")})
     out = arguments.get("out")
+    if result is not NotImplemented and arguments.get("device") is not None:
+        result = result.to(arguments["device"])
     if result is NotImplemented or out is None:
         return result
     return torch.add(result, torch.zeros([], dtype=result.dtype), out=out)
@@ -130,7 +132,7 @@ def _full_like(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     if not depends_on_values(given["fill_value"]):
         return NotImplemented
     dtype = like.dtype if given.get("dtype") is None else DTYPE_OF_NUMBER[given["dtype"]]
-    return _tensor(blocks, given["fill_value"]).to(dtype).expand(given.get("size", like.shape)).clone()
+    return _tensor(blocks, given["fill_value"]).to(like.device, dtype).expand(given.get("size", like.shape)).clone()
 
 
 @_writes("where")
@@ -155,7 +157,9 @@ def _of_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     like = given.get("self")
     dtype = like.dtype if like is not None and given.get("dtype") is None else None
     of_number = number if "fill_value" in given else None
-    return recorded_lists.expanded(blocks, number.to(dtype or _dtype(given, of_number)), stacked(sizes, blocks))
+    device = given.get("device") or (number if like is None else like).device
+    number = number.to(device, dtype or _dtype(given, of_number))
+    return recorded_lists.expanded(blocks, number, stacked(sizes, blocks))
 
 
 # --- scaling factors --------------------------------------------------------------------------------------------------
@@ -256,7 +260,8 @@ def _masked_fill(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 @_writes("one_hot")
 def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     count = given["num_classes"]
-    classes = torch.arange(blocks.number(count) if isinstance(count, torch.Tensor) else count)
+    count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+    classes = torch.arange(count, device=given["self"].device)
     return (given["self"].unsqueeze(-1) == classes).to(torch.int64)
 
 

@@ -266,7 +266,7 @@ def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any])
     if not blocks.depends_on_input(value):
         return known(value.item())
     value = value.reshape(()) if value.ndim else value
-    return value != 0 if returns == "bool" and value.dtype is not torch.bool else converted(value, returns)
+    return converted(value != 0 if returns == "bool" and value.dtype is not torch.bool else value, returns)
 
 
 @step_of("prim::data")

@@ -120,17 +120,17 @@ class SymbolicSubscripts(TorchFunctionMode):
 def _window_of(func: Any, length: torch.SymInt, options: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
     periodic, *factors = options or [kwargs.get("periodic", True)]
     factors += [kwargs[name] for name in ("alpha", "beta") if name in kwargs]
-    return window(func.__name__, length, periodic, factors, kwargs.get("dtype"))
+    return window(func.__name__, length, periodic, factors, kwargs.get("dtype"), kwargs.get("device"))
 
 
 def _ranged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
     """A range of floats that are not known; None if all its numbers are integers, or it is of another form."""
     floats = [each for each in args if isinstance(each, torch.SymFloat) or _is_float(each)]
-    if not floats or not set(kwargs) <= {"dtype", "out"} or len(args) > 3:
+    if not floats or not set(kwargs) <= {"dtype", "device", "out"} or len(args) > 3:
         return None
     start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     out = kwargs.get("out")
-    made = arange(start, end, step, kwargs.get("dtype") if out is None else out.dtype)
+    made = arange(start, end, step, kwargs.get("dtype") if out is None else out.dtype, kwargs.get("device"))
     return made if out is None else torch.add(made, torch.zeros([], dtype=made.dtype), out=out)
 
 
