@@ -257,6 +257,16 @@ def _masked_fill(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     return x.copy_(torch.where(given["mask"], beside(blocks, x, given["value"]).to(x.dtype), x))
 
 
+@_writes("quantile", "nanquantile")
+def _quantile(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """torch takes a quantile that is a tensor only from the memory in which the numbers lie."""
+    x, q = given["self"], given["q"]
+    if not depends_on_values(q):
+        return NotImplemented
+    options = {"interpolation": given.get("interpolation") or "linear", "keepdim": bool(given.get("keepdim"))}
+    return getattr(torch, given["name"])(x, beside(blocks, x, q).to(x.device), given.get("dim"), **options)
+
+
 @_writes("one_hot")
 def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     count = given["num_classes"]
