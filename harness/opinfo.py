@@ -41,8 +41,9 @@ from onnx_parity.harness.cases.opinfo_entries import (
     read_survey,
     spread,
     survey_path,
+    surveyed_torch,
 )
-from onnx_parity.harness.cases.program import InputSet, OwnProgram, Program
+from onnx_parity.harness.cases.program import CannotBuildError, InputSet, OwnProgram, Program
 from onnx_parity.harness.record import Kind
 
 if TYPE_CHECKING:
@@ -134,13 +135,29 @@ class SampleCase(Case, OwnProgram):
         from onnx_parity.harness.cases.opinfo_samples import sample_at, sample_seed
 
         seed = sample_seed(run_seed, self.entry, which.draw)
-        sample = sample_at(self.entry, dtype, self.position, seed, self.drawn)
+        other = self._surveyed_with_another_torch()
+        try:
+            sample = sample_at(self.entry, dtype, self.position, seed, self.drawn)
+        except DeclarationError:
+            if other:
+                raise CannotBuildError(f"torch {torch.__version__} has no {self.entry}; {other} has it") from None
+            raise
+        if sample is None and other:
+            raise CannotBuildError(
+                f"torch {torch.__version__} has no sample {self.position} of {self.entry} in {dtype}; {other} has it"
+            )
         if sample is None:
             raise DeclarationError(
                 f"{self.declaration.place}: {self.entry} has no sample of {dtype} at {self.position} in torch "
                 f"{torch.__version__}. Write {survey_path(self.declaration.file).name} anew: parity opinfo-survey."
             )
         return sample
+
+    def _surveyed_with_another_torch(self) -> str:
+        """The version of torch of which the sample is declared, if it is another than the one here; otherwise empty."""
+        path = survey_path(self.declaration.file)
+        surveyed = surveyed_torch(path) if self.entry in read_survey(path) else ""
+        return f"torch {surveyed}" if surveyed not in ("", torch.__version__.partition("+")[0]) else ""
 
 
 @dataclass(frozen=True, slots=True)

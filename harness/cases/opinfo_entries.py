@@ -142,10 +142,20 @@ def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -
 @cache
 def read_survey(path: Path) -> Mapping[str, Usable]:
     """The usable samples by entry; empty if there is no survey."""
-    if not path.exists():
-        return {}
-    survey = msgspec.json.decode(path.read_bytes(), type=Survey)
-    return {name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in survey.entries.items()}
+    survey = _survey(path)
+    entries = survey.entries if survey is not None else {}
+    return {name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in entries.items()}
+
+
+def surveyed_torch(path: Path) -> str:
+    """The version of torch whose samples the survey lists, without what it was built for; empty if there is none."""
+    survey = _survey(path)
+    return survey.torch.partition("+")[0] if survey is not None else ""
+
+
+@cache
+def _survey(path: Path) -> Survey | None:
+    return msgspec.json.decode(path.read_bytes(), type=Survey) if path.exists() else None
 
 
 def spelled(positions: Sequence[int]) -> str:

@@ -36,10 +36,12 @@ from onnx_parity.harness.matrix.smoke_cells import line_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.store import read_records
 from onnx_parity.op_cases.module_database import module_database
 from onnx_parity.op_cases.operator_database import operator_database
 from onnx_parity.op_cases.opinfo import opinfo
 from tests.harness.fakes import tensors
+from tests.harness.pytest_run import run_pytest
 
 pytest_plugins = "pytester"
 
@@ -255,6 +257,25 @@ def test_position_that_torch_does_not_have_is_an_outcome() -> None:
     )
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.BUILD)
     assert "tanh has no sample of float32 at 9 in torch" in outcome.reason
+
+
+def test_samples_that_only_another_torch_has_are_absent(tmp_path: Path) -> None:
+    """The survey says of which torch they are."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
+    (tmp_path / "cases.py").write_text(
+        "from onnx_parity.harness.opinfo import entries\nx = entries({'tanh': ('tanh',), 'newer': ('newer',)})\n"
+    )
+    usable: dict[str, Usable] = {"tanh": {Dtype.FLOAT32: (0, 99)}, "newer": {Dtype.FLOAT32: (0,)}}
+    write_survey(tmp_path / "cases.json", "2.99.0+cpu", usable)
+    found = run_pytest(tmp_path, "--devices", "cpu")
+    assert {(record.case, record.status) for record in read_records(found.folder)} == {
+        ("x.tanh[sample=0]", Status.PASSED),
+        ("x.tanh[sample=99]", Status.ABSENT),
+        ("x.newer[sample=0]", Status.ABSENT),
+    }
+    assert f"torch {torch.__version__} has no newer; torch 2.99.0 has it" in found.text
+    write_survey(tmp_path / "cases.json", str(torch.__version__), usable)
+    assert run_pytest(tmp_path, "--devices", "cpu").code == 1
 
 
 def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
