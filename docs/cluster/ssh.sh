@@ -18,8 +18,8 @@ case $action in
         rsync -a --delete --exclude .venv --exclude runs --exclude .git --exclude 'parity.*' ./ "$host:$folder/"
         options=${1:+$(printf ' %q' "$@")}
         # The folder and the log exist before the run does: whoever follows it at once finds them.
-        runs="nohup .venv/bin/parity run --on ray$options >parity.log 2>&1 & echo \$! >parity.pid"
-        ssh "$host" "cd $folder && mkdir -p runs && : >parity.log && { $runs; }"
+        run="nohup .venv/bin/parity run --on ray$options >parity.log 2>&1 & echo \$! >parity.pid"
+        ssh "$host" "cd $folder && mkdir -p runs && : >parity.log && { $run; }"
         ;;
     follow)
         going=true

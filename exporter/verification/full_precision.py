@@ -7,7 +7,7 @@ bits of mantissa, and the model that is compared has float32.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, cast
 
 import torch
@@ -17,25 +17,26 @@ __all__ = ["in_full_precision"]
 
 @contextmanager
 def in_full_precision() -> Iterator[None]:
-    """A context in which no product is in TF32. torch has this setting for all threads, and only GPUs follow it."""
+    """A context in which no product is in TF32. torch has this setting for all threads, and only GPUs follow it.
+
+    The convolutions of a module that was traced on a GPU are the exception: a trace keeps the setting that it was made
+    with.
+    """
     with ExitStack() as until_the_end:
         if torch.cuda.is_initialized():
-            matmul, cudnn = torch.backends.cuda.matmul, cast("Any", torch.backends.cudnn)
-            for library, parts in ((matmul, [matmul]), (cudnn, [cudnn.conv, cudnn.rnn])):
-                _switch(library, parts, until_the_end)
+            _switch_to_float32(until_the_end)
         yield
 
 
-def _switch(library: Any, parts: list[Any], until_the_end: ExitStack) -> None:
-    """Have a library multiply in full precision. If the user has chosen by `fp32_precision`, which torch has for parts
-    of a library, torch refuses to read `allow_tf32`, which is older."""
-    try:
-        chosen = library.allow_tf32
-    except RuntimeError:
-        for part in parts:
-            until_the_end.callback(setattr, part, "fp32_precision", part.fp32_precision)
+def _switch_to_float32(until_the_end: ExitStack) -> None:
+    """cuDNN has an older setting beside that of its parts, and must agree with it. That of cuBLAS is set anew only, for
+    torch would not restore an older choice between two kinds of reduced precision."""
+    matmul, cudnn = torch.backends.cuda.matmul, cast("Any", torch.backends.cudnn)
+    with suppress(RuntimeError):  # torch refuses to read it if the user has chosen by `fp32_precision`.
+        if cudnn.allow_tf32:
+            until_the_end.callback(setattr, cudnn, "allow_tf32", True)
+            cudnn.allow_tf32 = False
+    for part in (matmul, cudnn.conv, cudnn.rnn):
+        if part.fp32_precision == "tf32":  # By its own setting, or by that of all backends.
+            until_the_end.callback(setattr, part, "fp32_precision", "tf32")
             part.fp32_precision = "ieee"
-    else:
-        if chosen:
-            until_the_end.callback(setattr, library, "allow_tf32", chosen)
-            library.allow_tf32 = False

@@ -81,8 +81,8 @@ class Twin(Generic[_Program, _Inputs]):
 def moved(inputs: _Inputs, seed: int) -> _Inputs:
     """The inputs in float64, with each number changed by one unit in the last place of its dtype, up or down.
 
-    On a GPU none becomes larger than 1 in magnitude: a kernel that asserts that its numbers are probabilities would end
-    all use of the device by this process. On the CPU it raises an error.
+    On a GPU no number of magnitude at most 1 becomes larger than 1: a kernel that asserts that its numbers are
+    probabilities would end all use of the device by this process. On the CPU such a kernel raises an error.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -92,10 +92,11 @@ def moved(inputs: _Inputs, seed: int) -> _Inputs:
         if not tensor.is_floating_point():
             return tensor
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
-        signs = signs.to(tensor.device)
+        wide, signs, eps = tensor.detach().double(), signs.to(tensor.device), torch.finfo(tensor.dtype).eps
         if tensor.device.type != "cpu":
-            signs = torch.where(tensor.detach().abs() == 1, -1.0, signs)
-        return tensor.detach().double() * (1 + torch.finfo(tensor.dtype).eps * signs)
+            magnitude = wide.abs()
+            signs = torch.where((magnitude <= 1) & (magnitude * (1 + eps) > 1), -1.0, signs)
+        return wide * (1 + eps * signs)
 
     everything: _Inputs = tree_map_only(torch.Tensor, move, inputs)
     return everything

@@ -78,26 +78,27 @@ def fill(module: torch.nn.Module, seed: int) -> None:
             continue
         if tile is None:
             needed = sum(each.numel() for _, each in floating if each.dim() >= 2)
-            tile = torch.empty(min(needed, _TILE)).normal_(generator=generator)
+            tile = torch.empty(min(needed, _TILE), device="cpu").normal_(generator=generator)
         _fill_from_tile(parameter, tile, offset)
         offset = (offset + parameter.numel()) % _TILE
         parameter.mul_(_gain(name) / (parameter[0].numel() ** 0.5))
     for name, buffer in module.named_buffers():
         # With the defaults of 0 and 1, an exporter that ignores the statistics would go unnoticed.
         if name.endswith("running_mean"):
-            buffer.copy_(_on_cpu(buffer).normal_(0.0, 0.1, generator=generator))
+            buffer.copy_(_empty_on_cpu(buffer).normal_(0.0, 0.1, generator=generator))
         elif name.endswith("running_var"):
-            buffer.copy_(_on_cpu(buffer).uniform_(0.75, 1.5, generator=generator))
+            buffer.copy_(_empty_on_cpu(buffer).uniform_(0.75, 1.5, generator=generator))
 
 
 def _fill_vector(name: str, parameter: torch.Tensor, generator: torch.Generator) -> None:
-    parameter.copy_(_on_cpu(parameter).normal_(0.0, 0.1, generator=generator))
+    parameter.copy_(_empty_on_cpu(parameter).normal_(0.0, 0.1, generator=generator))
     if name.endswith("weight"):
         parameter.add_(1.0)  # A norm's scale: a weight of one dimension multiplies, all others add.
 
 
-def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor like one of a module that lies on a GPU, which gets the same numbers there."""
+def _empty_on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """An empty tensor of the same shape and dtype on the CPU, where the generator draws, so that a module on a GPU gets
+    the same numbers."""
     return torch.empty_like(tensor, device="cpu")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -21,7 +22,7 @@ from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
-from onnx_parity.harness.cases.program import CannotBuildError, build
+from onnx_parity.harness.cases.program import CannotBuildError, Program, build
 from onnx_parity.harness.judging.blame import History
 from onnx_parity.harness.judging.lacking_kernel import lacking_kernel
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
@@ -43,6 +44,9 @@ EXTERNAL_WEIGHTS = 16 << 20
 _OTHER_DTYPES = re.compile(
     r"dtypes not supported|other than float and double|of float, double|only supported for half|Half, Float or Double"
 )
+
+#: What torch raises if the device itself fails: an assertion of a kernel, after which nothing runs there, or no memory.
+_OF_THE_DEVICE = (torch.AcceleratorError, torch.OutOfMemoryError)
 
 
 class Bench:
@@ -227,9 +231,11 @@ def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
 
 def _on_the_cpu_only(cell: Cell, stage: Stage, error: Exception) -> bool:
     """Whether torch does not run the program on the device: it has no kernel there, or the program makes tensors on the
-    CPU. If it is wrong on the CPU too, the cell of the CPU fails. After an assertion of a kernel nothing runs."""
-    of_torch = isinstance(error, (RuntimeError, TypeError)) and not isinstance(error, torch.AcceleratorError)
-    return cell.device is not Device.CPU and stage is Stage.REFERENCE and of_torch
+    CPU. If it is wrong on the CPU too, the cell of the CPU fails."""
+    if cell.device is Device.CPU or stage is not Stage.REFERENCE or isinstance(error, _OF_THE_DEVICE):
+        return False
+    within = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    return isinstance(error, (RuntimeError, TypeError)) and Program.run.__code__ in within
 
 
 def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:

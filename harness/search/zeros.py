@@ -41,7 +41,8 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(("solve", "solve_triangular", "triangular_solve", "tensorinv", "tensorsolve"), _FACTORS),
     "margin_ranking_loss": _EQUAL,
     **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
-    **dict.fromkeys(("scatter_reduce", "index_reduce"), f"{_EQUAL}; {_SUMS}"),
+    # As an argument: of `scatter_reduce`, for one.
+    **dict.fromkeys(("'amax'", "'amin'"), _EQUAL),
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "clip"), _EQUAL),
     **dict.fromkeys(("selu", "celu"), _FORMULA),
     **dict.fromkeys(("trunc", "fix", "frac"), _REPLACED),

@@ -106,6 +106,8 @@ def _of_numbers(x: Tensor) -> Tensor:
     spaced = torch.linspace(0.0, largest, count, device=x.device) + torch.arange(0.0, 8.0, 1.0, device=x.device)
     full = torch.full([8], largest, device=x.device) + x.new_full([8], largest) + torch.full_like(x, largest)[0, 0]
     full = full + x.quantile(float(x.sigmoid().mean()))
+    full = full + torch.tensor([largest, 1.0], device=x.device)[0] + torch.tensor([0.5, 2.0], device=x.device)[1]
+    full = full.scatter(0, torch.zeros_like(x[0], dtype=torch.int64), largest)
     hot = F.one_hot(x[0, :2].ge(0.0).long(), count).sum([0])
     return spaced + full * hot + torch.hann_window(count, device=x.device) + x.reshape(8)
 

@@ -160,14 +160,26 @@ def test_cells_say_that_cuda_was_used_too_early(monkeypatch: pytest.MonkeyPatch)
         (Device.CPU, Stage.REFERENCE, RuntimeError("Expected all tensors to be on the same device"), False),
         (Device.CUDA, Stage.EXPORT, RuntimeError("Expected all tensors to be on the same device"), False),
         (Device.CUDA, Stage.REFERENCE, torch.AcceleratorError("device-side assert triggered", 710), False),
+        (Device.CUDA, Stage.REFERENCE, torch.OutOfMemoryError("CUDA out of memory"), False),
         (Device.CUDA, Stage.REFERENCE, NondeterministicError("output 0 is another one"), False),
     ],
 )
 def test_what_torch_runs_on_the_cpu_only_is_absent(
     device: Device, stage: Stage, error: Exception, is_absent: bool
 ) -> None:
-    of_device = cell(op(torch.exp, floats(2)), device=device)
-    assert _on_the_cpu_only(of_device, stage, error) is is_absent
+    def program(x: torch.Tensor) -> torch.Tensor:
+        raise error
+
+    declared = op(program, floats(2))
+    built = build(next(declared.cases("case")), Dtype.FLOAT32, Device.CPU, 0)
+    with pytest.raises(type(error)):
+        built.run(built.inputs(InputSet()))
+    assert _on_the_cpu_only(cell(declared, device=device), stage, error) is is_absent
+
+
+def test_errors_of_the_harness_itself_are_not_those_of_torch() -> None:
+    error = RuntimeError("Expected all tensors to be on the same device")
+    assert not _on_the_cpu_only(cell(op(torch.exp, floats(2)), device=Device.CUDA), Stage.REFERENCE, error)
 
 
 def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> None:

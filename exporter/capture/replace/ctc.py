@@ -86,11 +86,12 @@ def _log_sum(terms: torch.Tensor) -> torch.Tensor:
     why="torch makes a tensor of the lengths by writing to its memory, and leaves one in the CPU's memory where it is",
 )
 def _mean_ctc_loss(
-    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: int = 1, zero_infinity: bool = False,
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Sequence[int] | torch.Tensor,
+    target_lengths: Sequence[int] | torch.Tensor, blank: int = 0, reduction: int = 1, zero_infinity: bool = False,
 ) -> Any:  # fmt: skip
     """The mean, of each loss by its number of labels. The other reductions do not need the lengths."""
     if reduction != 1:
         return NotImplemented
-    losses = torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity)
+    ctc_loss: Any = torch.ctc_loss  # It is declared for lists and for tensors apart.
+    losses = ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity)
     return (losses / _lengths(target_lengths, losses.device).clamp_min(1)).mean()

@@ -220,7 +220,7 @@ def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None, device: A
 
 def _as_float64(number: Any) -> torch.Tensor:
     if isinstance(number, torch.Tensor):
-        return number.to(torch.float64).reshape(())
+        return number.to("cpu", torch.float64).reshape(())
     return torch.scalar_tensor(number, dtype=torch.float64)
 
 

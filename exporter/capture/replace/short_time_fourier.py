@@ -76,7 +76,7 @@ def _positive_frequencies(
 
 
 def _window(window: torch.Tensor | None, n_fft: int, win_length: int, like: torch.Tensor) -> torch.Tensor | None:
-    """The window in the middle of a frame; None if it is 1 everywhere. `like` has the precision of the signal."""
+    """The window in the middle of a frame, of the dtype and the device of a signal; None if it is 1 everywhere."""
     if window is None:
         if win_length == n_fft:
             return None

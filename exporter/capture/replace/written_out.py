@@ -40,14 +40,15 @@ def _lstm_step(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, t
 
 @decomposition_of(_aten._thnn_fused_lstm_cell.default, why=_WHY_TRACED)
 def _fused_lstm_cell(
-    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, *biases: torch.Tensor | None
-) -> tuple[torch.Tensor, ...]:
-    gates = _biased(hidden_gates, biases[1:]) + _biased(input_gates, biases[:1])
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, input_bias: torch.Tensor | None = None,
+    hidden_bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    gates = _biased(hidden_gates, hidden_bias) + _biased(input_gates, input_bias)
     return *_lstm_step(gates, cx), _workspace(gates)
 
 
-def _biased(gates: torch.Tensor, bias: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    return gates if not bias or bias[0] is None else gates + bias[0]
+def _biased(gates: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return gates if bias is None else gates + bias
 
 
 def _workspace(gates: torch.Tensor) -> torch.Tensor:
@@ -77,9 +78,10 @@ def _gru_step(input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.T
 
 @decomposition_of(_aten._thnn_fused_gru_cell.default, why=_WHY_TRACED)
 def _fused_gru_cell(
-    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, *biases: torch.Tensor | None
-) -> tuple[torch.Tensor, ...]:
-    hidden = _gru_step(_biased(input_gates, biases[:1]), _biased(hidden_gates, biases[1:]), hx)
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, input_bias: torch.Tensor | None = None,
+    hidden_bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    hidden = _gru_step(_biased(input_gates, input_bias), _biased(hidden_gates, hidden_bias), hx)
     return hidden, _workspace(input_gates)
 
 

@@ -1,6 +1,7 @@
 """Operators with parameters that are Python numbers, computed with tensors if such a number depends on values.
 
-Only operators without an overload that takes a tensor in place of the number are here.
+Only operators without an overload that takes a tensor in place of the number are here, and `quantile`, whose tensor has
+to lie where the numbers do.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def written_with_tensors(blocks: Blocks, operator: OpOverload, arguments: Mappin
         return NotImplemented
     given = {name: _sizes(blocks, value) for name, value in arguments.items()}
     result = writer(blocks, {**given, "name": operator._schema.name.removeprefix("aten::")})
+    if result is NotImplemented:
+        return NotImplemented
     out = arguments.get("out")
-    if result is not NotImplemented and arguments.get("device") is not None:
+    if arguments.get("device") is not None:
         result = result.to(arguments["device"])
-    if result is NotImplemented or out is None:
-        return result
-    return torch.add(result, torch.zeros([], dtype=result.dtype), out=out)
+    return result if out is None else torch.add(result, torch.zeros([], dtype=result.dtype), out=out)
 
 
 def _sizes(blocks: Blocks, value: Any) -> Any:
@@ -224,7 +225,7 @@ def _scatter(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     if not depends_on_values(given.get("value")) or given.get("reduce") is not None:
         return NotImplemented
     x, index = given["self"], given["index"]
-    source = beside(blocks, x, given["value"]).to(x.dtype).expand(index.shape)
+    source = beside(blocks, x, given["value"]).to(x.device, x.dtype).expand(index.shape)
     return getattr(torch.ops.aten, given["name"])(x, given["dim"], index, source)
 
 
@@ -259,7 +260,7 @@ def _masked_fill(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("quantile", "nanquantile")
 def _quantile(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """torch takes a quantile that is a tensor only from the memory in which the numbers lie."""
+    """torch takes a quantile that is a tensor only from the memory in which the numbers of `x` lie."""
     x, q = given["self"], given["q"]
     if not depends_on_values(q):
         return NotImplemented

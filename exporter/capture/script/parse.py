@@ -168,7 +168,8 @@ def parsed(callee: Any) -> Script:
 
 
 def _inlined(callee: Any) -> torch._C.Graph:
-    """The graph with what it calls. torch compares its constants, some of which are tensors, to share equal ones."""
+    """The graph with what it calls. torch compares its constants, some of which are tensors, to share equal ones, which
+    must not be recorded."""
     with outside_of_modes():
         graph: torch._C.Graph = callee.inlined_graph
     return graph

@@ -312,17 +312,19 @@ def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         dtype = DTYPE_OF_NUMBER[dtype]
     elif step.kind == "aten::scalar_tensor":
         dtype = torch.get_default_dtype()
+    place = 2 if step.kind == "aten::scalar_tensor" else 1
+    device = options[place] if len(options) > place else None
     flat, shape = _flat(blocks, data)
     if isinstance(flat, torch.Tensor):
         made = flat
     elif not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in flat):
-        return torch.tensor(in_python(data), dtype=dtype)
+        made = torch.tensor(in_python(data), dtype=dtype)
     else:
         items = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in flat]
         made = items[0] if not shape else torch.stack(items).reshape(shape)
     if dtype is None:
         dtype = torch.get_default_dtype() if made.is_floating_point() else made.dtype
-    return made.to(dtype)
+    return made.to(device or made.device, dtype)
 
 
 def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
