@@ -164,11 +164,12 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             fuse_rotary_embedding(model, opset, lowered.weights.values())
             fuse_rms_norm(model, opset)
             skip_expansions(model)
+            # Before folding, which would store the result of each of them.
+            merge_equal_nodes(model)
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:
                 fuse_batch_norm(model)
             cancel_casts(model)
-            merge_equal_nodes(model)
             merge_moves(model)
         remove_unused(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)

@@ -124,7 +124,24 @@ def cast_for_branches(x: Tensor, narrow: torch.dtype, wide: torch.dtype) -> Tens
     return chosen
 
 
+class Positioned(nn.Module):
+    """Each layer makes the distances between all places anew, as in ConViT, and has a gate that is a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = nn.Parameter(torch.linspace(-1.0, 1.0, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for gate in self.gates.unbind():
+            places = torch.arange(200)
+            distances = torch.zeros(200, 200, 2)
+            distances[..., 0] = (places - places[:, None]) / 200
+            x = x + distances.mean(2) @ x * torch.sigmoid(gate)
+        return x
+
+
 fused_constants = op(Joined, floats(202), nodes={7: 1})
+fused_positions = op(Positioned, floats(200, 3), nodes={7: 20})
 fused_common = op(lambda x: (x * 2).exp() + (x * 2).exp(), floats(3, 4), nodes={7: 3}, dynamic=BATCH)
 fused_casts = op(
     lambda x, wide: (x.to(wide).to(x.dtype).T, x.to(wide).to(x.dtype)),

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.dtypes import FLOAT8, TENSOR_TYPES, TO_ONNX, result_dtype, saturates
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 from onnx_parity.exporter.lowering.opsets import Forms
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 __all__ = ["Constants"]
 
-#: Constants with at most this many elements are compared by value, so that equal ones share one initializer.
+#: Constants with at most this many elements are compared by value, larger ones by a digest of their bytes.
 _COMPARED = 64
+
+
+def _content(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What equal constants have in common."""
+    if tensor.numel() <= _COMPARED:
+        return tensor.dtype, tuple(tensor.shape), repr(tensor.tolist())
+    return tensor.dtype, tuple(tensor.shape), hashlib.blake2b(to_array(tensor).view(np.uint8).data).digest()
 
 
 class Constants(Forms):
@@ -25,7 +36,7 @@ class Constants(Forms):
 
     def __init__(self) -> None:
         self.initializers: dict[str, ir.Value] = {}
-        #: Constants by the arguments of `const`, and by the dtype, shape and elements of the tensor.
+        #: Constants by the arguments of `const`, and by what they contain.
         self._constants: dict[tuple[Any, ...] | None, Value] = {}
 
     def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
@@ -36,12 +47,26 @@ class Constants(Forms):
             return known
         tensor = value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
         tensor = tensor.detach()
-        key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist())) if tensor.numel() <= _COMPARED else None
+        known = self._shared("const", tensor, TorchTensor)
+        if arguments is not None:
+            self._constants[arguments] = known
+        return known
+
+    def literal(self, tensor: torch.Tensor) -> Value:
+        """A constant of the program that is no weight, as each layer may make the same one of its sizes."""
+        tensor = tensor.detach().cpu()
+        if tensor.numel() <= _COMPARED:
+            return self._shared("const", tensor, TorchTensor)
+        return self._shared("literal", tensor, WeightTensor)
+
+    def _shared(self, name: str, tensor: torch.Tensor, data: Callable[[torch.Tensor], ir.TensorProtocol]) -> Value:
+        """The one initializer of all constants that contain the same."""
+        key = _content(tensor)
         known = self._constants.get(key)
         if known is None:
-            known = self.initializer(self.new_name("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+            known = self.initializer(self.new_name(name), data(tensor), tensor.dtype, tuple(tensor.shape))
             known.constant = tensor
-        self._constants.update((each, known) for each in (arguments, key) if each is not None)
+            self._constants[key] = known
         return known
 
     def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:

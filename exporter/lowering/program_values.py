@@ -60,9 +60,9 @@ class ProgramValues:
                 f"a tensor that is computed in a branch or loop is used after it{_used_at(self._g.node)}, but the "
                 "branch or loop does not return it: return it from its function"
             )
-        if not value.name and tensor.numel() <= 64 and not tensor.is_meta:
-            return self._g.const(tensor.cpu())
-        name = self._g.new_name(value.name or "literal")
+        if not value.name and not tensor.is_meta:
+            return self._g.literal(tensor)
+        name = self._g.new_name(value.name or "literal")  # One without a name has no data yet.
         known = self._g.initializer(name, WeightTensor(tensor), value.dtype, tuple(tensor.shape))
         if value.name:
             self.weights[value.name] = known

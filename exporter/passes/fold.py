@@ -138,10 +138,12 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Sqrt": lambda node, inputs: inputs[0].sqrt(),
     "Neg": lambda node, inputs: -inputs[0],
     "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
-    # Rotations by the numbers of positions that do not vary, and logarithms that Mamba keeps of its weights.
+    # Rotations by the numbers of positions that do not vary, logarithms that Mamba keeps of its weights, and gates
+    # between two kinds of attention.
     "Cos": lambda node, inputs: inputs[0].cos(),
     "Sin": lambda node, inputs: inputs[0].sin(),
     "Exp": lambda node, inputs: inputs[0].exp(),
+    "Sigmoid": lambda node, inputs: inputs[0].sigmoid(),
 }
 #: How each operator that is folded is computed in torch.
 _EVALUATE: dict[str, _Evaluate] = {

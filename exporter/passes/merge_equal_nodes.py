@@ -14,6 +14,8 @@ __all__ = ["merge_equal_nodes"]
 
 #: Operators that give other values each time.
 _RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial"})
+#: Of how many bytes a tensor may be that is compared: the value of a ConstantOfShape has one element.
+_SHORT = 16
 _SIMPLE = frozenset(
     {
         ir.AttributeType.INT,
@@ -21,6 +23,7 @@ _SIMPLE = frozenset(
         ir.AttributeType.FLOAT,
         ir.AttributeType.FLOATS,
         ir.AttributeType.STRING,
+        ir.AttributeType.TENSOR,
     }
 )
 
@@ -28,13 +31,14 @@ _SIMPLE = frozenset(
 def merge_equal_nodes(model: ir.Model) -> None:
     """Let the first of several equal nodes compute for all of them, unless a result is an output of the model."""
     first: dict[Hashable, ir.Node] = {}
-    for node in model.graph:
+    for node in list(model.graph):
         key = _key(node)
         known = first.setdefault(key, node) if key is not None else node
         if known is node or any(output.is_graph_output() for output in node.outputs):
             continue
         for output, same in zip(node.outputs, known.outputs, strict=True):
             output.replace_all_uses_with(same)
+        model.graph.remove(node, safe=True)
 
 
 def _key(node: ir.Node) -> Hashable:
@@ -44,9 +48,13 @@ def _key(node: ir.Node) -> Hashable:
     attributes = sorted(node.attributes.values(), key=lambda attribute: attribute.name)
     if any(attribute.type not in _SIMPLE for attribute in attributes):
         return None
+    if any(attribute.type == ir.AttributeType.TENSOR and attribute.value.nbytes > _SHORT for attribute in attributes):
+        return None
     given = tuple((each.name, _hashable(each.value)) for each in attributes)
     return node.op_type, tuple(map(id, node.inputs)), given, tuple(output.name == "" for output in node.outputs)
 
 
 def _hashable(value: object) -> Hashable:
+    if isinstance(value, ir.TensorProtocol):
+        return value.dtype, tuple(value.shape.numpy()), value.tobytes()
     return tuple(value) if isinstance(value, (list, tuple)) else value

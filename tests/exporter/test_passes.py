@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -366,6 +367,22 @@ def test_passes_know_the_defaults_of_nodes_that_a_user_s_lowering_adds() -> None
     )
     assert operators(exported) == {"Constant": 1, "Mul": 1, "Add": 1}
     torch.testing.assert_close(exported(x), 3 * x + 1)
+
+
+@pytest.mark.parametrize("count", [8, 800])
+@pytest.mark.parametrize(("other", "initializers"), [(0.0, 1), (-0.0, 2), (math.nan, 2)])
+def test_equal_constants_are_stored_once(count: int, other: float, initializers: int) -> None:
+    """As each layer of a network makes them of its sizes. Those that differ in one bit are not equal."""
+    ones = [torch.zeros(count), torch.zeros(count)]
+    ones[1][0] = other
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x / ones[0], x.exp() / ones[1]
+
+    x = torch.ones(count)
+    exported = onnx_parity.export(program, (x,))
+    assert_agrees(exported, program, x)
+    assert len(exported.model.graph.initializers) == initializers
 
 
 def test_random_nodes_are_not_merged() -> None:
