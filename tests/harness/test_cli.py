@@ -272,9 +272,12 @@ def test_an_axis_of_nothing_reaches_pytest_which_refuses_it(project: Path, comma
     assert {"--parity-opsets=", "--parity-devices="} <= set(commands[0])
 
 
+#: Ignores the signals that it is told to ignore, and no others: the tests may run in the background of a script.
 _MAIN = """
 import signal, sys
 from onnx_parity.harness.commands.stopping import exit_code_of
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 for name in sys.argv[1].split():
     signal.signal(signal.Signals[name], signal.SIG_IGN)
 sys.exit(exit_code_of([sys.executable, *sys.argv[2:]], None)[0])
