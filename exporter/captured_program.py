@@ -164,7 +164,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             fuse_rotary_embedding(model, opset, lowered.weights.values())
             fuse_rms_norm(model, opset)
             skip_expansions(model)
-            # Before folding, which would store the result of each of them.
+            # Before folding, which would store a result for each of several equal nodes.
             merge_equal_nodes(model)
             fold_constants(model, keeps_weights=options.refers_to_files)
             if not options.refers_to_files:

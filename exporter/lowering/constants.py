@@ -53,14 +53,14 @@ class Constants(Forms):
         return known
 
     def literal(self, tensor: torch.Tensor) -> Value:
-        """A constant of the program that is no weight, as each layer may make the same one of its sizes."""
+        """A constant of the program that is no weight, such as a table of positions."""
         tensor = tensor.detach().cpu()
         if tensor.numel() <= _COMPARED:
             return self._shared("const", tensor, TorchTensor)
         return self._shared("literal", tensor, WeightTensor)
 
     def _shared(self, name: str, tensor: torch.Tensor, data: Callable[[torch.Tensor], ir.TensorProtocol]) -> Value:
-        """The one initializer of all constants that contain the same."""
+        """The initializer of all constants with the same content, which is made for the first of them."""
         key = _content(tensor)
         known = self._constants.get(key)
         if known is None:

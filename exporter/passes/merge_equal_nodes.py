@@ -14,7 +14,7 @@ __all__ = ["merge_equal_nodes"]
 
 #: Operators that give other values each time.
 _RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial"})
-#: Of how many bytes a tensor may be that is compared: the value of a ConstantOfShape has one element.
+#: How many bytes a tensor among the attributes may have to be compared. That of ConstantOfShape is one number.
 _SHORT = 16
 _SIMPLE = frozenset(
     {

@@ -29,10 +29,13 @@ def in_full_precision() -> Iterator[None]:
 
 
 def _switch_to_float32(until_the_end: ExitStack) -> None:
-    """cuDNN has an older setting beside that of its parts, and must agree with it. That of cuBLAS is set anew only, for
-    torch would not restore an older choice between two kinds of reduced precision."""
+    """torch has an older setting, `allow_tf32`, and a newer one, `fp32_precision`, which is read by kernels.
+
+    For cuDNN both are changed, because torch raises an error where they disagree. For cuBLAS only the newer one is: the
+    older one would be restored as "high" where the user has chosen "medium".
+    """
     matmul, cudnn = torch.backends.cuda.matmul, cast("Any", torch.backends.cudnn)
-    with suppress(RuntimeError):  # torch refuses to read it if the user has chosen by `fp32_precision`.
+    with suppress(RuntimeError):  # Raised where they disagree already, by the user's own choice.
         if cudnn.allow_tf32:
             until_the_end.callback(setattr, cudnn, "allow_tf32", True)
             cudnn.allow_tf32 = False

@@ -41,7 +41,7 @@ WITHOUT_SIGN: Mapping[str, str] = {
     **dict.fromkeys(("solve", "solve_triangular", "triangular_solve", "tensorinv", "tensorsolve"), _FACTORS),
     "margin_ranking_loss": _EQUAL,
     **dict.fromkeys(("max", "min", "maximum", "minimum", "amax", "amin", "fmax", "fmin"), _EQUAL),
-    # As an argument: of `scatter_reduce`, for one.
+    # The same as arguments, which `scatter_reduce` has.
     **dict.fromkeys(("'amax'", "'amin'"), _EQUAL),
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "clip"), _EQUAL),
     **dict.fromkeys(("selu", "celu"), _FORMULA),
