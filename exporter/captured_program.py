@@ -21,14 +21,18 @@ from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.fuse_pads import fuse_pads
 from onnx_parity.exporter.passes.fuse_rms_norm import fuse_rms_norm
 from onnx_parity.exporter.passes.fuse_rotary_embedding import fuse_rotary_embedding
+from onnx_parity.exporter.passes.gather_repeats import gather_repeats
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
+from onnx_parity.exporter.passes.move_transposes import move_transposes
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
 from onnx_parity.exporter.passes.skip_expansions import skip_expansions
+from onnx_parity.exporter.passes.skip_neutral import skip_neutral
 from onnx_parity.exporter.passes.turn_vector_products import turn_vector_products
 from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
@@ -167,10 +171,15 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             # Before folding, which would store a result for each of several equal nodes.
             merge_equal_nodes(model)
             fold_constants(model, keeps_weights=options.refers_to_files)
+            fuse_pads(model)
             if not options.refers_to_files:
                 fuse_batch_norm(model)
+            skip_neutral(model)
             cancel_casts(model)
+            gather_repeats(model)
             merge_moves(model)
+            if move_transposes(model):
+                merge_moves(model)
         remove_unused(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
         if model.ir_version < 4 or options.keep_initializers_as_inputs:

@@ -48,7 +48,7 @@ halves_divided = op(
 halves_compared = op(
     lambda x, y: (x < y, x <= y, x > y, x >= y, x == y, x != y), _NEXT, y=[0.1, 0.3, 1.2], dtypes=_HALVES
 )
-halves_compared_with_themselves = op(lambda x: x.half()[torch.tensor([0, 1, 2])] == x.half(), given([0.1, 1 / 3, 2.0]))
+halves_compared_with_themselves = op(lambda x: x.half().flip(0) == x.half(), given([0.1, 1 / 3, 0.1]))
 halves_added = op(
     lambda x, f, value: f(x, x * x, x - 2, value=value),
     _NEXT,

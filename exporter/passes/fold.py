@@ -28,6 +28,9 @@ _GROWTH = 2**18
 #: model then has them twice.
 _MOST_TWICE = {"Reshape": _SMALL, "Slice": 2**16, "GatherElements": 2**16}
 
+#: Operators that are not folded for integers, of which torch's results differ from ONNX's.
+_OF_FLOATS = frozenset({"Div", "ReduceMean", "Pow"})
+
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
 
@@ -117,12 +120,31 @@ def _gather_elements(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Ten
     return x.gather(axis, torch.where(places < 0, places + x.shape[axis], places))
 
 
+def _scatter_nd(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A buffer of which a part is replaced, as the rotations that vision-language models interleave."""
+    x, places, updates = inputs
+    if x.is_meta or updates.is_meta:
+        return torch.empty(x.shape, dtype=x.dtype, device="meta")
+    return x.index_put(places.unbind(-1), updates)
+
+
 def _mean(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    return _reduced(node, inputs, lambda x, axes, keeps: x.mean(axes, keeps))
+
+
+def _sum(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    return _reduced(node, inputs, lambda x, axes, keeps: x.sum(axes, keeps, dtype=x.dtype))
+
+
+def _reduced(
+    node: ir.Node,
+    inputs: Sequence[torch.Tensor],
+    reduce_axes: Callable[[torch.Tensor, list[int], bool], torch.Tensor],
+) -> torch.Tensor:
     axes = _axes(node, inputs)
-    keeps = bool(_attribute(node, "keepdims", 1))
-    if not axes:
-        return inputs[0] if _attribute(node, "noop_with_empty_axes", 0) else inputs[0].mean([], keeps)
-    return inputs[0].mean(axes, keeps)
+    if not axes and _attribute(node, "noop_with_empty_axes", 0):
+        return inputs[0]
+    return reduce_axes(inputs[0], axes, bool(_attribute(node, "keepdims", 1)))
 
 
 #: Elementwise operators. Integer division is not folded, because torch raises an error for a division by zero.
@@ -144,6 +166,21 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Sin": lambda node, inputs: inputs[0].sin(),
     "Exp": lambda node, inputs: inputs[0].exp(),
     "Sigmoid": lambda node, inputs: inputs[0].sigmoid(),
+    "Softplus": lambda node, inputs: torch.logaddexp(inputs[0], inputs[0].new_zeros(())),
+    "Tanh": lambda node, inputs: inputs[0].tanh(),
+    "Log": lambda node, inputs: inputs[0].log(),
+    "Abs": lambda node, inputs: inputs[0].abs(),
+    "Pow": lambda node, inputs: inputs[0].pow(inputs[1]).to(inputs[0].dtype),
+    # Masks that depend on numbers of positions in a buffer.
+    "Equal": lambda node, inputs: inputs[0] == inputs[1],
+    "Less": lambda node, inputs: inputs[0] < inputs[1],
+    "LessOrEqual": lambda node, inputs: inputs[0] <= inputs[1],
+    "Greater": lambda node, inputs: inputs[0] > inputs[1],
+    "GreaterOrEqual": lambda node, inputs: inputs[0] >= inputs[1],
+    "And": lambda node, inputs: inputs[0] & inputs[1],
+    "Or": lambda node, inputs: inputs[0] | inputs[1],
+    "Not": lambda node, inputs: ~inputs[0],
+    "Where": lambda node, inputs: torch.where(inputs[0], inputs[1], inputs[2]),
 }
 #: How each operator that is folded is computed in torch.
 _EVALUATE: dict[str, _Evaluate] = {
@@ -158,7 +195,11 @@ _EVALUATE: dict[str, _Evaluate] = {
     "Slice": _slice,
     "GatherElements": _gather_elements,
     "Expand": _expand,
+    "Tile": lambda node, inputs: inputs[0].repeat(inputs[1].tolist()),
     "ReduceMean": _mean,
+    "ReduceSum": _sum,
+    "ScatterND": _scatter_nd,
+    "Softmax": lambda node, inputs: inputs[0].softmax(-1),
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
     **_ELEMENTWISE,
@@ -185,9 +226,19 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
             type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
         ):
             continue
-        if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
+        if not _is_computed_alike(node, known[0]):
             continue
         _fold(graph, node, evaluate, known)
+
+
+def _is_computed_alike(node: ir.Node, first: ir.TensorProtocol) -> bool:
+    """Whether torch computes what ONNX specifies, for all attributes of the node, at every opset."""
+    if node.op_type == "Softmax":
+        # At early opsets, the axes from this one on are one.
+        return _attribute(node, "axis", 0) in (-1, len(first.shape) - 1)
+    if node.op_type in _OF_FLOATS and not first.dtype.is_floating_point():
+        return False
+    return bool(_attribute(node, "reduction", "none") == "none")
 
 
 def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:

@@ -9,10 +9,29 @@ import onnx_ir as ir
 
 from onnx_parity.exporter.passes.fold import known_tensor
 
-__all__ = ["Sizes", "ints_of", "number_of", "pairs_of", "permutation_of", "producer_of", "sizes_of"]
+__all__ = [
+    "ELEMENTWISE",
+    "Sizes",
+    "ints_of",
+    "is_read_by_one",
+    "number_of",
+    "pairs_of",
+    "permutation_of",
+    "producer_of",
+    "sizes_of",
+]
 
 #: Sizes of axes: numbers, and names of dynamic ones. Axes of one name have equal sizes.
 Sizes = tuple[int | str, ...]
+
+#: Operators that compute each element of the result from those in its place, and broadcast their inputs at all opsets.
+ELEMENTWISE = frozenset(
+    {
+        "Abs", "Add", "And", "Cast", "Ceil", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual",
+        "Identity", "IsNaN", "Less", "LessOrEqual", "Log", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu",
+        "Sigmoid", "Sign", "Sin", "Sqrt", "Sub", "Tanh", "Where", "Xor",
+    }
+)  # fmt: skip
 
 
 def producer_of(value: ir.Value | None, op_type: str) -> ir.Node | None:
@@ -55,3 +74,8 @@ def sizes_of(value: ir.Value | None) -> Sizes | None:
         return None
     sizes = tuple(size if isinstance(size, int) else size.value for size in value.shape)
     return None if None in sizes else sizes  # type: ignore[return-value]  # no size is None
+
+
+def is_read_by_one(node: ir.Node) -> bool:
+    """Whether one other node reads the result of a node, and nothing else does."""
+    return len(node.outputs[0].uses()) == 1 and not node.outputs[0].is_graph_output()

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, permutation_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.matching import ints_of, is_read_by_one, permutation_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.vectors import Vectors
 
 __all__ = ["merge_moves"]
 
@@ -21,21 +22,23 @@ def merge_moves(model: ir.Model) -> None:
     This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
     """
+    vectors = Vectors(model.graph)
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.domain:
             continue
         if node.op_type == "Transpose":
             _merge_transposes(node)
-        elif node.op_type == "Reshape":
-            _merge_reshapes(node)
-            _take_batches_apart(node)
+        elif node.op_type in _RESHAPES:
+            _merge_reshapes(node, vectors)
+            if node.op_type == "Reshape":
+                _take_batches_apart(node)
         elif node.op_type == "Concat":
             _merge_joins(node)
 
 
 def _merge_transposes(node: ir.Node) -> None:
     before = producer_of(node.inputs[0], "Transpose")
-    if before is None or not _is_read_by_one(before):
+    if before is None or not is_read_by_one(before):
         return
     first, then = permutation_of(before), permutation_of(node)
     if first is None or then is None:
@@ -53,29 +56,104 @@ def _merge_transposes(node: ir.Node) -> None:
         node.attributes["perm"] = ir.AttrInt64s("perm", merged)
 
 
-def _merge_reshapes(node: ir.Node) -> None:
-    sizes = ints_of(node.inputs[1])
-    if sizes is None or 0 in sizes:
-        return  # A size of 0 is that of the input's axis.
-    while (before := node.inputs[0].producer() if node.inputs[0] is not None else None) is not None:
-        if before.domain or before.op_type not in _RESHAPES or not _is_read_by_one(before) or before.graph is None:
-            return
+def _merge_reshapes(node: ir.Node, vectors: Vectors) -> None:
+    """Read what is reshaped from before the reshapes that lead to it."""
+    if _is_given_back(node):
+        return
+    if node.op_type == "Unsqueeze":
+        _merge_unsqueezes(node, vectors)
+    if node.op_type != "Reshape":
+        return
+    while (before := _reshape_before(node)) is not None and before.graph is not None and is_read_by_one(before):
+        sizes = ints_of(node.inputs[1])
+        if sizes is None or 0 in sizes:  # A size of 0 is that of the input's axis.
+            sizes = _sizes_to_reshape_to(before.inputs[0], node.outputs[0])
+            if sizes is None:
+                return
+            node.replace_input_with(1, vectors.of(sizes, node))
+            node.attributes.clear()
         node.replace_input_with(0, before.inputs[0])
         before.graph.remove(before, safe=True)
+
+
+def _is_given_back(node: ir.Node) -> bool:
+    """Whether a reshape, with those before it, gave a tensor its own shape back, so that the tensor is read now."""
+    out, source = node.outputs[0], node.inputs[0]
+    sizes = sizes_of(out)
+    if sizes is None or out.is_graph_output():
+        return False
+    while source is not None:
+        if sizes_of(source) == sizes:
+            out.replace_all_uses_with(source)
+            return True
+        before = source.producer()
+        if before is None or before.domain or before.op_type not in _RESHAPES:
+            return False
+        source = before.inputs[0]
+    return False
+
+
+def _reshape_before(node: ir.Node) -> ir.Node | None:
+    before = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return before if before is not None and not before.domain and before.op_type in _RESHAPES else None
+
+
+def _sizes_to_reshape_to(source: ir.Value | None, out: ir.Value) -> list[int] | None:
+    """What a Reshape is given, where a size is 0 that is that of the source's axis, and one other may be -1."""
+    before, after = sizes_of(source), sizes_of(out)
+    if before is None or after is None or 0 in after:
+        return None
+    sizes = [
+        size if isinstance(size, int) else 0 if axis < len(before) and before[axis] == size else -1
+        for axis, size in enumerate(after)
+    ]
+    return sizes if sizes.count(-1) <= 1 else None
+
+
+def _merge_unsqueezes(node: ir.Node, vectors: Vectors) -> None:
+    while (before := producer_of(node.inputs[0], "Unsqueeze")) is not None and is_read_by_one(before):
+        first, then, out = _axes_of(before), _axes_of(node), sizes_of(node.outputs[0])
+        if first is None or then is None or out is None or before.graph is None:
+            return
+        new = {axis % len(out) for axis in then}
+        others = [axis for axis in range(len(out)) if axis not in new]
+        axes = sorted(new | {others[axis % len(others)] for axis in first})
+        if "axes" in node.attributes:
+            node.attributes["axes"] = ir.AttrInt64s("axes", axes)
+        else:
+            node.replace_input_with(1, vectors.of(axes, node))
+        node.replace_input_with(0, before.inputs[0])
+        before.graph.remove(before, safe=True)
+
+
+def _axes_of(node: ir.Node) -> list[int] | None:
+    """The axes of an Unsqueeze, which are an attribute in early opsets and an input later."""
+    if "axes" in node.attributes:
+        return list(node.attributes["axes"].as_ints())
+    return ints_of(node.inputs[1])
 
 
 def _merge_joins(node: ir.Node) -> None:
     joined: list[ir.Value | None] = []
     for value in node.inputs:
+        if len(node.inputs) > 1 and _is_empty(value, _axis_of(node)):
+            continue
         before = producer_of(value, "Concat")
-        if before is not None and _is_read_by_one(before) and _axis_of(before) == _axis_of(node):
+        if before is not None and is_read_by_one(before) and _axis_of(before) == _axis_of(node):
             joined += before.inputs
         else:
             joined.append(value)
-    if len(joined) > len(node.inputs):
+    if len(joined) == 1 and not node.outputs[0].is_graph_output() and joined[0] is not None:
+        node.outputs[0].replace_all_uses_with(joined[0])
+    elif joined and joined != list(node.inputs):
         node.resize_inputs(len(joined))
         for place, value in enumerate(joined):
             node.replace_input_with(place, value)
+
+
+def _is_empty(value: ir.Value | None, axis: int) -> bool:
+    sizes = sizes_of(value)
+    return sizes is not None and sizes[axis] == 0
 
 
 def _axis_of(join: ir.Node) -> int:
@@ -90,7 +168,7 @@ def _take_batches_apart(node: ir.Node) -> None:
     3. Nothing else reads the product, and the result is not an output of the model, which would lose its name.
     """
     product, out = producer_of(node.inputs[0], "MatMul"), node.outputs[0]
-    if product is None or out.is_graph_output() or not _is_read_by_one(product):
+    if product is None or out.is_graph_output() or not is_read_by_one(product):
         return
     joined = [each for value in product.inputs if (each := producer_of(value, "Reshape")) is not None]
     if len(joined) != 2:
@@ -107,7 +185,3 @@ def _take_batches_apart(node: ir.Node) -> None:
         product.replace_input_with(index, source)
     product.outputs[0].shape = out.shape
     out.replace_all_uses_with(product.outputs[0])
-
-
-def _is_read_by_one(node: ir.Node) -> bool:
-    return len(node.outputs[0].uses()) == 1 and not node.outputs[0].is_graph_output()

@@ -10,18 +10,9 @@ from itertools import zip_longest
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import Sizes, sizes_of
+from onnx_parity.exporter.passes.matching import ELEMENTWISE, Sizes, sizes_of
 
 __all__ = ["skip_expansions"]
-
-#: Operators that compute each element of the result from those in its place, and broadcast their inputs at all opsets.
-_ELEMENTWISE = frozenset(
-    {
-        "Abs", "Add", "And", "Cast", "Ceil", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual",
-        "Identity", "IsNaN", "Less", "LessOrEqual", "Log", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Relu",
-        "Sigmoid", "Sign", "Sin", "Sqrt", "Sub", "Tanh", "Where", "Xor",
-    }
-)  # fmt: skip
 
 
 def skip_expansions(model: ir.Model) -> None:
@@ -49,7 +40,7 @@ def _smaller_results(expanded: ir.Value, sizes: Sizes) -> dict[ir.Value, Sizes] 
         if value.is_graph_output():
             return None
         for node, _ in value.uses():
-            if node.op_type not in _ELEMENTWISE or node.domain:
+            if node.op_type not in ELEMENTWISE or node.domain:
                 return None
             result = node.outputs[0]
             found = _broadcast(

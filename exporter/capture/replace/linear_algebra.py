@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -181,11 +182,11 @@ def _lstsq(
 
 @instead_of(_aten.einsum.default, why="torch reshapes the operands, where a product of matrices often suffices")
 def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | None = None) -> Any:
-    operands, arrow, out = equation.replace(" ", "").partition("->")
+    operands, arrow, out = _with_all_labels(equation, [x.ndim for x in tensors]).partition("->")
     terms = operands.split(",")
     if not arrow:
         out = "".join(label for label in sorted(operands) if operands.count(label) == 1 and label != ",")
-    if "." in equation or len(tensors) != 2 or [len(term) for term in terms] != [x.ndim for x in tensors]:
+    if len(tensors) != 2 or [len(term) for term in terms] != [x.ndim for x in tensors]:
         return NotImplemented
     if any(len(set(term)) < len(term) for term in (*terms, out)) or not set(out) <= set(operands):
         return NotImplemented
@@ -214,6 +215,22 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     if order != layout:
         result = _permuted(result, order, layout).contiguous()
     return _permuted(result, layout, out)
+
+
+def _with_all_labels(equation: str, ranks: Sequence[int]) -> str:
+    """An equation without spaces, in which the axes that `...` stands for have labels too."""
+    equation = equation.replace(" ", "")
+    terms = equation.partition("->")[0].split(",")
+    if "..." not in equation or len(terms) != len(ranks):
+        return equation
+    counts = [rank - len(term) + 3 for term, rank in zip(terms, ranks, strict=True) if "..." in term]
+    unused = [label for label in string.ascii_letters if label not in equation]
+    if len(set(counts)) != 1 or not 0 <= counts[0] <= len(unused):
+        return equation
+    if "->" not in equation:  # torch puts them first.
+        letters = "".join(terms).replace(".", "")
+        equation += "->..." + "".join(label for label in sorted(set(letters)) if letters.count(label) == 1)
+    return equation.replace("...", "".join(unused[: counts[0]]))
 
 
 def _long_axes(labels: str, x: torch.Tensor) -> set[str]:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
+import torch
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.sym_node import SymNode
+from torch.utils._sympy import functions
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["SizeNode"]
+__all__ = ["SizeNode", "function_of"]
 
 
 class SizeNode(SymNode):
@@ -42,6 +44,13 @@ class SizeNode(SymNode):
         if known is None:
             known = self.shape_env.constants[num] = SizeNode.of(super().wrap_int(num))
         return known
+
+
+def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFloat:
+    """A function of Python's `math`, such as `sqrt`, of a symbolic number."""
+    node = torch.sym_float(number).node
+    expression = getattr(functions, f"OpaqueUnaryFn_{name}")(node.expr)
+    return torch.SymFloat(SizeNode.of(SymNode(expression, node.shape_env, float, None)))
 
 
 def _unary(name: str) -> Callable[[SizeNode], SymNode]:

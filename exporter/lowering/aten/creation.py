@@ -56,6 +56,9 @@ def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: ob
         return g.const(torch.arange(*numbers, dtype=g.out.dtype))
     indices = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
     by_one, from_zero = isinstance(step, int) and step == 1, isinstance(start, int) and start == 0
+    if by_one and from_zero:
+        indices.counts = -1
+        return indices
     scaled = indices if by_one else g.op("Mul", indices, g.scalar(step, g.out.dtype))
     return scaled if from_zero else g.op("Add", scaled, g.scalar(start, g.out.dtype))
 

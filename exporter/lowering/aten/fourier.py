@@ -1,4 +1,4 @@
-"""The Fourier transform along one axis, of parts of complex numbers on a last axis of 2 or of real numbers on one of 1.
+"""The Fourier transform along axes, one after the other, of real numbers or of the parts of complex ones.
 
 Transforms are computed in float64: onnxruntime's DFT in float32 loses three digits where the length is not a power of
 two, and one where it is; in float64 it loses digits, in the inverse all but seven, where the length is none. Where it
@@ -15,7 +15,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 #: A table for more points than this is split, if the number of points has factors.
@@ -23,18 +23,31 @@ _MOST_POINTS = 64
 
 
 @lowering("onnx_parity::dft")
-def dft(g: Graph, x: Value, dim: int, inverse: bool, onesided: bool) -> Value:
+def dft(g: Graph, real: Value, imag: Value | None, dims: list[int], inverse: bool, onesided: bool) -> Value:
+    is_real = imag is None or (not inverse and imag.everywhere == 0)
+    parts = [g.unsqueeze(each, [real.rank]) for each in ((real,) if is_real or imag is None else (real, imag))]
+    pairs = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=real.rank)
+    result = shaped(g.cast(pairs, torch.float64), (*real.sizes, len(parts)))
+    for dim in dims:
+        sizes = list(result.sizes)
+        sizes[-1] = 2
+        if onesided and dim == dims[0]:
+            sizes[dim] = sizes[dim] // 2 + 1
+        result = shaped(_along(g, result, dim, inverse, sizes, is_precise=real.dtype is torch.float64), sizes)
+    return g.cast(result, real.dtype)
+
+
+def _along(g: Graph, x: Value, dim: int, inverse: bool, sizes: list[Size], is_precise: bool) -> Value:
+    """The transform along one axis, of which the result has as many elements as `sizes` says."""
     size = x.sizes[dim]
     is_power = isinstance(size, int) and size & (size - 1) == 0
-    wide = shaped(g.cast(x, torch.float64), x.shape)
-    if not g.can_dft(torch.float64) or (x.dtype is torch.float64 and not is_power):
-        result = _by_tables(g, wide, dim, inverse, onesided)
-    elif is_power or not inverse:
-        result = g.dft(wide, dim, inverse=inverse, onesided=onesided)
-    else:
-        swapped = shaped(g.dft(_swapped(g, wide), dim, onesided=onesided), g.out.shape)
-        result = g.op("Div", _swapped(g, swapped), g.scalar(size, torch.float64))
-    return g.cast(result, x.dtype)
+    onesided = not same_size(size, sizes[dim])
+    if not g.can_dft(torch.float64) or (is_precise and not is_power):
+        return _by_tables(g, x, dim, inverse, sizes)
+    if is_power or not inverse:
+        return g.dft(x, dim, inverse=inverse, onesided=onesided)
+    swapped = shaped(g.dft(_swapped(g, x), dim, onesided=onesided), sizes)
+    return g.op("Div", _swapped(g, swapped), g.scalar(size, torch.float64))
 
 
 def _swapped(g: Graph, pairs: Value) -> Value:
@@ -45,7 +58,7 @@ def _swapped(g: Graph, pairs: Value) -> Value:
 # --- without DFT ------------------------------------------------------------------------------------------------------
 
 
-def _by_tables(g: Graph, x: Value, dim: int, inverse: bool, onesided: bool) -> Value:
+def _by_tables(g: Graph, x: Value, dim: int, inverse: bool, sizes: list[Size]) -> Value:
     """The axis is moved beside that of the parts, transformed, and moved back."""
     order = [*(axis for axis in range(x.rank - 1) if axis != dim), dim, x.rank - 1]
     moved = g.transpose(x, order)
@@ -53,11 +66,10 @@ def _by_tables(g: Graph, x: Value, dim: int, inverse: bool, onesided: bool) -> V
     sign = 1 if inverse else -1
     if isinstance(size, int):
         y = _transformed(g, moved, size, sign)
-        y = g.slice(y, [x.rank - 2], [0], [size // 2 + 1]) if onesided else y
+        y = y if same_size(size, sizes[dim]) else g.slice(y, [x.rank - 2], [0], [size // 2 + 1])
     else:
-        count = size // 2 + 1 if onesided else size
-        y = _product(g, moved, size, count, _table_at_run_time(g, size, count, x, sign))
-    back = g.transpose(shaped(y, tuple(g.out.shape[axis] for axis in order)), [order.index(a) for a in range(x.rank)])
+        y = _product(g, moved, size, sizes[dim], _table_at_run_time(g, size, sizes[dim], x, sign))
+    back = g.transpose(shaped(y, tuple(sizes[axis] for axis in order)), [order.index(a) for a in range(x.rank)])
     return g.op("Div", back, g.scalar(size, x.dtype)) if inverse else back
 
 

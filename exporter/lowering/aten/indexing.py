@@ -10,6 +10,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.counting import counted_axis
 from onnx_parity.exporter.lowering.values.shapes import never_negative, product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -228,16 +229,57 @@ def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
     tensors = [item for item in indices if item is not None]
     if len(tensors) == 1 and _is_mask(tensors[0]):
         return _compressed(g, self, tensors[0], indices.index(tensors[0]))
+    in_order = _picked_in_order(g, self, indices)
+    if in_order is not None:
+        return in_order
     if len(tensors) == 1:
         return g.gather(self, tensors[0], indices.index(tensors[0]))
     found = _indexed(g, self, indices)
-    flat, _, rest = _front(g, self, found.axes)
-    rows = g.flat_index(found.indices, [self.sizes[axis] for axis in found.axes])
-    picked = g.op("Gather", flat, rows, axis_i=0)
-    rank = found.rank + len(rest)
+    picked = _gathered(g, self, found)
+    rank = found.rank + self.rank - len(found.axes)
     front = list(range(found.rank))
     others = list(range(found.rank, rank))
     return g.transpose(picked, [*others[: found.before], *front, *others[found.before :]])
+
+
+def _picked_in_order(g: Graph, x: Value, indices: list[Value | None]) -> Value | None:
+    """`x` with its axes in the order of the indices, where each counts through the whole of its axis; None otherwise.
+
+    Attention masks for several sequences are indexed so: `mask[torch.arange(n)[:, None, None], torch.arange(length)]`.
+    """
+    axis_of: dict[int, int] = {}
+    for axis, item in enumerate(indices):
+        if item is None:
+            continue
+        counted = None if _is_mask(item) else counted_axis(item)
+        if counted is None or counted in axis_of or not same_size(item.sizes[counted], x.sizes[axis]):
+            return None
+        axis_of[counted] = axis
+    axes = sorted(axis_of.values())
+    first = axes[0]
+    if axes != list(range(first, first + len(axes))):
+        return None
+    order = [axis_of[counted] for counted in sorted(axis_of)]
+    moved = g.transpose(x, [*range(first), *order, *range(first + len(axes), x.rank)])
+    rank = max(item.rank for item in indices if item is not None)
+    return g.unsqueeze(moved, [first + axis for axis in range(rank) if axis - rank not in axis_of])
+
+
+#: Of how many elements indices may be that are written into the model axis by axis.
+_MOST_PAIRS = 2**16
+
+
+def _gathered(g: Graph, x: Value, found: _Indexed) -> Value:
+    """What several indices select, with their axes first."""
+    known = [index.constant for index in found.indices]
+    if g.opset >= 11 and all(each is not None for each in known):
+        pairs = torch.stack(torch.broadcast_tensors(*(each for each in known if each is not None)), -1)
+        if pairs.numel() <= _MOST_PAIRS:
+            order = [*found.axes, *(axis for axis in range(x.rank) if axis not in found.axes)]
+            return g.op("GatherND", g.transpose(x, order), g.const(pairs))
+    flat, _, _ = _front(g, x, found.axes)
+    rows = g.flat_index(found.indices, [x.sizes[axis] for axis in found.axes])
+    return g.op("Gather", flat, rows, axis_i=0)
 
 
 def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:

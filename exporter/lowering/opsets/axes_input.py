@@ -57,6 +57,8 @@ class AxesForms(Base):
             rank = len(x.shape) + len(axes)
             new = {axis % rank for axis in axes}
             result.shape = tuple(1 if axis in new else next(sizes) for axis in range(rank))
+            if x.counts is not None:
+                result.counts = [axis for axis in range(rank) if axis not in new][x.counts] - rank
         return result
 
     def reduce(self, how: Reduction, x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value:

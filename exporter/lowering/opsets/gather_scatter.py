@@ -56,6 +56,8 @@ class GatherScatterForms(Base):
             if isinstance(size, int):
                 return self.const(torch.where(known < 0, known + size, known))
         places = self.cast(index, torch.int64)
+        if index.counts is not None:
+            return places
         length = self.scalar(size, torch.int64)
         if self.opset >= 10 and isinstance(size, int):
             return shaped(self.op("Mod", places, length), index.shape)

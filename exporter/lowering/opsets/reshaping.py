@@ -15,6 +15,10 @@ from onnx_parity.exporter.lowering.values.value import Number, Value
 __all__ = ["ReshapeForms"]
 
 
+#: How many equal elements are written into the model. An operator makes more of them at run time.
+_MOST_FILLED = 1024
+
+
 class ReshapeForms(Base):
     """Sizes, reshape, expand and full, for static and dynamic sizes."""
 
@@ -82,7 +86,7 @@ class ReshapeForms(Base):
     def _filled(self, sizes: Sequence[Size], value: Number, dtype: torch.dtype) -> Value:
         is_known = not isinstance(value, Varying)
         static = is_known and all(isinstance(size, int) for size in sizes)
-        if static and math.prod(int(size) for size in sizes) <= 64:
+        if static and math.prod(int(size) for size in sizes) <= _MOST_FILLED:
             return self.const(torch.full([int(size) for size in sizes], value, dtype=dtype))  # type: ignore[arg-type]
         if dtype is torch.bfloat16 and self.opset < 20:
             return self.cast(self._filled(sizes, value, torch.float32), dtype)

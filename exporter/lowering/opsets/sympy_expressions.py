@@ -6,6 +6,7 @@ torch records `int(x.shape[0] * 0.3)` as a sympy expression. Real numbers are co
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ _FUNCTIONS = {
     "OpaqueUnaryFn_log": "Log",
     "OpaqueUnaryFn_tanh": "Tanh",
 }
+_LOG = "OpaqueUnaryFn_log"
 #: Comparisons by sympy's names: the method that emits it, whether its sides are swapped, and whether it is negated.
 _COMPARISONS = {
     "Equality": ("not_equal", False, True),
@@ -123,6 +125,8 @@ class ExpressionForms(Base):
     def rounded(self, expression: sympy.Expr) -> Value | None:
         """An expression that rounds a real number, as an int64 tensor of one element; None for any other expression."""
         name = type(expression).__name__
+        if name == "TruncToInt" or name in _ROUNDING:
+            self._refuse_quotients_of_logarithms(expression)
         if name == "TruncToInt":
             # Cast truncates.
             return self.cast(self.real(expression.args[0]), torch.int64)
@@ -143,6 +147,8 @@ class ExpressionForms(Base):
             return self.cast(self.integer(expression.args[0]), torch.float64)
         if name == "IntTrueDiv":
             return self.op("Div", *[self.cast(self.integer(argument), torch.float64) for argument in expression.args])
+        if name == "OpaqueUnaryFn_log2":
+            return self._log2(self.real(expression.args[0]))
         function = _FUNCTIONS.get(name)
         if function is not None:
             return self.op(function, self.real(expression.args[0]))
@@ -158,3 +164,20 @@ class ExpressionForms(Base):
         for other in others:
             total = self.op(operator, total, other)
         return total
+
+    def _log2(self, number: Value) -> Value:
+        """The logarithm to base 2, which is exact where it is an integer, as Python's is."""
+        quotient = self.op("Div", self.op("Log", number), self.const([math.log(2)], torch.float64))
+        nearest = self.op("Floor", self.op("Add", quotient, self.const([0.5], torch.float64)))
+        power = self.op("Pow", self.const([2.0], torch.float64), nearest)
+        return self.op("Where", self.equal(power, number), nearest, quotient)
+
+    @staticmethod
+    def _refuse_quotients_of_logarithms(rounded: sympy.Expr) -> None:
+        """Two logarithms that a runtime rounds otherwise than Python may have another integer as their quotient."""
+        number = rounded.args[0]
+        if type(number).__name__ != _LOG and number.find(lambda part: type(part).__name__ == _LOG):
+            raise Unsupported(
+                f"{rounded} cannot be written in ONNX: it rounds what is computed from a logarithm, whose last digit "
+                "differs between runtimes. Use math.log2, which is exact where it is an integer"
+            )

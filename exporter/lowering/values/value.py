@@ -18,7 +18,9 @@ Number: TypeAlias = bool | int | float | complex | Varying
 class Value:
     """A value whose dtype is always known, and whose shape is known if it is the result of an ATen operator."""
 
-    __slots__ = ("_constant", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "repeats", "shape")
+    __slots__ = (
+        "_constant", "counts", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "repeats", "shape",
+    )  # fmt: skip
 
     def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
         self.ir = value
@@ -31,6 +33,8 @@ class Value:
         self.filled: Number | None = None
         #: The value whose elements it repeats along some axes, if it is the result of an expansion.
         self.repeats: Value | None = None
+        #: The axis, from the last one, -1, along which its elements are 0, 1, ..., if its other axes have size 1.
+        self.counts: int | None = None
         #: Whether it is the result of an operator that ONNX does not know, whose dtype is therefore assumed.
         self.has_assumed_dtype = False
 

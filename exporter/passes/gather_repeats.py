@@ -1,0 +1,66 @@
+"""Replaces the three nodes that repeat elements along an axis by one Gather, for which onnxruntime takes half the time.
+
+Programs repeat keys and values so for all heads of a query that share them: they add an axis, expand it, and make it
+one with the axis of the heads.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.passes.matching import Sizes, producer_of, sizes_of
+from onnx_parity.exporter.passes.vectors import Vectors
+
+__all__ = ["gather_repeats"]
+
+#: How many elements an axis may have, each of which is an index in the model.
+_LONGEST = 4096
+
+
+def gather_repeats(model: ir.Model) -> None:
+    """Replace each reshape of an Expand of an Unsqueeze, if it repeats elements along one axis and nothing else."""
+    vectors = Vectors(model.graph)
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.domain or node.op_type not in ("Reshape", "Flatten"):
+            continue
+        expand = producer_of(node.inputs[0], "Expand")
+        unsqueeze = producer_of(expand.inputs[0], "Unsqueeze") if expand is not None else None
+        if expand is None or unsqueeze is None:
+            continue
+        x, wanted = unsqueeze.inputs[0], sizes_of(node.outputs[0])
+        sizes, apart, repeated = (sizes_of(value) for value in (x, unsqueeze.outputs[0], expand.outputs[0]))
+        if sizes is None or apart is None or repeated is None or wanted is None:
+            continue
+        found = _repeats(sizes, apart, repeated, wanted)
+        if found is None:
+            continue
+        axis, indices = found
+        node.op_type = "Gather"
+        node.attributes.clear()
+        node.attributes["axis"] = ir.AttrInt64("axis", axis)
+        node.resize_inputs(2)
+        node.replace_input_with(0, x)
+        node.replace_input_with(1, vectors.of(indices, node))
+
+
+def _repeats(sizes: Sizes, apart: Sizes, repeated: Sizes, wanted: Sizes) -> tuple[int, list[int]] | None:
+    """The axis along which elements are repeated, and the index of each element of the result along it."""
+    changed = [axis for axis, (one, other) in enumerate(zip(apart, repeated, strict=False)) if one != other]
+    if len(apart) != len(repeated) or len(apart) != len(sizes) + 1 or len(changed) != 1:
+        return None
+    (new,) = changed
+    times = repeated[new]
+    if apart[new] != 1 or apart[:new] + apart[new + 1 :] != sizes or not isinstance(times, int):
+        return None
+    # The new axis becomes one with the axis before it, each of whose elements is repeated, or else with the one after.
+    for axis, is_before in ((new - 1, True), (new, False)):
+        if not 0 <= axis < len(sizes):
+            continue
+        size = sizes[axis]
+        if not isinstance(size, int) or not 0 < size * times <= _LONGEST:
+            continue
+        if wanted == (*sizes[:axis], size * times, *sizes[axis + 1 :]):
+            numbers = torch.arange(size)
+            return axis, (numbers.repeat_interleave(times) if is_before else numbers.repeat(times)).tolist()
+    return None

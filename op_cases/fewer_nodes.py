@@ -1,0 +1,222 @@
+"""Programs that move, repeat, pad or select elements in several steps, which become one node or none.
+
+Each declaration says how many nodes this exporter's model has at most, and from which opset on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import BATCH, floats, ints, op
+
+_INFINITY = float("inf")
+_TWO_BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+
+# --- selecting --------------------------------------------------------------------------------------------------------
+
+
+def masks(x: Tensor) -> Tensor:
+    """Attention masks for all sequences, as transformers makes them."""
+    batch, length = x.shape
+    return x[torch.arange(batch)[:, None, None, None], torch.arange(length)[None, None, None]].relu()
+
+
+def turned(x: Tensor) -> Tensor:
+    return x[torch.arange(2)[None], torch.arange(3)[:, None]].relu()
+
+
+def chosen_pairs(x: Tensor) -> Tensor:
+    return x[torch.tensor([[1], [0], [-1]]), torch.tensor([[2, 0, 0]])]
+
+
+def chosen_pairs_behind(x: Tensor) -> Tensor:
+    return x[:, torch.tensor([[1], [0], [-1]]), torch.tensor([[2, 0, 0]])]
+
+
+def first_rows(x: Tensor) -> tuple[Tensor, ...]:
+    return x[torch.arange(2)], x[torch.arange(2), torch.arange(2)], x[torch.arange(2)[:, None], torch.arange(2)]
+
+
+fewer_for_masks = op(masks, floats(2, 5), nodes={7: 2}, dynamic={"x": {0: "batch", 1: "length"}})
+fewer_for_masks_of_one = op(masks, floats(1, 5), nodes={7: 2})
+fewer_for_turned = op(turned, floats(2, 3, 4), nodes={7: 2})
+fewer_for_pairs = op(chosen_pairs, floats(2, 3, 4), nodes={7: 2, 11: 1})
+fewer_for_pairs_behind = op(chosen_pairs_behind, floats(2, 3, 4), nodes={7: 4, 11: 3}, dynamic=BATCH)
+fewer_for_first_rows = op(first_rows, floats(3, 3, 2))
+
+# --- repeating --------------------------------------------------------------------------------------------------------
+
+
+def heads_repeated(x: Tensor) -> Tensor:
+    """Keys or values for three times as many heads of the query."""
+    batch, heads, length, size = x.shape
+    return x[:, :, None].expand(batch, heads, 3, length, size).reshape(batch, heads * 3, length, size)
+
+
+def rows_tiled(x: Tensor) -> Tensor:
+    return x[:, None].expand(-1, 2, 3, 4).reshape(-1, 6, 4)
+
+
+fewer_for_heads = op(heads_repeated, floats(2, 2, 4, 5), nodes={8: 1}, dynamic={"x": {0: "batch", 2: "length"}})
+fewer_for_rows = op(rows_tiled, floats(2, 3, 4), nodes={8: 1}, dynamic=BATCH)
+fewer_for_interleaved = op(
+    lambda x: x.repeat_interleave(2, -1), floats(3, 4), nodes={8: 1}, dynamic={"x": {0: "batch"}}
+)
+
+# --- moving -----------------------------------------------------------------------------------------------------------
+
+
+def split_and_joined_again(x: Tensor) -> Tensor:
+    return x.reshape(x.shape[0], -1, 2, 1, 2).reshape(x.shape[0], -1, 4).relu()
+
+
+def reshaped_by_steps(x: Tensor) -> Tensor:
+    result: Tensor = x.unflatten(2, (2, 1, 2)).flatten(3)
+    return result
+
+
+fewer_for_joined_again = op(
+    split_and_joined_again, floats(2, 3, 4), nodes={7: 1}, dynamic={"x": {0: "batch", 1: "length"}}
+)
+fewer_for_steps = op(reshaped_by_steps, floats(2, 3, 4), nodes={7: 1}, dynamic={"x": {0: "batch", 1: "length"}})
+fewer_for_new_axes = op(lambda x: x[:, None][..., None], floats(3, 4), nodes={7: 1}, dynamic=BATCH)
+fewer_for_transposed_products = op(
+    lambda x, y: (x.transpose(0, 1) * y.transpose(0, 1)).transpose(0, 1).relu(),
+    floats(2, 3, 4),
+    floats(2, 3, 4),
+    nodes={7: 2},
+    dynamic=_TWO_BATCHES,
+)
+fewer_for_a_transposed_side = op(
+    lambda x, y: (x.permute(1, 2, 0) * y.exp()).permute(2, 0, 1).tanh(), floats(2, 3, 4), floats(3, 4, 2), nodes={7: 4}
+)
+fewer_for_empty_parts = op(
+    lambda x: torch.cat([x, x[:, :0], x.new_empty(x.shape[0], 0)], 1).relu(), floats(3, 4), nodes={7: 1}, dynamic=BATCH
+)
+
+# --- neutral elements -------------------------------------------------------------------------------------------------
+
+
+class Branches(nn.Module):
+    """Sums that begin with 0, and factors of 1, as of networks that have other configurations too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        total: Any = 0
+        for _ in range(3):
+            total = total + self.linear(x) * torch.tensor(1.0) / 1.0 - 0.0
+        result: Tensor = self.linear(total)
+        return result
+
+
+fewer_for_branches = op(Branches, floats(3, 4), nodes={7: 4}, dynamic=BATCH)
+fewer_for_zeros_of_integers = op(lambda x: (x + 0) * 3, ints(4, low=-9, high=9), nodes={7: 1})
+fewer_for_no_mask = op(lambda x: (x > 0) & torch.tensor(True) | (x < -1), floats(4), nodes={7: 3})
+
+# --- padding ----------------------------------------------------------------------------------------------------------
+
+
+class Padded(nn.Module):
+    """A convolution that pads its input itself, as networks that were trained in TensorFlow do."""
+
+    def __init__(self, amounts: tuple[int, ...], value: float = 0.0, **keywords: Any) -> None:
+        super().__init__()
+        self.amounts, self.value = amounts, value
+        self.conv = nn.Conv2d(2, 3, 3, **keywords)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.conv(F.pad(x, self.amounts, value=self.value))
+        return result
+
+
+def pooled(x: Tensor, pool: Any, value: float, amounts: tuple[int, ...]) -> Tensor:
+    result: Tensor = pool(F.pad(x, amounts, value=value), 3, 2)
+    return result
+
+
+fewer_for_padded = op(
+    Padded,
+    floats(2, 2, 5, 6),
+    rows=[{"amounts": (0, 1, 0, 1), "stride": 2}, {"amounts": (1, 2, 3, 4), "padding": (2, 1)}],
+    nodes={7: 1},
+    dynamic=BATCH,
+)
+fewer_for_cropped = op(
+    Padded,
+    floats(2, 2, 5, 6),
+    rows=[{"amounts": (-1, 1, 0, 1)}, {"amounts": (1, 1), "value": 2.0}],
+    nodes={11: 2},
+    dynamic=BATCH,
+)
+fewer_for_pooled = op(
+    pooled,
+    floats(2, 2, 7, 8),
+    rows=[
+        {"pool": F.avg_pool2d, "value": 0.0, "amounts": (1, 2, 0, 1)},
+        {"pool": F.max_pool2d, "value": -_INFINITY, "amounts": (1, 2, 0, 1)},
+    ],
+    nodes={8: 1},
+    dynamic=BATCH,
+)
+fewer_for_pooled_otherwise = op(
+    pooled,
+    floats(2, 2, 7, 8),
+    rows=[
+        {"pool": F.avg_pool2d, "value": 1.0, "amounts": (1, 1, 1, 1)},
+        {"pool": F.max_pool2d, "value": 0.0, "amounts": (1, 1, 1, 1)},
+    ],
+    nodes={8: 2},
+    dynamic=BATCH,
+)
+
+fewer_for_pooled_beyond_the_kernel = op(
+    pooled, floats(2, 2, 7, 8), pool=F.avg_pool2d, value=0.0, amounts=(3, 3, 0, 0), nodes={7: 2}, dynamic=BATCH
+)
+
+# --- what weights and buffers say -------------------------------------------------------------------------------------
+
+
+class Known(nn.Module):
+    """Functions of weights and buffers, of which nothing is left for the model to compute."""
+
+    places: Tensor
+    angles: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slopes = nn.Parameter(torch.linspace(-25.0, 25.0, 4))
+        self.register_buffer("places", torch.arange(4))
+        self.register_buffer("angles", torch.linspace(0.1, 2.0, 8).reshape(2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = self.angles.clone()
+        angles[0, 1::2] = self.angles[1, 1::2]
+        mask = (self.places[:, None] >= self.places) & (self.places[:, None] != 0)
+        bias = torch.where(mask, F.softplus(self.slopes), self.slopes.softmax(0))
+        return x + (angles.tanh().sum(1).log().abs() ** 1.5)[:, None] + bias[1] + self.places.repeat(2, 1)
+
+
+fewer_for_known = op(Known, floats(2, 4), nodes={11: 4})
+
+# --- products and transforms ------------------------------------------------------------------------------------------
+
+fewer_for_dots = op(
+    lambda x0, x1: torch.einsum("...qhd,...khd->...hqk", x0, x1),
+    floats(2, 5, 3, 4),
+    floats(2, 6, 3, 4),
+    nodes={7: 3},
+    dynamic=_TWO_BATCHES,
+)
+fewer_for_dots_alone = op(
+    lambda x0, x1: (torch.einsum("...ij,...jk", x0, x1), torch.einsum("i...,i...", x0, x0)),
+    floats(2, 3, 4),
+    floats(2, 4, 5),
+)
+fewer_for_transforms = op(lambda x: torch.fft.fftn(x, dim=(1, 2)).real, floats(2, 7, 8), nodes={17: 6}, dynamic=BATCH)
