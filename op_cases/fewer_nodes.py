@@ -98,6 +98,49 @@ fewer_for_empty_parts = op(
     lambda x: torch.cat([x, x[:, :0], x.new_empty(x.shape[0], 0)], 1).relu(), floats(3, 4), nodes={7: 1}, dynamic=BATCH
 )
 
+fewer_for_blocks = op(F.unfold, floats(2, 3, 4, 6), kernel_size=[(2, 3)], stride=(2, 3), nodes={7: 3}, dynamic=BATCH)
+fewer_for_padded_blocks = op(F.unfold, floats(2, 3, 3, 6), kernel_size=2, stride=2, padding=(1, 0), dynamic=BATCH)
+fewer_for_blocks_put_together = op(
+    F.fold,
+    floats(2, 18, 4),
+    output_size=(4, 6),
+    kernel_size=[(2, 3)],
+    stride=(2, 3),
+    nodes={7: 3},
+    dynamic=BATCH,
+)
+fewer_for_one_image = op(F.fold, floats(18, 4), output_size=(4, 6), kernel_size=[(2, 3)], stride=(2, 3), nodes={7: 3})
+fewer_for_windows = op(lambda x: x.unfold(1, 3, 3).relu(), floats(2, 6, 4), nodes={7: 3}, dynamic=BATCH)
+fewer_for_same_size = op(
+    lambda x, mode: F.interpolate(x, (4, 5), mode=mode).relu(),
+    floats(2, 3, 4, 5),
+    mode=["nearest", "bilinear", "bicubic"],
+    nodes={7: 1},
+    dynamic=BATCH,
+)
+
+# --- writing in loops -------------------------------------------------------------------------------------------------
+
+
+def steps(x: Tensor) -> Tensor:
+    """A state for each step, written to its place."""
+    states, state = torch.zeros_like(x), torch.zeros_like(x[:, 0])
+    for step in range(x.shape[1]):
+        state = state * 0.5 + x[:, step]
+        states[:, step] = state
+    return states.exp()
+
+
+def every_other_pair(x: Tensor) -> tuple[Tensor, ...]:
+    pairs = torch.zeros_like(x)
+    for step in range(1, 8, 4):
+        pairs[step : step + 2] = x[step - 1 : step + 1] * step
+    return pairs[2:8], pairs[5:7].relu(), pairs[6:9], pairs[3:4]
+
+
+fewer_for_steps_of_a_loop = op(steps, floats(2, 6, 3), nodes={7: 30}, dynamic=BATCH)
+fewer_for_pairs_of_a_loop = op(every_other_pair, floats(9, 2))
+
 # --- neutral elements -------------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,10 @@
-"""Merges transposes and joins that follow each other, reshapes of what was only reshaped before, and those around
-products.
+"""Merges transposes and joins that follow each other, slices of joins, reshapes of what was only reshaped before, and
+those around products.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import onnx_ir as ir
 
@@ -22,7 +24,7 @@ def merge_moves(model: ir.Model) -> None:
     This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
     """
-    vectors = Vectors(model.graph)
+    vectors, lengths = Vectors(model.graph), _Lengths()
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.domain:
             continue
@@ -33,7 +35,9 @@ def merge_moves(model: ir.Model) -> None:
             if node.op_type == "Reshape":
                 _take_batches_apart(node)
         elif node.op_type == "Concat":
-            _merge_joins(node)
+            _merge_joins(node, lengths)
+        elif node.op_type == "Slice":
+            _slice_parts(node, vectors, lengths)
 
 
 def _merge_transposes(node: ir.Node) -> None:
@@ -133,10 +137,10 @@ def _axes_of(node: ir.Node) -> list[int] | None:
     return ints_of(node.inputs[1])
 
 
-def _merge_joins(node: ir.Node) -> None:
+def _merge_joins(node: ir.Node, lengths: _Lengths) -> None:
     joined: list[ir.Value | None] = []
     for value in node.inputs:
-        if len(node.inputs) > 1 and _is_empty(value, _axis_of(node)):
+        if len(node.inputs) > 1 and lengths.of(value, _axis_of(node)) == 0:
             continue
         before = producer_of(value, "Concat")
         if before is not None and is_read_by_one(before) and _axis_of(before) == _axis_of(node):
@@ -151,9 +155,104 @@ def _merge_joins(node: ir.Node) -> None:
             node.replace_input_with(place, value)
 
 
-def _is_empty(value: ir.Value | None, axis: int) -> bool:
-    sizes = sizes_of(value)
-    return sizes is not None and sizes[axis] == 0
+class _Lengths:
+    """How long values are along an axis, where passes know of no shape: parts that a program writes to, and slices."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ir.Value, int], int | None] = {}
+
+    def of(self, value: ir.Value | None, axis: int) -> int | None:
+        if value is None:
+            return None
+        if (value, axis) not in self._known:
+            # The values before it are known already, because nodes are visited in their order.
+            self._known[value, axis] = self._found(value, axis)
+        return self._known[value, axis]
+
+    def _found(self, value: ir.Value, axis: int) -> int | None:
+        size = value.shape[axis] if value.shape is not None else None
+        if isinstance(size, int):
+            return size
+        node = value.producer()
+        if node is None or node.domain:
+            return None
+        if node.op_type == "Unsqueeze":
+            axes = _axes_of(node)
+            return 1 if axes is not None and axis in axes else None
+        if node.op_type == "Concat" and _axis_of(node) == axis:
+            parts = [self.of(part, axis) for part in node.inputs]
+            return None if None in parts else sum(part for part in parts if part is not None)
+        bounds = self.bounds(node) if node.op_type == "Slice" else None
+        return bounds[2] - bounds[1] if bounds is not None and bounds[0] == axis else None
+
+    def bounds(self, node: ir.Node) -> tuple[int, int, int] | None:
+        """The axis of a Slice along one axis and without a step, and where it starts and stops."""
+        if "axes" in node.attributes:
+            given = [list(node.attributes[name].as_ints()) for name in ("starts", "ends", "axes")]
+        elif len(node.inputs) in (4, 5):
+            found = [ints_of(value) for value in node.inputs[1:]]
+            if any(each is None for each in found) or (len(found) == 4 and found[3] != [1]):
+                return None
+            given = [each for each in found[:3] if each is not None]
+        else:
+            return None
+        if any(len(each) != 1 for each in given):
+            return None
+        (start,), (stop,), (axis,) = given
+        length = self.of(node.inputs[0], axis) if axis >= 0 else None
+        if length is None:
+            return None
+        first, last, _ = slice(start, stop).indices(length)
+        return axis, first, max(first, last)
+
+
+def _slice_parts(node: ir.Node, vectors: Vectors, lengths: _Lengths) -> None:
+    """Read the parts that a slice of a join consists of, or the one part in which it lies.
+
+    A loop that writes to y[:, 0], y[:, 1], ... joins what is before each, the new value and what is after it.
+    """
+    bounds, out = lengths.bounds(node), node.outputs[0]
+    if bounds is None:
+        return
+    axis, start, stop = bounds
+    source = node.inputs[0]
+    while source is not None and start < stop:
+        inner = producer_of(source, "Slice")
+        of_inner = lengths.bounds(inner) if inner is not None else None
+        if inner is not None and of_inner is not None and of_inner[0] == axis:
+            source, start, stop = inner.inputs[0], start + of_inner[1], stop + of_inner[1]
+            continue
+        join = producer_of(source, "Concat")
+        sizes = [lengths.of(part, axis) for part in join.inputs] if join is not None and _axis_of(join) == axis else []
+        if join is None or not sizes or None in sizes:
+            break
+        ends = list(itertools.accumulate(size for size in sizes if size is not None))
+        starts = [0, *ends[:-1]]
+        inside = [place for place, (a, b) in enumerate(zip(starts, ends, strict=True)) if max(a, start) < min(b, stop)]
+        if starts[inside[0]] == start and ends[inside[-1]] == stop and len(inside) > 1:
+            parts = [join.inputs[place] for place in inside]
+            node.op_type = "Concat"
+            node.attributes.clear()
+            node.attributes["axis"] = ir.AttrInt64("axis", axis)
+            node.resize_inputs(len(parts))
+            for place, part in enumerate(parts):
+                node.replace_input_with(place, part)
+            return
+        if len(inside) > 1:
+            break
+        source, start, stop = join.inputs[inside[0]], start - starts[inside[0]], stop - starts[inside[0]]
+    if source is None or source is node.inputs[0]:
+        return
+    if (start, stop) == (0, lengths.of(source, axis)) and not out.is_graph_output():
+        out.replace_all_uses_with(source)
+        return
+    node.replace_input_with(0, source)
+    if "axes" in node.attributes:
+        node.attributes["starts"] = ir.AttrInt64s("starts", [start])
+        node.attributes["ends"] = ir.AttrInt64s("ends", [stop])
+    else:
+        node.replace_input_with(1, vectors.of([start], node))
+        node.replace_input_with(2, vectors.of([stop], node))
 
 
 def _axis_of(join: ir.Node) -> int:

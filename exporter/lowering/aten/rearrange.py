@@ -10,7 +10,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 
@@ -133,8 +133,19 @@ def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value
     if self.rank == 0:
         return g.expand(g.reshape(self, [1]), [size])
     axis = dimension % self.rank
-    picked = g.op("Gather", self, _windows(g, g.out.shape[axis], step, size, 1), axis_i=axis)
-    return g.transpose(picked, [*range(axis + 1), *range(axis + 2, self.rank + 1), axis + 1])
+    return g.transpose(
+        _window_axes(g, self, axis, g.out.shape[axis], step, size, 1),
+        [*range(axis + 1), *range(axis + 2, self.rank + 1), axis + 1],
+    )
+
+
+def _window_axes(g: Graph, x: Value, axis: int, count: Size, step: int, taps: int, dilation: int) -> Value:
+    """`x` with an axis of windows and one of the elements of each instead of one axis."""
+    sizes = (*x.sizes[:axis], count, taps, *x.sizes[axis + 1 :])
+    if step == taps and dilation == 1 and same_size(count * step, x.sizes[axis]) and isinstance(count, int):
+        # Each element is in one window.
+        return g.reshape(x, sizes)
+    return shaped(g.op("Gather", x, _windows(g, count, step, taps, dilation), axis_i=axis), sizes)
 
 
 def _windows(g: Graph, count: Size, step: int, taps: int, dilation: int) -> Value:
@@ -153,7 +164,6 @@ def im2col(
     for number, axis in ((0, 2), (1, 4)):
         extent = whole.sizes[2 + number] + 2 * padding[number]
         count = (extent - dilation[number] * (kernel_size[number] - 1) - 1) // stride[number] + 1
-        indices = _windows(g, count, stride[number], kernel_size[number], dilation[number])
-        x = g.op("Gather", x, indices, axis_i=axis)
+        x = _window_axes(g, x, axis, count, stride[number], kernel_size[number], dilation[number])
     # Now (batch, channel, row, tap row, column, tap column).
     return g.reshape(g.transpose(x, [0, 1, 3, 5, 2, 4]), g.out.shape)

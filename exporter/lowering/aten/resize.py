@@ -46,6 +46,8 @@ def upsample_nearest(
     """Element floor(i / factor), or floor((i + 1/2) / factor) in the exact variant"""
     axes = _axes(g, self, _given(len(output_size), scales, scales_d, scales_h, scales_w))
     factors = [axis.whole_factor for axis in axes]
+    if all(factor == 1 for factor in factors):
+        return self
     if None not in factors and g.can_repeat(self.dtype):
         return g.repeated(self, [1] * (self.rank - len(axes)) + [int(factor or 1) for factor in factors])
     x = self
@@ -101,6 +103,8 @@ def _given(axes: int, *scales: float | None) -> list[float | None]:
 
 
 def _interpolated(g: Graph, x: Value, axes: list[Axis], mode: str, corners: bool) -> Value:
+    if all(axis.whole_factor == 1 for axis in axes):
+        return x
     if not x.dtype.is_floating_point:
         return interpolated_bytes(g, x, axes, mode, corners, False)
     if g.can_interpolate(x.dtype):
