@@ -47,7 +47,7 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
     ("sequence",): (
         "bailing_hybrid", "canine", "cpmant", "falcon_mamba", "glm5_next", "glm5_next_text", "jamba", "mamba",
         "minicpm_ocr", "minicpmv4_6", "minicpmv4_7", "minimax", "olmo_hybrid", "qwen3_5", "qwen3_5_moe",
-        "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp_text", "recurrent_gemma", "rwkv", "xlstm",
+        "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp_text", "recurrent_gemma", "rwkv", "xlstm", "zamba",
     ),
     ("batch",): ("layoutlmv3", "pixtral", "reformer"),
 }  # fmt: skip
@@ -64,6 +64,8 @@ _OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
     **{name: {"hidden_size": 96, "image_size": [128, 128]} for name in ("sam2_hiera_det_model", "sam2_vision_model")},
     # Its batch norms would have the statistics of a single pixel.
     "mobilevit": {"image_size": 64},
+    # With the filters of its default configuration, it has 700 million weights.
+    "vibevoice_asr": {"num_filters": 4},
     # They compute as many keys as queries, whatever is configured.
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},
     "nemotron3_diarization_audio": {"num_key_value_heads": 4},

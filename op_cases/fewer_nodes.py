@@ -257,6 +257,20 @@ fewer_for_dots = op(
     nodes={7: 3},
     dynamic=_TWO_BATCHES,
 )
+fewer_for_rows_of_two_axes = op(
+    lambda x0, x1: torch.einsum("bhnkf,bhgf->bhnkg", x0, x1),
+    floats(2, 3, 4, 5, 6),
+    floats(2, 3, 7, 6),
+    nodes={7: 3},
+    dynamic=_TWO_BATCHES,
+)
+fewer_for_a_vector_in_each_batch = op(
+    lambda x0, x1: torch.einsum("bnkf,bf->bkn", x0, x1),
+    floats(2, 3, 4, 5),
+    floats(2, 5),
+    nodes={7: 4},
+    dynamic=_TWO_BATCHES,
+)
 fewer_for_dots_alone = op(
     lambda x0, x1: (torch.einsum("...ij,...jk", x0, x1), torch.einsum("i...,i...", x0, x0)),
     floats(2, 3, 4),

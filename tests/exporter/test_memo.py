@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from torch.utils import _pytree as pytree
 import onnx_parity
 from onnx_parity.exporter.capture.fakes import result_cache
 from onnx_parity.exporter.capture.fakes.pointwise import _KNOWN
+from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.replace.dispatch import original
 from onnx_parity.exporter.capture.trace import trace
 from onnx_parity.exporter.request.dynamic_axes import Axes
@@ -58,6 +60,24 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
         check(way)
     yield compared.__getitem__
     assert not unlike, "\n".join(unlike)
+
+
+def test_metadata_is_not_that_of_a_tensor_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor may have the id of an earlier one that no value of the graph keeps alive."""
+    shapes: list[tuple[int, ...]] = []
+    release = Recorder.release
+
+    def describing(self: Recorder) -> list[FakeTensor]:
+        for size in range(20):
+            tensor = self.memo.contiguous(torch.float32, (size,), torch.device("cpu"))
+            shapes.append(self._metadata_of(tensor).shape)
+            del tensor
+            gc.collect()  # Fake tensors form cycles.
+        return release(self)
+
+    monkeypatch.setattr(Recorder, "release", describing)
+    onnx_parity.export(lambda x: x + 1, (torch.ones(3),))
+    assert shapes[:20] == [(size,) for size in range(20)]
 
 
 def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) -> None:

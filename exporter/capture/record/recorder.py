@@ -116,7 +116,7 @@ class Recorder(TorchDispatchMode):
         self.lifts = lifted
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
-        self._metadata: dict[int, Metadata] = {}
+        self._metadata: dict[int, tuple[torch.Tensor, Metadata]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         #: The ids of the program's own tensors, and of what is computed from them alone.
         self._own: set[int] = set()
@@ -250,11 +250,12 @@ class Recorder(TorchDispatchMode):
         return fakes
 
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
-        metadata = self._metadata.get(id(tensor))
-        if metadata is None:
+        # Tensors are kept alive here too: not all are values of the graph.
+        known = self._metadata.get(id(tensor))
+        if known is None:
             assert isinstance(tensor, FakeTensor)
-            metadata = self._metadata[id(tensor)] = describe(tensor)
-        return metadata
+            known = self._metadata[id(tensor)] = tensor, describe(tensor)
+        return known[1]
 
     # --- recording ------------------------------------------------------------------------------------------------
 

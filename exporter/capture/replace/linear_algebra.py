@@ -202,16 +202,21 @@ def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | Non
     lengths: tuple[Size, Size] = x.shape[a.index(summed[0])], y.shape[b.index(summed[0])]
     if (isinstance(lengths[0], int) and lengths[0] == 1) or not same_size(*lengths):
         return NotImplemented  # A size of 1 stands for any other, and torch multiplies where both are 1.
-    # Rows of several axes: y is the same for all of them but the last, over which its axes need not be repeated.
-    result = _permuted(x, a, rows[:-1] + batch + rows[-1:] + summed)
-    result = result if rows or not batch else result.unsqueeze(-2)
     matrices = _permuted(y, b, batch + summed + columns)
+    if len(rows) > 1 and batch and list(a) == batch + rows + summed:
+        # x stays as it is, and y is the same for all axes of rows but the last.
+        result, order = x, batch + rows + columns
+        for _ in rows[:-1]:
+            matrices = matrices.unsqueeze(len(batch))
+    else:
+        # Those axes come first, so that those of y need not be repeated.
+        result, order = _permuted(x, a, rows[:-1] + batch + rows[-1:] + summed), rows[:-1] + batch + rows[-1:] + columns
+    result = result if rows or not batch else result.unsqueeze(-2)
     result = result @ (matrices if columns or not batch else matrices.unsqueeze(-1))
     if batch and not columns:
         result = result.squeeze(-1)
     if batch and not rows:
         result = result.squeeze(len(batch))
-    order = rows[:-1] + batch + rows[-1:] + columns
     if order != layout:
         result = _permuted(result, order, layout).contiguous()
     return _permuted(result, layout, out)
