@@ -317,4 +317,19 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return {**_core_aten_decompositions_post_autograd(), **functions(Kind.DECOMPOSITION)}
+    torchs = _core_aten_decompositions_post_autograd()
+    ours = {op: _ours_or(torchs.get(op), function) for op, function in functions(Kind.DECOMPOSITION).items()}
+    return {**torchs, **ours}
+
+
+def _ours_or(torchs: Callable[..., Any] | None, ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of ours, or torch's own for a call that it does not handle."""
+    if torchs is None:
+        return ours
+
+    @functools.wraps(ours)
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        result = ours(*args, **kwargs)
+        return torchs(*args, **kwargs) if result is NotImplemented else result
+
+    return decomposed

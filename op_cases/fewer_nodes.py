@@ -109,6 +109,29 @@ fewer_for_blocks_put_together = op(
     nodes={7: 3},
     dynamic=BATCH,
 )
+overlapping_blocks_put_together = op(
+    F.fold,
+    rows=[
+        {"input": floats(2, 12, 25), "output_size": (6, 6), "kernel_size": 2},
+        {"input": floats(2, 12, 9), "output_size": (7, 6), "kernel_size": 2, "stride": 2},
+        {"input": floats(12, 36), "output_size": (6, 6), "kernel_size": 2, "padding": 1, "dilation": 2},
+        {"input": floats(0, 12, 6), "output_size": (4, 6), "kernel_size": 2, "stride": 2},
+    ],
+)
+blocks_put_together_to_any_size = op(
+    lambda x: F.fold(F.unfold(x, 2, stride=2) * 2, x.shape[2:], 2, stride=2),
+    floats(2, 3, 6, 6),
+    dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
+    sizes={"height": [5, 4], "width": [7, 2], "batch": [1, 3]},
+)
+blocks_of_any_channels = op(
+    F.unfold,
+    floats(2, 3, 6, 6),
+    kernel_size=2,
+    stride=2,
+    dynamic={"x": {0: "batch", 1: "channels"}},
+    sizes={"batch": [0, 1], "channels": [5, 1]},
+)
 fewer_for_one_image = op(F.fold, floats(18, 4), output_size=(4, 6), kernel_size=[(2, 3)], stride=(2, 3), nodes={7: 3})
 fewer_for_windows = op(lambda x: x.unfold(1, 3, 3).relu(), floats(2, 6, 4), nodes={7: 3}, dynamic=BATCH)
 fewer_for_same_size = op(
@@ -219,6 +242,12 @@ fewer_for_pooled_otherwise = op(
     dynamic=BATCH,
 )
 
+pooled_with_gaps = op(
+    lambda x: F.max_pool1d(F.pad(x, (1, 1), value=-_INFINITY), 2, 1, dilation=2),
+    floats(2, 3, 4),
+    dynamic={"x": {2: "width"}},
+    sizes={"width": [1, 2]},
+)
 fewer_for_pooled_beyond_the_kernel = op(
     pooled, floats(2, 2, 7, 8), pool=F.avg_pool2d, value=0.0, amounts=(3, 3, 0, 0), nodes={7: 2}, dynamic=BATCH
 )

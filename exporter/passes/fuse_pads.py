@@ -42,7 +42,9 @@ def _takes(node: ir.Node, amounts: Sequence[int]) -> bool:
         return False
     if node.op_type == "Conv":
         return True
-    # A window has to reach beyond the padding.
+    # A window has to reach beyond the padding: one with gaps may have none of its elements there.
+    if any(each != 1 for each in _ints(node, "dilations")):
+        return False
     kernel = _ints(node, "kernel_shape")
     if any(amount >= size for amount, size in zip(amounts, kernel * 2, strict=True)):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -22,7 +23,9 @@ class Vectors:
         """The vector as an input of a node, after whose result it is named if no other node has it yet."""
         value = self._known.get(tuple(numbers))
         if value is None:
-            known = TorchTensor(torch.tensor(numbers), f"{node.outputs[0].name}_numbers_{len(self._known)}")
+            taken = self._graph.initializers
+            names = (f"{node.outputs[0].name}_numbers_{number}" for number in itertools.count())
+            known = TorchTensor(torch.tensor(numbers), next(name for name in names if name not in taken))
             value = ir.Value(name=known.name, type=ir.TensorType(known.dtype), shape=known.shape, const_value=known)
             self._graph.initializers.add(value)
             self._known[tuple(numbers)] = value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import warnings
 from collections.abc import Callable
@@ -199,25 +198,6 @@ def test_size_that_becomes_a_number_is_fixed(program: Callable[[torch.Tensor], t
         onnx_parity.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(program)[1] + 1}"
     assert f"  - 'batch' at {where}: the program needs batch to be 3\n" in str(caught.value)
-
-
-@pytest.mark.parametrize("rows", [2, 8, 1000])
-def test_functions_of_math_are_computed_from_dynamic_sizes(rows: int) -> None:
-    def program(x: torch.Tensor) -> torch.Tensor:
-        n = x.shape[0]
-        scaled = x / math.sqrt(n) + math.log(n) * math.exp(-n) + math.pow(n, -0.5)
-        return torch.cat([scaled, x.new_full((math.floor(math.log2(n)), 4), math.log2(n))])
-
-    exported = onnx_parity.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
-    assert_agrees(exported, program, torch.linspace(-1, 1, rows * 4).reshape(rows, 4))
-
-
-def test_a_rounded_quotient_of_logarithms_is_refused() -> None:
-    def halvings(x: torch.Tensor) -> torch.Tensor:
-        return x * math.ceil(math.log(x.shape[0]) / math.log(2))
-
-    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match=re.escape("Use math.log2")):
-        onnx_parity.export(halvings, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
 
 
 def test_branch_on_a_dynamic_size_is_warned_about() -> None:

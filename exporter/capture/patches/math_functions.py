@@ -11,23 +11,29 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, FunctionCode, Patch
 
 __all__ = ["PATCHES"]
+
+asks_for_its_caller(__file__)
 
 #: The functions of one number. Logarithms to other bases than 2 are left out: quotients of logarithms that are not
 #: rounded alike would be rounded to different integers.
 _NAMES = ("sqrt", "exp", "log", "log2")
 
 
-def _is_symbolic(*numbers: Any) -> bool:
-    return any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in numbers)
+def _is_symbolic(number: Any) -> bool:
+    return isinstance(number, (torch.SymInt, torch.SymFloat))
 
 
 def _of_one(name: str) -> Callable[..., Any]:
-    def result(pythons: Callable[..., Any], *args: Any) -> Any:
-        if len(args) != 1 or not _is_symbolic(*args):
-            return pythons(*args)
+    def result(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != 1 or not _is_symbolic(args[0]):
+            return pythons(*args, **kwargs)
+        node = args[0].node
+        if node.has_hint():
+            pythons(node.hint)  # Python's error for numbers that have no root or logarithm.
         # Only programs with dynamic sizes need sympy, which takes 0.2 s to import.
         from onnx_parity.exporter.capture.sizes.size_node import function_of
 
@@ -36,15 +42,31 @@ def _of_one(name: str) -> Callable[..., Any]:
     return result
 
 
-def _pow(pythons: Callable[..., Any], *args: Any) -> Any:
-    """A power, which is a float although both numbers may be integers."""
-    if len(args) != 2 or not _is_symbolic(*args):
+def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A power, which is a float although both numbers may be integers. Sizes are never negative."""
+    if kwargs or len(args) != 2 or not any(map(_is_symbolic, args)) or not _is_positive(args[0]):
+        return pythons(*args, **kwargs)
+    if not _is_symbolic(args[1]) and not isinstance(args[1], (int, float)):
         return pythons(*args)
     number, exponent = (torch.sym_float(each) for each in args)
     return number**exponent
 
 
+def _is_positive(base: Any) -> bool:
+    if isinstance(base, torch.SymInt):
+        return bool(base.node.shape_env.never_negative(base))
+    return isinstance(base, (int, float)) and base > 0
+
+
+def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
+    """TorchScript's compiler finds the functions of `math` by their identity."""
+    pythons = getattr(function, "__wrapped__", None)
+    return torchs(pythons if pythons is not None and function is vars(math).get(function.__name__) else function)
+
+
 PATCHES: tuple[Patch, ...] = (
     *(FunctionAttribute(lambda: math, name, _of_one(name)) for name in _NAMES),
     FunctionAttribute(lambda: math, "pow", _pow),
+    # Other threads may compile a script meanwhile.
+    FunctionCode(lambda: vars(torch.jit._builtins)["_find_builtin"], _builtin_of, here=lambda: True),
 )

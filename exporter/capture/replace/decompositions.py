@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
 _aten = torch.ops.aten
@@ -27,7 +28,7 @@ def _weight_norm_interface(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tu
 @decomposition_of(_aten.col2im.default, why="torch's own scatters elements, also those of blocks that do not overlap")
 def _col2im(
     self: torch.Tensor,
-    output_size: list[int],
+    output_size: list[Size],
     kernel_size: list[int],
     dilation: list[int],
     padding: list[int],
@@ -35,11 +36,13 @@ def _col2im(
 ) -> Any:
     if kernel_size != stride or any(padding) or any(each != 1 for each in dilation):
         return NotImplemented
-    if any(size % step for size, step in zip(output_size, stride, strict=True)):
+    # Whether blocks cover an image of dynamic size depends on the size.
+    if any(not isinstance(size, int) or size % step for size, step in zip(output_size, stride, strict=True)):
         return NotImplemented
     rows, columns = (size // step for size, step in zip(output_size, stride, strict=True))
     *batch, channels, _ = self.shape
-    blocks = self.reshape(*batch, -1, *kernel_size, rows, columns)
+    channels = channels // (kernel_size[0] * kernel_size[1])
+    blocks = self.reshape(*batch, channels, *kernel_size, rows, columns)
     first = len(batch)
     moved = blocks.permute(*range(first + 1), first + 3, first + 1, first + 4, first + 2)
-    return moved.reshape(*batch, channels // (kernel_size[0] * kernel_size[1]), *output_size)
+    return moved.reshape(*batch, channels, *output_size)

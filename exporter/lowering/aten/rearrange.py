@@ -142,10 +142,15 @@ def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value
 def _window_axes(g: Graph, x: Value, axis: int, count: Size, step: int, taps: int, dilation: int) -> Value:
     """`x` with an axis of windows and one of the elements of each instead of one axis."""
     sizes = (*x.sizes[:axis], count, taps, *x.sizes[axis + 1 :])
-    if step == taps and dilation == 1 and same_size(count * step, x.sizes[axis]) and isinstance(count, int):
-        # Each element is in one window.
+    in_one_each = step == taps and dilation == 1 and isinstance(count, int) and same_size(count * step, x.sizes[axis])
+    if in_one_each and _dynamic(sizes) <= 1:
         return g.reshape(x, sizes)
     return shaped(g.op("Gather", x, _windows(g, count, step, taps, dilation), axis_i=axis), sizes)
+
+
+def _dynamic(sizes: Sequence[Size]) -> int:
+    """How many sizes are dynamic. Of two, a Reshape cannot infer one if there are no elements."""
+    return sum(not isinstance(size, int) for size in sizes)
 
 
 def _windows(g: Graph, count: Size, step: int, taps: int, dilation: int) -> Value:
@@ -166,4 +171,7 @@ def im2col(
         count = (extent - dilation[number] * (kernel_size[number] - 1) - 1) // stride[number] + 1
         x = _window_axes(g, x, axis, count, stride[number], kernel_size[number], dilation[number])
     # Now (batch, channel, row, tap row, column, tap column).
-    return g.reshape(g.transpose(x, [0, 1, 3, 5, 2, 4]), g.out.shape)
+    blocks = g.transpose(x, [0, 1, 3, 5, 2, 4])
+    return (
+        g.reshape(blocks, g.out.shape) if _dynamic(g.out.shape) <= 1 else g.op("Reshape", blocks, g.ints(g.out.shape))
+    )

@@ -1,0 +1,62 @@
+"""Functions of Python's `math` at dynamic sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import onnx_parity
+from onnx_parity.exporter.errors import ProgramFailedError
+from tests.exporter.subjects import assert_agrees
+
+#: Python's functions, called in ways that their types do not allow.
+functions: Any = math
+
+
+@pytest.mark.parametrize("rows", [2, 8, 1000])
+def test_functions_of_math_are_computed_from_dynamic_sizes(rows: int) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        scaled = x / math.sqrt(n) + math.log(n) * math.exp(-n) + math.pow(n, -0.5)
+        return torch.cat([scaled, x.new_full((math.floor(math.log2(n)), 4), math.log2(n))])
+
+    exported = onnx_parity.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+    assert_agrees(exported, program, torch.linspace(-1, 1, rows * 4).reshape(rows, 4))
+
+
+def test_functions_of_math_are_pythons_own_in_scripts() -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * math.sqrt(float(x.size(0))) + math.pow(2.0, 3.0)
+
+    def compiles(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.jit.script(scaled)(x)
+        return result
+
+    x = torch.linspace(-1, 1, 5)
+    assert_agrees(onnx_parity.export(compiles, (x,)), scaled, x)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (lambda n: functions.sqrt(x=n), r"sqrt\(\) takes no keyword arguments"),
+        (lambda n: functions.pow(n, "a"), "must be real number, not str"),
+        (lambda n: functions.sqrt(n - 10), "math domain error"),
+    ],
+)
+def test_functions_of_math_that_are_called_wrongly(wrong: Callable[[Any], Any], error: str) -> None:
+    with pytest.raises(ProgramFailedError, match=error):
+        onnx_parity.export(lambda x: x * wrong(x.shape[0]), (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+
+
+def test_a_rounded_quotient_of_logarithms_is_refused() -> None:
+    def halvings(x: torch.Tensor) -> torch.Tensor:
+        return x * math.ceil(math.log(x.shape[0]) / math.log(2))
+
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match=re.escape("Use math.log2")):
+        onnx_parity.export(halvings, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
