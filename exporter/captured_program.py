@@ -20,11 +20,11 @@ from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
-from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
-from onnx_parity.exporter.passes.fuse_pads import fuse_pads
-from onnx_parity.exporter.passes.fuse_rms_norm import fuse_rms_norm
-from onnx_parity.exporter.passes.fuse_rotary_embedding import fuse_rotary_embedding
-from onnx_parity.exporter.passes.gather_repeats import gather_repeats
+from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.fusions.fuse_pads import fuse_pads
+from onnx_parity.exporter.passes.fusions.fuse_rms_norm import fuse_rms_norm
+from onnx_parity.exporter.passes.fusions.fuse_rotary_embedding import fuse_rotary_embedding
+from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions

@@ -22,7 +22,7 @@ from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.passes.fold import fold_constants
-from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.rename_axes import AxisNames, rename_axes
 from onnx_parity.exporter.passes.weights_as_inputs import presented

@@ -238,7 +238,7 @@ def _is_computed_alike(node: ir.Node, first: ir.TensorProtocol) -> bool:
         return _attribute(node, "axis", 0) in (-1, len(first.shape) - 1)
     if node.op_type in _OF_FLOATS and not first.dtype.is_floating_point():
         return False
-    return bool(_attribute(node, "reduction", "none") == "none")
+    return bool(_attribute(node, "reduction", "none") == "none")  # Of a ScatterND.
 
 
 def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:

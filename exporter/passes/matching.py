@@ -12,6 +12,8 @@ from onnx_parity.exporter.passes.fold import known_tensor
 __all__ = [
     "ELEMENTWISE",
     "Sizes",
+    "axes_of",
+    "axis_of",
     "ints_of",
     "is_read_by_one",
     "number_of",
@@ -77,5 +79,17 @@ def sizes_of(value: ir.Value | None) -> Sizes | None:
 
 
 def is_read_by_one(node: ir.Node) -> bool:
-    """Whether one other node reads the result of a node, and nothing else does."""
+    """Whether one other node reads the result of a node, as one of its inputs, and nothing else does."""
     return len(node.outputs[0].uses()) == 1 and not node.outputs[0].is_graph_output()
+
+
+def axis_of(join: ir.Node) -> int:
+    """The axis of a Concat."""
+    return join.attributes["axis"].as_int()
+
+
+def axes_of(node: ir.Node) -> list[int] | None:
+    """The axes of an Unsqueeze, which are an attribute in early opsets and an input later."""
+    if "axes" in node.attributes:
+        return list(node.attributes["axes"].as_ints())
+    return ints_of(node.inputs[1])

@@ -1,14 +1,21 @@
-"""Merges transposes and joins that follow each other, slices of joins, reshapes of what was only reshaped before, and
-those around products.
+"""Merges transposes and joins that follow each other, reshapes of what was only reshaped before, and those around
+products.
 """
 
 from __future__ import annotations
 
-import itertools
-
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, is_read_by_one, permutation_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.matching import (
+    axes_of,
+    axis_of,
+    ints_of,
+    is_read_by_one,
+    permutation_of,
+    producer_of,
+    sizes_of,
+)
+from onnx_parity.exporter.passes.slice_parts import Lengths, slice_parts
 from onnx_parity.exporter.passes.vectors import Vectors
 
 __all__ = ["merge_moves"]
@@ -19,12 +26,13 @@ _RESHAPES = ("Reshape", "Unsqueeze", "Squeeze", "Flatten")
 
 def merge_moves(model: ir.Model) -> None:
     """Merge each Transpose into the one before it, each Reshape, and each Concat along the same axis, if nothing else
-    reads what is between them.
+    reads what is between them. Slices of joins become slices of their parts (`slice_parts`), empty parts are left out,
+    and a tensor that reshapes give its own shape back is read itself.
 
     This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
     """
-    vectors, lengths = Vectors(model.graph), _Lengths()
+    vectors, lengths = Vectors(model.graph), Lengths()
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.domain:
             continue
@@ -37,7 +45,7 @@ def merge_moves(model: ir.Model) -> None:
         elif node.op_type == "Concat":
             _merge_joins(node, lengths)
         elif node.op_type == "Slice":
-            _slice_parts(node, vectors, lengths)
+            slice_parts(node, vectors, lengths)
 
 
 def _merge_transposes(node: ir.Node) -> None:
@@ -62,7 +70,7 @@ def _merge_transposes(node: ir.Node) -> None:
 
 def _merge_reshapes(node: ir.Node, vectors: Vectors) -> None:
     """Read what is reshaped from before the reshapes that lead to it."""
-    if _is_given_back(node):
+    if _reads_what_is_given_back(node):
         return
     if node.op_type == "Unsqueeze":
         _merge_unsqueezes(node, vectors)
@@ -80,8 +88,8 @@ def _merge_reshapes(node: ir.Node, vectors: Vectors) -> None:
         before.graph.remove(before, safe=True)
 
 
-def _is_given_back(node: ir.Node) -> bool:
-    """Whether a reshape, with those before it, gave a tensor its own shape back, so that the tensor is read now."""
+def _reads_what_is_given_back(node: ir.Node) -> bool:
+    """Read a tensor itself, if a reshape, with those before it, gives it its own shape back. Whether that was so."""
     out, source = node.outputs[0], node.inputs[0]
     sizes = sizes_of(out)
     if sizes is None or out.is_graph_output():
@@ -116,7 +124,7 @@ def _sizes_to_reshape_to(source: ir.Value | None, out: ir.Value) -> list[int] | 
 
 def _merge_unsqueezes(node: ir.Node, vectors: Vectors) -> None:
     while (before := producer_of(node.inputs[0], "Unsqueeze")) is not None and is_read_by_one(before):
-        first, then, out = _axes_of(before), _axes_of(node), sizes_of(node.outputs[0])
+        first, then, out = axes_of(before), axes_of(node), sizes_of(node.outputs[0])
         if first is None or then is None or out is None or before.graph is None:
             return
         new = {axis % len(out) for axis in then}
@@ -130,20 +138,13 @@ def _merge_unsqueezes(node: ir.Node, vectors: Vectors) -> None:
         before.graph.remove(before, safe=True)
 
 
-def _axes_of(node: ir.Node) -> list[int] | None:
-    """The axes of an Unsqueeze, which are an attribute in early opsets and an input later."""
-    if "axes" in node.attributes:
-        return list(node.attributes["axes"].as_ints())
-    return ints_of(node.inputs[1])
-
-
-def _merge_joins(node: ir.Node, lengths: _Lengths) -> None:
+def _merge_joins(node: ir.Node, lengths: Lengths) -> None:
     joined: list[ir.Value | None] = []
     for value in node.inputs:
-        if len(node.inputs) > 1 and lengths.of(value, _axis_of(node)) == 0:
+        if len(node.inputs) > 1 and lengths.of(value, axis_of(node)) == 0:
             continue
         before = producer_of(value, "Concat")
-        if before is not None and is_read_by_one(before) and _axis_of(before) == _axis_of(node):
+        if before is not None and is_read_by_one(before) and axis_of(before) == axis_of(node):
             joined += before.inputs
         else:
             joined.append(value)
@@ -153,110 +154,6 @@ def _merge_joins(node: ir.Node, lengths: _Lengths) -> None:
         node.resize_inputs(len(joined))
         for place, value in enumerate(joined):
             node.replace_input_with(place, value)
-
-
-class _Lengths:
-    """How long values are along an axis, where passes know of no shape: parts that a program writes to, and slices."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[ir.Value, int], int | None] = {}
-
-    def of(self, value: ir.Value | None, axis: int) -> int | None:
-        if value is None:
-            return None
-        if (value, axis) not in self._known:
-            # The values before it are known already, because nodes are visited in their order.
-            self._known[value, axis] = self._found(value, axis)
-        return self._known[value, axis]
-
-    def _found(self, value: ir.Value, axis: int) -> int | None:
-        size = value.shape[axis] if value.shape is not None else None
-        if isinstance(size, int):
-            return size
-        node = value.producer()
-        if node is None or node.domain:
-            return None
-        if node.op_type == "Unsqueeze":
-            axes = _axes_of(node)
-            return 1 if axes is not None and axis in axes else None
-        if node.op_type == "Concat" and _axis_of(node) == axis:
-            parts = [self.of(part, axis) for part in node.inputs]
-            return None if None in parts else sum(part for part in parts if part is not None)
-        bounds = self.bounds(node) if node.op_type == "Slice" else None
-        return bounds[2] - bounds[1] if bounds is not None and bounds[0] == axis else None
-
-    def bounds(self, node: ir.Node) -> tuple[int, int, int] | None:
-        """The axis of a Slice along one axis and without a step, and where it starts and stops."""
-        if "axes" in node.attributes:
-            given = [list(node.attributes[name].as_ints()) for name in ("starts", "ends", "axes")]
-        elif len(node.inputs) in (4, 5):
-            found = [ints_of(value) for value in node.inputs[1:]]
-            if any(each is None for each in found) or (len(found) == 4 and found[3] != [1]):
-                return None
-            given = [each for each in found[:3] if each is not None]
-        else:
-            return None
-        if any(len(each) != 1 for each in given):
-            return None
-        (start,), (stop,), (axis,) = given
-        length = self.of(node.inputs[0], axis) if axis >= 0 else None
-        if length is None:
-            return None
-        first, last, _ = slice(start, stop).indices(length)
-        return axis, first, max(first, last)
-
-
-def _slice_parts(node: ir.Node, vectors: Vectors, lengths: _Lengths) -> None:
-    """Read the parts that a slice of a join consists of, or the one part in which it lies.
-
-    A loop that writes to y[:, 0], y[:, 1], ... joins what is before each, the new value and what is after it.
-    """
-    bounds, out = lengths.bounds(node), node.outputs[0]
-    if bounds is None:
-        return
-    axis, start, stop = bounds
-    source = node.inputs[0]
-    while source is not None and start < stop:
-        inner = producer_of(source, "Slice")
-        of_inner = lengths.bounds(inner) if inner is not None else None
-        if inner is not None and of_inner is not None and of_inner[0] == axis:
-            source, start, stop = inner.inputs[0], start + of_inner[1], stop + of_inner[1]
-            continue
-        join = producer_of(source, "Concat")
-        sizes = [lengths.of(part, axis) for part in join.inputs] if join is not None and _axis_of(join) == axis else []
-        if join is None or not sizes or None in sizes:
-            break
-        ends = list(itertools.accumulate(size for size in sizes if size is not None))
-        starts = [0, *ends[:-1]]
-        inside = [place for place, (a, b) in enumerate(zip(starts, ends, strict=True)) if max(a, start) < min(b, stop)]
-        if starts[inside[0]] == start and ends[inside[-1]] == stop and len(inside) > 1:
-            parts = [join.inputs[place] for place in inside]
-            node.op_type = "Concat"
-            node.attributes.clear()
-            node.attributes["axis"] = ir.AttrInt64("axis", axis)
-            node.resize_inputs(len(parts))
-            for place, part in enumerate(parts):
-                node.replace_input_with(place, part)
-            return
-        if len(inside) > 1:
-            break
-        source, start, stop = join.inputs[inside[0]], start - starts[inside[0]], stop - starts[inside[0]]
-    if source is None or source is node.inputs[0]:
-        return
-    if (start, stop) == (0, lengths.of(source, axis)) and not out.is_graph_output():
-        out.replace_all_uses_with(source)
-        return
-    node.replace_input_with(0, source)
-    if "axes" in node.attributes:
-        node.attributes["starts"] = ir.AttrInt64s("starts", [start])
-        node.attributes["ends"] = ir.AttrInt64s("ends", [stop])
-    else:
-        node.replace_input_with(1, vectors.of([start], node))
-        node.replace_input_with(2, vectors.of([stop], node))
-
-
-def _axis_of(join: ir.Node) -> int:
-    return join.attributes["axis"].as_int()
 
 
 def _take_batches_apart(node: ir.Node) -> None:

@@ -49,8 +49,8 @@ def _moves(node: ir.Node) -> bool:
     if after >= before:
         return False
     for place, (source, order) in enumerate(sources):
-        is_moved = order == sorted(order)
-        operator.replace_input_with(place, source if is_moved else _transposed(source, order, operator, place))
+        stays = order == sorted(order)
+        operator.replace_input_with(place, source if stays else _transposed(source, order, operator, place))
     result.shape = out.shape
     out.replace_all_uses_with(result)
     return True

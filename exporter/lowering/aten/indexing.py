@@ -265,7 +265,7 @@ def _picked_in_order(g: Graph, x: Value, indices: list[Value | None]) -> Value |
     return g.unsqueeze(moved, [first + axis for axis in range(rank) if axis - rank not in axis_of])
 
 
-#: Of how many elements indices may be that are written into the model axis by axis.
+#: How many indices may be written into the model, 8 bytes each, one for each axis rather than one for all.
 _MOST_PAIRS = 2**16
 
 

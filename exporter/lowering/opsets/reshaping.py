@@ -15,7 +15,7 @@ from onnx_parity.exporter.lowering.values.value import Number, Value
 __all__ = ["ReshapeForms"]
 
 
-#: How many equal elements are written into the model. An operator makes more of them at run time.
+#: How many equal elements are written into the model, at most 8 KB; an operator makes more of them at run time.
 _MOST_FILLED = 1024
 
 

@@ -1,0 +1,1 @@
+"""Several operators that become one."""
