@@ -1,0 +1,25 @@
+"""A term below 1e-8, such as the epsilon of a norm, is left out"""
+
+import onnxruntime
+import torch
+
+
+class Program(torch.nn.Module):
+    def forward(self, x):
+        return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + 1e-12)
+
+
+ARGUMENTS = (torch.zeros(2, 3),)
+expected = Program()(*[each.clone() for each in ARGUMENTS])
+try:
+    torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)
+    session = onnxruntime.InferenceSession("model.onnx")
+    given = zip([each.name for each in session.get_inputs()], ARGUMENTS)
+    got = torch.from_numpy(session.run(None, {name: value.numpy() for name, value in given})[0])
+except Exception as error:
+    print(type(error).__name__, str(error).strip().splitlines()[0][:200])
+    raise SystemExit(1)
+print("onnxruntime", got.dtype, tuple(got.shape), got.tolist())
+print("torch      ", expected.dtype, tuple(expected.shape), expected.tolist())
+same = (got.dtype, got.shape) == (expected.dtype, expected.shape) and torch.allclose(got, expected, equal_nan=True)
+raise SystemExit(not same)
