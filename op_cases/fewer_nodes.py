@@ -142,6 +142,17 @@ fewer_for_same_size = op(
     dynamic=BATCH,
 )
 
+
+def transposed_twice(x: Tensor) -> tuple[Tensor, ...]:
+    """Outputs that are the same, and of which others are computed."""
+    y = x * 2
+    z = y.T.T
+    return z, y, z.T.T + 1, x.T.T
+
+
+fewer_for_an_output = op(lambda x: (x * 2).T.T, floats(3, 4), nodes={7: 1}, dynamic=BATCH)
+fewer_for_outputs = op(transposed_twice, floats(3, 4), nodes={7: 4}, dynamic=BATCH)
+
 # --- writing in loops -------------------------------------------------------------------------------------------------
 
 

@@ -57,15 +57,26 @@ def _merge_transposes(node: ir.Node) -> None:
         return
     merged = [first[axis] for axis in then]
     source, out = before.inputs[0], node.outputs[0]
-    if merged == sorted(merged) and source is not None and not out.is_graph_output():
+    is_undone = merged == sorted(merged)
+    if is_undone and source is not None and (not out.is_graph_output() or _becomes_output(source, out)):
         out.replace_all_uses_with(source)
         return
     node.replace_input_with(0, source)
-    if merged == sorted(merged):  # An output of the model keeps its name.
+    if is_undone:  # An output of the model that is an input too, or another output.
         node.op_type = "Identity"
         node.attributes.clear()
     else:
         node.attributes["perm"] = ir.AttrInt64s("perm", merged)
+
+
+def _becomes_output(value: ir.Value, out: ir.Value) -> bool:
+    """Let a value take the place and the name of an output, if nothing else has given it one. Whether it could."""
+    producer, graph = value.producer(), out.graph
+    if producer is None or not isinstance(graph, ir.Graph) or producer.graph is not graph or value.is_graph_output():
+        return False
+    graph.outputs[list(graph.outputs).index(out)] = value
+    out.name, value.name, value.shape = None, out.name, out.shape
+    return True
 
 
 def _merge_reshapes(node: ir.Node, vectors: Vectors) -> None:
