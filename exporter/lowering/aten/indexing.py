@@ -272,7 +272,7 @@ _MOST_PAIRS = 2**16
 def _gathered(g: Graph, x: Value, found: _Indexed) -> Value:
     """What several indices select, with their axes first."""
     known = [index.constant for index in found.indices]
-    if g.opset >= 11 and all(each is not None for each in known):
+    if g.can_gather_pairs() and all(each is not None for each in known):
         pairs = torch.stack(torch.broadcast_tensors(*(each for each in known if each is not None)), -1)
         if pairs.numel() <= _MOST_PAIRS:
             order = [*found.axes, *(axis for axis in range(x.rank) if axis not in found.axes)]

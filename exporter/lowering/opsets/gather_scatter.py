@@ -84,6 +84,10 @@ class GatherScatterForms(Base):
             index = self.from_front(index, x.sizes[axis])
         return self.op("Gather", x, index, axis_i=axis)
 
+    def can_gather_pairs(self) -> bool:
+        """Whether one operator, GatherND, takes the indices along several axes."""
+        return self.opset >= 11
+
     def gather_elements(self, x: Value, index: Value, axis: int) -> Value:
         """y[i, j] = x[index[i, j], j], for axis 0."""
         if self.opset >= 11:
