@@ -18,8 +18,8 @@ __all__ = ["PATCHES"]
 
 asks_for_its_caller(__file__)
 
-#: The functions of one number. Logarithms to other bases than 2 are left out: quotients of logarithms that are not
-#: rounded alike would be rounded to different integers.
+#: The functions of one number. `log10`, and `log` to a base, are left out: the last digit of a quotient of logarithms
+#: differs between runtimes, and where the program rounds it, so does the integer.
 _NAMES = ("sqrt", "exp", "log", "log2")
 
 
@@ -43,8 +43,8 @@ def _of_one(name: str) -> Callable[..., Any]:
 
 
 def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A power, which is a float although both numbers may be integers. Sizes are never negative."""
-    if kwargs or len(args) != 2 or not any(map(_is_symbolic, args)) or not _is_positive(args[0]):
+    """A power, which is a float although both numbers may be integers."""
+    if kwargs or len(args) != 2 or not any(map(_is_symbolic, args)) or not _may_be_a_base(args[0]):
         return pythons(*args, **kwargs)
     if not _is_symbolic(args[1]) and not isinstance(args[1], (int, float)):
         return pythons(*args)
@@ -52,7 +52,8 @@ def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return number**exponent
 
 
-def _is_positive(base: Any) -> bool:
+def _may_be_a_base(base: Any) -> bool:
+    """Whether all powers of a number are real: of a size, and of a positive number."""
     if isinstance(base, torch.SymInt):
         return bool(base.node.shape_env.never_negative(base))
     return isinstance(base, (int, float)) and base > 0

@@ -27,13 +27,13 @@ _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
 #: ONNX's operators by the names of torch's expressions.
 _OPERATORS = {"Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "FloatPow": "Pow", "Pow": "Pow"}
+_LOG = "OpaqueUnaryFn_log"
 _FUNCTIONS = {
     "OpaqueUnaryFn_sqrt": "Sqrt",
     "OpaqueUnaryFn_exp": "Exp",
-    "OpaqueUnaryFn_log": "Log",
+    _LOG: "Log",
     "OpaqueUnaryFn_tanh": "Tanh",
 }
-_LOG = "OpaqueUnaryFn_log"
 #: Comparisons by sympy's names: the method that emits it, whether its sides are swapped, and whether it is negated.
 _COMPARISONS = {
     "Equality": ("not_equal", False, True),
