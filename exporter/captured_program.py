@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +12,7 @@ from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
 from onnx_parity.exporter.capture.known_values import KnownValues
 from onnx_parity.exporter.capture.trace import Traced
+from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
@@ -154,7 +154,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         modules_become_functions=options.as_functions,
         known=capture._known if options.folds else None,
     )
-    with _literals_on_the_cpu():
+    with literals_on_the_cpu():
         lowered = lower(capture.graph, opset, capture._names, lowering)
         model = lowered.model
         refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
@@ -186,11 +186,3 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             list_initializers_as_inputs(model)
     weights = Weights.of(lowered.weights, lowered.built_in, given)
     return ONNXProgram(model, capture._returned, opset, capture._source, weights)
-
-
-def _literals_on_the_cpu() -> AbstractContextManager[object]:
-    """A context in which lowerings create tensors on the CPU, even if the caller has used torch.set_default_device.
-
-    A default device is a mode on torch's function stack, so nothing has to be overridden if that stack is empty.
-    """
-    return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import onnx_ir as ir
 import torch
@@ -12,7 +12,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import WriteError
 
-__all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "one_thread", "torch_of"]
+__all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "literals_on_the_cpu", "one_thread", "torch_of"]
 
 #: The number of bytes of a transformed weight that are in memory at a time.
 BLOCK = 1 << 18
@@ -48,10 +48,14 @@ class LazyTorchTensor(ir.LazyTensor):
         parts: tuple[ir.TensorProtocol, ...] = (),
         rows: Callable[[int, int], torch.Tensor] | None = None,
     ) -> None:
-        super().__init__(lambda: TorchTensor(compute()), TO_ONNX[dtype], ir.Shape(shape))
-        self.compute = compute
+        super().__init__(lambda: TorchTensor(self.compute()), TO_ONNX[dtype], ir.Shape(shape))
         self.parts = parts
+        self._compute = compute
         self._rows = rows
+
+    def compute(self) -> torch.Tensor:
+        with literals_on_the_cpu():
+            return self._compute()
 
     def blocks(self) -> Iterator[torch.Tensor]:
         """The tensor in blocks of rows, each of at most `BLOCK` bytes unless one row is larger."""
@@ -61,7 +65,17 @@ class LazyTorchTensor(ir.LazyTensor):
             return
         step = max(1, BLOCK * length // max(self.nbytes, 1))
         for start in range(0, length, step):
-            yield self._rows(start, min(start + step, length))
+            with literals_on_the_cpu():
+                block = self._rows(start, min(start + step, length))
+            yield block
+
+
+def literals_on_the_cpu() -> AbstractContextManager[object]:
+    """A context in which tensors are created on the CPU, even if the caller has used torch.set_default_device.
+
+    A default device is a mode on torch's function stack, so nothing has to be overridden if that stack is empty.
+    """
+    return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:

@@ -6,10 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
+from torch import Tensor, nn
 
 import onnx_parity
 from tests.exporter.on_gpu import PROGRAMS
@@ -24,6 +29,46 @@ def test_programs_on_a_gpu_are_exported_as_those_on_the_cpu_are() -> None:
     told: dict[str, str] = json.loads(found.stdout)
     assert len(told) >= len(PROGRAMS)
     assert {name: wrong for name, wrong in told.items() if wrong} == {}
+
+
+class Tabled(nn.Module):
+    """What depends only on weights is computed when the model is written, other literals when it is lowered."""
+
+    table: Tensor
+    rows: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.arange(300.0).reshape(5, 60))
+        self.register_buffer("rows", torch.tensor([[0, 1], [1, 3]]))
+        self.conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+        self.lstm = nn.LSTM(4, 5, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen = self.table[self.rows, self.rows + 1].sum() + self.table[::2, 1::2].log1p().sum()
+        features = self.conv(x).mean((2, 3)) + chosen / 1000
+        states: Tensor = self.lstm(features[:, None])[0]
+        return states + features.roll(1, 0).triu()[0].sum()
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {2: "height"}}], ids=["static", "dynamic"])
+def test_a_default_device_changes_no_model(dynamic: dict[str, dict[int, str]] | None, tmp_path: Path) -> None:
+    # `meta` is like a GPU a device whose tensors cannot be mixed with those of the CPU.
+    model, x = Tabled().eval(), torch.randn(2, 3, 6, 6)
+    wanted, path = model(x).detach().numpy(), tmp_path / "model.onnx"
+    torch.set_default_device("meta")
+    try:
+        program = onnx_parity.export(model, (x,), input_names=["x"], dynamic_axes=dynamic, verify=True)
+        program.save(path)
+        got = program(x).numpy()
+    finally:
+        torch.set_default_device(None)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    written = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(written[0], wanted, rtol=1e-5, atol=1e-5)
+    here = onnx_parity.export(model, (x,), input_names=["x"], dynamic_axes=dynamic)
+    here.save(tmp_path / "here.onnx")
+    assert onnx.load(path) == onnx.load(tmp_path / "here.onnx")
 
 
 def _choose_for_libraries() -> None:

@@ -40,8 +40,11 @@ class Value:
 
     @property
     def constant(self) -> torch.Tensor | None:
-        """The tensor, if it is known at export and will not be replaced later."""
-        self.is_constant_read = self._constant is not None
+        """The tensor, on the CPU, if it is known at export and will not be replaced later."""
+        if self._constant is None:
+            return None
+        self.is_constant_read = True
+        self._constant = self._constant.cpu()
         return self._constant
 
     @constant.setter
