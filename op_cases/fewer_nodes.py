@@ -41,11 +41,25 @@ def first_rows(x: Tensor) -> tuple[Tensor, ...]:
     return x[torch.arange(2)], x[torch.arange(2), torch.arange(2)], x[torch.arange(2)[:, None], torch.arange(2)]
 
 
+def last_tokens(tokens: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """As many as there are, as models with a cache select those that are new."""
+    length = tokens.shape[1]
+    return tokens[:, -length:].relu(), places[:, :length][:, -length:].relu()
+
+
 fewer_for_masks = op(masks, floats(2, 5), nodes={7: 2}, dynamic={"x": {0: "batch", 1: "length"}})
 fewer_for_masks_of_one = op(masks, floats(1, 5), nodes={7: 2})
 fewer_for_turned = op(turned, floats(2, 3, 4), nodes={7: 2})
 fewer_for_pairs = op(chosen_pairs, floats(2, 3, 4), nodes={7: 2, 11: 1})
 fewer_for_pairs_behind = op(chosen_pairs_behind, floats(2, 3, 4), nodes={7: 4, 11: 3}, dynamic=BATCH)
+fewer_for_last_tokens = op(
+    last_tokens,
+    floats(2, 5),
+    floats(1, 8),
+    nodes={10: 5, 15: 4},
+    dynamic={"x0": {1: "length"}},
+    sizes={"length": [1, 8, 9]},
+)
 fewer_for_first_rows = op(first_rows, floats(3, 3, 2))
 
 # --- repeating --------------------------------------------------------------------------------------------------------

@@ -66,6 +66,8 @@ def _count(symbols: HintedShapeEnv, size: Size, least: int, first: Size, last: S
 def _place(symbols: HintedShapeEnv, size: Size, least: int, place: Size) -> Size:
     """The index that a bound stands for, from 0 up to the size of the axis."""
     if isinstance(place, torch.SymInt):
+        if symbols.never_exceeds(size, -place):
+            return 0  # As far from the end as the axis is long, or further.
         if not symbols.never_negative(place):
             is_negative = _smaller(_larger(-place, 0), 1)
             place = _larger(place + size * is_negative, 0)

@@ -11,7 +11,7 @@ from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.counting import counted_axis
-from onnx_parity.exporter.lowering.values.shapes import never_negative, product, same_size, shaped
+from onnx_parity.exporter.lowering.values.shapes import never_exceeds, never_negative, product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 # --- ints and slices ----------------------------------------------------------------------------------------------
@@ -123,6 +123,8 @@ def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Siz
     """The bounds of a slice, limited to the axis if its size is known. ONNX takes negative ones as Python does."""
     begin: Size = 0 if start is None else start
     stop: Size = sys.maxsize if end is None else end
+    if not isinstance(begin, int) and never_exceeds(size, -begin):
+        begin = 0
     if isinstance(size, int):
         begin = min(max(begin + size if begin < 0 else begin, 0), size) if isinstance(begin, int) else begin
         if isinstance(stop, int):
@@ -136,7 +138,7 @@ def _covers(begin: Size, stop: Size, size: Size) -> bool:
         return False
     if isinstance(stop, int):
         return stop >= size if isinstance(size, int) else stop == sys.maxsize
-    return same_size(stop, size)
+    return never_exceeds(size, stop)
 
 
 # --- tensors and masks --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["broadcast", "never_negative", "product", "same_shape", "same_size", "shaped"]
+__all__ = ["broadcast", "never_exceeds", "never_negative", "product", "same_shape", "same_size", "shaped"]
 
 
 def broadcast(*values: Value) -> tuple[Size, ...] | None:
@@ -33,6 +33,14 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
 def never_negative(number: Size) -> bool:
     """Whether a size, or an index computed from sizes, is known not to be negative."""
     return number >= 0 if isinstance(number, int) else bool(number.node.shape_env.never_negative(number))
+
+
+def never_exceeds(number: Size, limit: Size) -> bool:
+    """Whether a size, or an index computed from sizes, is known to be at most the limit."""
+    for each in (number, limit):
+        if not isinstance(each, int):
+            return bool(each.node.shape_env.never_exceeds(number, limit))
+    return number <= limit
 
 
 def product(sizes: Sequence[Size]) -> Size:
