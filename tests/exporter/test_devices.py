@@ -48,7 +48,8 @@ class Tabled(nn.Module):
         chosen = self.table[self.rows, self.rows + 1].sum() + self.table[::2, 1::2].log1p().sum()
         features = self.conv(x).mean((2, 3)) + chosen / 1000
         states: Tensor = self.lstm(features[:, None])[0]
-        return states + features.roll(1, 0).triu()[0].sum()
+        first: Tensor = features.roll(1, 0).triu()[0]
+        return states + first.sum()
 
 
 @pytest.mark.parametrize("dynamic", [None, {"x": {2: "height"}}], ids=["static", "dynamic"])
