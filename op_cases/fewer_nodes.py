@@ -302,6 +302,13 @@ class Known(nn.Module):
 
 fewer_for_known = op(Known, floats(2, 4), nodes={11: 4})
 
+fewer_for_tokens_of_experts = op(
+    lambda x: torch.histc(x.float(), bins=6, min=0, max=5),
+    ints(5, 3, low=-2, high=9),
+    nodes={11: 6},
+    dynamic=BATCH,
+)
+
 # --- products and transforms ------------------------------------------------------------------------------------------
 
 fewer_for_dots = op(

@@ -233,7 +233,8 @@ def outside_of_recording() -> Iterator[None]:
 
     It is also needed when the program itself reads a value outside of any operator (`if x.nonzero().shape[0] > 4:`).
     """
-    with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
+    # `Lifting` is a mode of torch functions, and would take what is computed here for tensors of the program.
+    with torch._C.DisableTorchFunction(), outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
         yield
 
 

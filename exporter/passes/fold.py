@@ -256,6 +256,15 @@ def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     return None
 
 
+def _on_one_device(node: ir.Node, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The inputs as meta tensors if one of them is, because torch does not compute with both."""
+    if not any(each.is_meta for each in inputs):
+        return inputs
+    # Integers may be axes or sizes, which have to be known, where they are not what the operator computes with.
+    computes_with_all = node.op_type in _ELEMENTWISE or node.op_type == "Concat"
+    return [each.to("meta") if each.is_floating_point() or computes_with_all else each for each in inputs]
+
+
 def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol]) -> None:
     # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
@@ -264,11 +273,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
         for tensor in tensors
     ]
-    if any(shape.is_meta for shape in shapes):
-        # Integers may be axes or sizes, which have to be known, where they are not what the operator computes with.
-        computes_with_all = node.op_type in _ELEMENTWISE or node.op_type == "Concat"
-        shapes = [s.to("meta") if s.is_floating_point() or computes_with_all else s for s in shapes]
-    previews = evaluate(node, shapes)
+    previews = evaluate(node, _on_one_device(node, shapes))
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
     nbytes = sum(_nbytes(preview) for preview in previews)
     if nbytes > sum(tensor.nbytes for tensor in tensors) + _GROWTH:
@@ -280,7 +285,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     def compute(number: int) -> Callable[[], torch.Tensor]:
         def run() -> torch.Tensor:
             with torch.no_grad():
-                result = evaluate(node, [torch_of(tensor) for tensor in tensors])
+                # A weight that will be supplied later is a meta tensor, and so is what is computed from it.
+                result = evaluate(node, _on_one_device(node, [torch_of(tensor) for tensor in tensors]))
             return result if isinstance(result, torch.Tensor) else result[number]
 
         return run

@@ -14,10 +14,11 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import onnx_parity
-from tests.exporter.on_gpu import PROGRAMS
+from tests.exporter.on_gpu import PROGRAMS, on_gpu
 
 BACKENDS = cast("Any", torch.backends)
 MATMUL, CUDNN = BACKENDS.cuda.matmul, BACKENDS.cudnn
@@ -70,6 +71,23 @@ def test_a_default_device_changes_no_model(dynamic: dict[str, dict[int, str]] | 
     here = onnx_parity.export(model, (x,), input_names=["x"], dynamic_axes=dynamic)
     here.save(tmp_path / "here.onnx")
     assert onnx.load(path) == onnx.load(tmp_path / "here.onnx")
+
+
+def attention(x: Tensor, mask: Tensor) -> Tensor:
+    causal = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+    return causal + F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_attention_on_cuda_is_that_of_the_cpu(dynamic: bool) -> None:
+    # torch's kernels for CUDA read the sizes of their inputs as plain numbers.
+    inputs = torch.randn(2, 4, 7, 8), torch.randn(2, 1, 7, 7) > 0
+    axes = {"x": {0: "batch", 2: "length"}, "mask": {0: "batch", 2: "length", 3: "length"}} if dynamic else None
+    models = [
+        onnx_parity.export(attention, each, input_names=["x", "mask"], dynamic_axes=axes)
+        for each in (inputs, tuple(on_gpu(each, "cuda") for each in inputs))
+    ]
+    assert models[0].model_proto == models[1].model_proto
 
 
 def _choose_for_libraries() -> None:

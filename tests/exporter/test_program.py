@@ -126,6 +126,30 @@ def test_weights_on_the_meta_device_are_supplied_later() -> None:
     assert_agrees(program, full, torch.ones(1, 3))
 
 
+class Rotated(torch.nn.Module):
+    """What depends on positions and on a weight is computed when the weight is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frequencies = torch.nn.Buffer(torch.rand(1, 4, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        angles = (self.frequencies @ torch.arange(x.shape[1])[None, None].float()).transpose(1, 2)
+        return x * (angles.cos() * 0.5) + angles.sin().mul(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_what_is_computed_from_weights_on_the_meta_device_is_supplied_later(device: str) -> None:
+    with torch.device("meta"):
+        empty = Rotated()
+    program = onnx_parity.export(empty, torch.ones(2, 3, 4, device=device))
+    with pytest.raises(onnx_parity.WriteError, match="has no data"):
+        program.serialize()
+    full = Rotated()
+    program.apply_weights(full.state_dict())
+    assert_agrees(program, full, torch.randn(2, 3, 4))
+
+
 def test_inputs_on_the_meta_device_have_no_data_to_run_with() -> None:
     x = torch.ones(1, 3, device="meta")
     program = onnx_parity.export(torch.nn.ReLU(), x)

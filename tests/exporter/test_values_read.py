@@ -245,3 +245,18 @@ def test_a_flag_as_a_subscript_is_not_read(
         exported = onnx_parity.export(program, (example,), verify=True)
     torch.testing.assert_close(exported(example), program(example))
     torch.testing.assert_close(exported(-example), program(-example))
+
+
+def tiled(x: torch.Tensor) -> torch.Tensor:
+    """Sizes that the program computes in tensors of its own, as TAPAS does."""
+    batch, count = torch.as_tensor(x.shape[:1]), torch.as_tensor(4)
+    shape = torch.cat([torch.ones_like(batch), count.unsqueeze(0)])
+    rows = torch.arange(0, count).view(shape.tolist())
+    return x + rows.repeat(torch.cat([batch, torch.as_tensor([1])]).tolist())
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}], ids=["static", "dynamic"])
+def test_sizes_are_computed_in_tensors_of_the_program(dynamic: dict[str, dict[int, str]] | None) -> None:
+    exported = onnx_parity.export(tiled, (X,), input_names=["x"], dynamic_axes=dynamic, verify=True)
+    for x in (X, torch.ones(5, 4)) if dynamic else (X,):
+        torch.testing.assert_close(exported(x), tiled(x))

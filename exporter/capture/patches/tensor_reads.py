@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
+from onnx_parity.exporter.capture.evaluate import outside_of_recording
 from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.capture.patches.this_thread import recorder_here
 
@@ -17,7 +17,7 @@ __all__ = ["PATCHES"]
 def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     read = recorder_here().read_out
     parts = [read(part) for part in ((self.real, self.imag) if self.is_complex() else (self,))]
-    with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
+    with outside_of_recording():
         value = torch.complex(*parts) if self.is_complex() else parts[0]
         return torchs(value.detach(), *args, **kwargs)
 

@@ -88,14 +88,19 @@ def _packed_factors(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @result_with_dynamic_sizes(
     _aten.scaled_dot_product_attention.default,
-    why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values",
+    why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values; "
+    "those for a GPU ask for plain sizes",
 )
 def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **options: Any) -> Any:
     sizes: list[Size] = [size for each in (query, key) for size in each.shape[:-1]]
     if all(isinstance(size, int) or size.node.has_hint() for size in sizes) or not same_shape(
         query.shape[:-2], value.shape[:-2]
     ):
-        return NotImplemented
+        if query.device.type == "cpu":
+            return NotImplemented
+        here = [each.cpu() if isinstance(each, torch.Tensor) else each for each in (query, key, value, *args)]
+        options = {name: each.cpu() if isinstance(each, torch.Tensor) else each for name, each in options.items()}
+        return _aten.scaled_dot_product_attention.default(*here, **options).to(query.device)
     return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
 
 

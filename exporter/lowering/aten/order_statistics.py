@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
@@ -121,15 +122,43 @@ def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0
     """How many elements are in each of `bins` equal intervals from min to max, or over the range of the elements"""
     size = product(self.sizes)
     x = shaped(g.reshape(self, [size]), [size])
+    of_integers = not x.dtype.is_floating_point  # As torch does on a GPU only.
+    if of_integers:
+        x, min, max = g.cast(x, torch.int64), int(min), int(max)
+    if max - min == bins - 1 and 1 < bins <= _EXACT_BINS and (of_integers or _is_whole(self)):
+        # One number for each interval. All others are equal to none of them.
+        numbers = torch.arange(min, min + bins)[:, None]
+        return _number_of(g, g.equal(g.const(numbers, x.dtype), g.unsqueeze(x, [0])), self.dtype)
     low, high = g.const(min, x.dtype), g.const(max, x.dtype)
     if min == max:
         low, high = (g.reduce(how, x, [0], keepdim=False) for how in ("Min", "Max"))
     # If all elements are equal, the range is made 2 wide, with them in the middle.
     is_equal = g.cast(g.equal(low, high), x.dtype)
     low, high = g.op("Sub", low, is_equal), g.op("Add", high, is_equal)
-    position = g.op("Mul", g.op("Div", g.op("Sub", x, low), g.op("Sub", high, low)), bins)
-    bin_index = g.extreme("Min", g.op("Floor", position), g.const(bins - 1, x.dtype))
+    above, width = g.op("Sub", x, low), g.op("Sub", high, low)
+    if of_integers:
+        position = g.op("Div", g.op("Mul", above, bins), width)
+    else:
+        position = g.op("Floor", g.op("Mul", g.op("Div", above, width), bins))
+    # The last interval has its upper end too.
+    bin_index = shaped(g.extreme("Min", position, g.const(bins - 1, x.dtype)), [size])
     inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
-    hits = g.equal(g.unsqueeze(g.const(torch.arange(bins), x.dtype), [1]), g.unsqueeze(shaped(bin_index, [size]), [0]))
-    hits = g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0]))
-    return g.reduce("Sum", g.cast(hits, x.dtype), [1], keepdim=False)
+    hits = g.equal(g.const(torch.arange(bins)[:, None], x.dtype), g.unsqueeze(bin_index, [0]))
+    return _number_of(g, g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0])), self.dtype)
+
+
+#: Up to so many intervals, the one of a whole number is the same with and without float32's rounding.
+_EXACT_BINS = 1024
+
+
+def _is_whole(x: Value) -> bool:
+    """Whether floats are known to be whole numbers: transformers counts the tokens of each expert as floats."""
+    cast = x.ir.producer()
+    if cast is None or cast.domain or cast.op_type != "Cast" or cast.inputs[0] is None:
+        return False
+    return cast.inputs[0].dtype in (ir.DataType.INT32, ir.DataType.INT64)
+
+
+def _number_of(g: Graph, hits: Value, dtype: torch.dtype) -> Value:
+    counted = dtype if dtype.is_floating_point else torch.int64
+    return g.cast(g.reduce("Sum", g.cast(hits, counted), [1], keepdim=False), dtype)
