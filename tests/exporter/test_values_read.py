@@ -251,8 +251,9 @@ def tiled(x: torch.Tensor) -> torch.Tensor:
     """Sizes that the program computes in tensors of its own, as TAPAS does."""
     batch, count = torch.as_tensor(x.shape[:1]), torch.as_tensor(4)
     shape = torch.cat([torch.ones_like(batch), count.unsqueeze(0)])
-    rows = torch.arange(0, count).view(shape.tolist())
-    return x + rows.repeat(torch.cat([batch, torch.as_tensor([1])]).tolist())
+    rows = torch.arange(4).view(shape.tolist())
+    tiles: torch.Tensor = rows.repeat(torch.cat([batch, torch.as_tensor([1])]).tolist())
+    return x + tiles
 
 
 @pytest.mark.parametrize("dynamic", [None, {"x": {0: "batch"}}], ids=["static", "dynamic"])
