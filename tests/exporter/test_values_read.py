@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import onnx_parity
 
@@ -261,3 +262,17 @@ def test_sizes_are_computed_in_tensors_of_the_program(dynamic: dict[str, dict[in
     exported = onnx_parity.export(tiled, (X,), input_names=["x"], dynamic_axes=dynamic, verify=True)
     for x in (X, torch.ones(5, 4)) if dynamic else (X,):
         torch.testing.assert_close(exported(x), tiled(x))
+
+
+def checks(x: torch.Tensor) -> torch.Tensor:
+    assert x.max().item() <= 10
+    return x * 2
+
+
+@pytest.mark.parametrize("program", [checks, lambda x: x * 2 if x.any() else x, lambda x: x * float(x.max())])
+@pytest.mark.parametrize("fake", [False, True], ids=["meta", "fake"])
+def test_what_has_no_data_cannot_be_read(program: Callable[[torch.Tensor], torch.Tensor], fake: bool) -> None:
+    with FakeTensorMode() if fake else torch.device("meta"):
+        x = torch.ones(2, 3)
+    with pytest.raises(onnx_parity.CaptureError, match=r"reads the value of a tensor at .*\d that depends on an input"):
+        onnx_parity.export(program, (x,))

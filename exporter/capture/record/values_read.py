@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
@@ -80,7 +81,18 @@ class Reader:
         self.refusal: CaptureError | None = None
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
-        """The tensors of values for the example inputs."""
+        """The tensors of values for the example inputs, which have numbers to read."""
+        tensors = self._tensors(values)
+        if any(isinstance(each, FakeTensor) or each.is_meta for each in tensors):
+            self.refusal = CaptureError(
+                f"the program reads the value of a tensor{self._origins.find().placed} that depends on an input or "
+                "weight without data, because this is fake or on the meta device\n"
+                "Export the program with inputs and weights that have values."
+            )
+            raise self.refusal
+        return tensors
+
+    def _tensors(self, values: Sequence[Value]) -> list[torch.Tensor]:
         self._refuse_inside(values)
         self._note_read(values)
         with outside_of_recording(), torch.no_grad():
@@ -107,7 +119,7 @@ class Reader:
                 return number
         if name in self._size_sources:
             value, axis = self._size_sources[name]
-            return self.read([value])[0].shape[axis]
+            return self._tensors([value])[0].shape[axis]
         return None
 
     def _is_frozen_count(self, value: Value) -> bool:
