@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     linear_algebra,
     plain_sizes,
     result_sizes,
-    short_time_fourier,
+    fourier,
     slice_sizes,
     upsampling,
     views,

@@ -1,16 +1,71 @@
-"""Fourier transforms of short times, as windows of the signal, transforms of these, and sums of what overlaps."""
+"""Fourier transforms of so many elements of dynamic axes, and those of short times.
+
+The latter are windows of the signal, transforms of these, and sums of what overlaps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
+from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
+
+_FITS = "torch compares the size with the one that is asked for, and uses the answer of the example for all sizes"
+#: Their input has one half of the elements that are asked for, and one more.
+_FROM_HALF = frozenset(getattr(_aten, f"fft_{name}").default for name in ("hfft", "irfft", "irfft2", "irfftn"))
+
+
+def _of_one_axis(op: OpOverload) -> Callable[..., Any]:
+    def transform(x: torch.Tensor, n: Size | None = None, dim: int = -1, norm: str | None = None) -> Any:
+        if n is None:
+            return NotImplemented
+        fitting = _fitting(x, [dim], [n], op in _FROM_HALF)
+        return NotImplemented if fitting is x else op.decompose(fitting, n, dim, norm)
+
+    return transform
+
+
+def _of_several_axes(op: OpOverload) -> Callable[..., Any]:
+    def transform(
+        x: torch.Tensor, s: Sequence[Size] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
+    ) -> Any:
+        if s is None:
+            return NotImplemented
+        dims = range(-len(s), 0) if dim is None else dim
+        fitting = _fitting(x, dims, s, op in _FROM_HALF)
+        return NotImplemented if fitting is x else op.decompose(fitting, s, list(dims), norm)
+
+    return transform
+
+
+for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+    _op = getattr(_aten, f"fft_{_name}").default
+    instead_of(_op, why=_FITS)(_of_one_axis(_op))
+for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
+    _op = getattr(_aten, f"fft_{_name}").default
+    instead_of(_op, why=_FITS)(_of_several_axes(_op))
+
+
+def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_half: bool) -> torch.Tensor:
+    """The tensor with as many elements along these axes as are transformed: cut, or followed by zeros."""
+    for number, (dim, size) in enumerate(zip(dims, sizes, strict=False), 1):
+        own: Size = x.shape[dim]
+        wanted = size // 2 + 1 if from_half and number == len(sizes) else size
+        are_known = isinstance(own, int) and isinstance(wanted, int)
+        if are_known or same_size(size, -1) or same_size(own, wanted):
+            continue  # As many as there are, or torch knows what to do.
+        zeros = list(x.shape)
+        zeros[dim] = wanted
+        x = _aten.slice.Tensor(torch.cat([x, x.new_zeros(zeros)], dim), dim, 0, wanted)
+    return x
+
 
 _NO_DECOMPOSITION = "torch has a kernel for it and no decomposition"
 
