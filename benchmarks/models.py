@@ -50,7 +50,18 @@ class Model:
     def make(self, batch: int = 1) -> tuple[nn.Module, tuple[Tensor, ...]]:
         torch.manual_seed(0)
         examples = (Example(self.shape, self.tokens), *self.further)
-        return self.build().eval(), tuple(example.make(batch) for example in examples)
+        model = self.build().eval()
+        if not self.large:
+            _train_biases(model)
+        return model, tuple(example.make(batch) for example in examples)
+
+
+def _train_biases(model: nn.Module) -> None:
+    """Give weights that are zeros before training other numbers: torch.onnx leaves out the sums with such biases."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and not parameter.any():
+                parameter.normal_(std=0.02)
 
 
 def vision(name: str, kind: Kind = Kind.NETWORK, shape: tuple[int, ...] = (3, 224, 224), **options: object) -> Model:

@@ -37,6 +37,19 @@ of_complex = op(
 fourier_norms = op(along_last, complexes(2, 8), f=[torch.fft.fft, torch.fft.irfft], norm=["forward", "ortho"], **_LOOSE)
 lengths = op(torch.fft.fft, complexes(1, 400), dtypes=[torch.float32, torch.float64], **_LOOSE)
 long = op(torch.fft.rfft, floats(1, 1000), **_LOOSE)
+of_so_many = op(
+    lambda x, n: (
+        torch.fft.rfft(x, n=n).abs(),
+        torch.fft.irfft(torch.fft.rfft(x), n=n),
+        torch.fft.fft2(x, s=(n, n)).real,
+        torch.fft.rfft(x, n=x.shape[1] + n).abs(),
+    ),
+    floats(3, 6),
+    n=[4, 8],
+    dynamic={"x": {0: "rows", 1: "length"}},
+    sizes={"rows": [4, 9], "length": [9, 2, 5]},
+    **_LOOSE,
+)
 of_one_point = op(lambda x: (torch.fft.fft(x), torch.fft.irfft(x, n=1)), complexes(3, 1), **_LOOSE)
 other_length = op(lambda x, n: torch.fft.fft(x, n=n, dim=0), complexes(5, 3), n=[3, 8], **_LOOSE)
 several_axes = op(

@@ -46,4 +46,16 @@ bincount_of_nothing_weighed = op(torch.bincount, ints(0), floats(0), minlength=[
 histc = op(
     torch.histc, floats(30), rows=[{"bins": 5, "min": -1, "max": 1}, {"bins": 4}, {"bins": 3, "min": 5, "max": 9}]
 )
+histc_of_whole_numbers = op(
+    lambda x, **how: torch.histc(x.float(), **how),
+    ints(5, 6, low=-2, high=9),
+    rows=[
+        {"bins": 4, "min": 0, "max": 3},
+        {"bins": 4, "min": 0.5, "max": 3.5},
+        {"bins": 4, "min": -1, "max": 7},
+        {"bins": 1, "min": 2, "max": 2},
+        {"bins": 3},
+    ],
+    dynamic=BATCH,
+)
 histc_alike = op(lambda x: torch.histc(x * 0 + 2.0, bins=4), floats(5))

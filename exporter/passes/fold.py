@@ -22,8 +22,10 @@ __all__ = ["fold_constants", "known_tensor"]
 
 #: Tensors of at most this many bytes are small.
 _SMALL = 1024
-#: By how many bytes a result may be larger than the inputs, or by which part of the bytes of all weights.
-_GROWTH, _PART = 2**18, 64
+#: By how many bytes each result may be larger than the inputs.
+_GROWTH = 2**18
+#: All results together may be larger than that by the weights' bytes divided by this number.
+_WEIGHTS_PER_GROWTH = 64
 #: Of how many bytes a result may be that is the same as a weight, or a part of one, which other nodes need too: the
 #: model then has them twice.
 _MOST_TWICE = {"Reshape": _SMALL, "Slice": 2**16, "GatherElements": 2**16}
@@ -213,7 +215,7 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
     """
     graph = model.graph
     weights = [value.const_value for value in graph.initializers.values()]
-    growth = max(_GROWTH, sum(tensor.nbytes for tensor in weights if tensor is not None) // _PART)
+    spare = sum(tensor.nbytes for tensor in weights if tensor is not None) // _WEIGHTS_PER_GROWTH
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
         if evaluate is None:
@@ -230,7 +232,7 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
             continue
         if not _is_computed_alike(node, known[0]):
             continue
-        _fold(graph, node, evaluate, known, growth)
+        spare -= _fold(graph, node, evaluate, known, spare)
 
 
 def _is_computed_alike(node: ir.Node, first: ir.TensorProtocol) -> bool:
@@ -267,8 +269,8 @@ def _on_one_device(node: ir.Node, inputs: list[torch.Tensor]) -> list[torch.Tens
     return [each.to("meta") if each.is_floating_point() or computes_with_all else each for each in inputs]
 
 
-def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol], growth: int) -> None:
-    """Fold a node, unless its result is larger than what it is computed from by more than so many bytes."""
+def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol], spare: int) -> int:
+    """Fold a node, unless its result is too large. Returns how many of the spare bytes that takes."""
     # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
         torch_of(tensor)
@@ -279,11 +281,12 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     previews = evaluate(node, _on_one_device(node, shapes))
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
     nbytes = sum(_nbytes(preview) for preview in previews)
-    if nbytes > sum(tensor.nbytes for tensor in tensors) + growth:
-        return
+    taken = max(nbytes - sum(tensor.nbytes for tensor in tensors) - _GROWTH, 0)
+    if taken > spare:
+        return 0
     source = node.inputs[0]
     if nbytes > _MOST_TWICE.get(node.op_type, nbytes) and source is not None and len(source.uses()) > 1:
-        return
+        return 0
 
     def compute(number: int) -> Callable[[], torch.Tensor]:
         def run() -> torch.Tensor:
@@ -312,6 +315,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         graph.initializers.add(folded)
     assert node.graph is not None
     node.graph.remove(node, safe=True)
+    return taken
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:

@@ -269,10 +269,20 @@ def checks(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-@pytest.mark.parametrize("program", [checks, lambda x: x * 2 if x.any() else x, lambda x: x * float(x.max())])
+@pytest.mark.parametrize(
+    "program",
+    [checks, lambda x: x * 2 if x.any() else x, lambda x: x * float(x.max())],
+)
 @pytest.mark.parametrize("fake", [False, True], ids=["meta", "fake"])
 def test_what_has_no_data_cannot_be_read(program: Callable[[torch.Tensor], torch.Tensor], fake: bool) -> None:
     with FakeTensorMode() if fake else torch.device("meta"):
         x = torch.ones(2, 3)
-    with pytest.raises(onnx_parity.CaptureError, match=r"reads the value of a tensor at .*\d that depends on an input"):
+    with pytest.raises(onnx_parity.CaptureError, match=r"reads the value of a tensor at .*\d that has no data"):
         onnx_parity.export(program, (x,))
+
+
+@pytest.mark.parametrize("read", [lambda own: own.tolist(), lambda own: own.numpy()])
+def test_own_tensors_without_data_cannot_be_read(read: Callable[[torch.Tensor], Any]) -> None:
+    own = torch.ones(2, device="meta")
+    with pytest.raises(onnx_parity.CaptureError, match=r"reads the value of a tensor at .*\d that has no data"):
+        onnx_parity.export(lambda x: x * float(read(own)[0]), (X,))

@@ -221,7 +221,7 @@ run_by(_quantize, _integers)
 
 def _weights(packed: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The weight, as a tensor of floats made of integers of the program, and the bias."""
-    with outside_of_recording(), torch._C.DisableTorchFunction():
+    with outside_of_recording():
         weight, bias = packed.unpack()
         ints = weight.int_repr()
         if weight.qscheme() in (torch.per_channel_affine, torch.per_channel_affine_float_qparams):

@@ -485,7 +485,7 @@ class Recorder(TorchDispatchMode):
         """The real tensor for a fake one, computed from the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
-            return tensor
+            return self.reader.with_data(tensor)
         return as_in_program(self.reader.read([self.value_of(tensor)])[0], tensor)
 
     def numbers_stay_symbolic(self, tensor: torch.Tensor) -> bool:

@@ -81,16 +81,19 @@ class Reader:
         self.refusal: CaptureError | None = None
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
-        """The tensors of values for the example inputs, which have numbers to read."""
-        tensors = self._tensors(values)
-        if any(isinstance(each, FakeTensor) or each.is_meta for each in tensors):
+        """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""
+        return [self.with_data(tensor) for tensor in self._tensors(values)]
+
+    def with_data(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, unless it has no data to read."""
+        if isinstance(tensor, FakeTensor) or tensor.is_meta:
             self.refusal = CaptureError(
-                f"the program reads the value of a tensor{self._origins.find().placed} that depends on an input or "
-                "weight without data, because this is fake or on the meta device\n"
+                f"the program reads the value of a tensor{self._origins.find().placed} that has no data, because this "
+                "tensor, or an input or weight that it depends on, is fake or on the meta device\n"
                 "Export the program with inputs and weights that have values."
             )
             raise self.refusal
-        return tensors
+        return tensor
 
     def _tensors(self, values: Sequence[Value]) -> list[torch.Tensor]:
         self._refuse_inside(values)

@@ -61,7 +61,7 @@ def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_h
         are_known = isinstance(own, int) and isinstance(wanted, int)
         if are_known or same_size(size, -1) or same_size(own, wanted):
             continue  # As many as there are, or torch knows what to do.
-        zeros = list(x.shape)
+        zeros: list[Size] = list(x.shape)
         zeros[dim] = wanted
         x = _aten.slice.Tensor(torch.cat([x, x.new_zeros(zeros)], dim), dim, 0, wanted)
     return x

@@ -123,8 +123,8 @@ def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Siz
     """The bounds of a slice, limited to the axis if its size is known. ONNX takes negative ones as Python does."""
     begin: Size = 0 if start is None else start
     stop: Size = sys.maxsize if end is None else end
-    if not isinstance(begin, int) and never_exceeds(size, -begin):
-        begin = 0
+    if not isinstance(begin, int) and _covers(0, stop, size) and never_exceeds(size, -begin):
+        begin = 0  # As far from the end as the axis is long, or further.
     if isinstance(size, int):
         begin = min(max(begin + size if begin < 0 else begin, 0), size) if isinstance(begin, int) else begin
         if isinstance(stop, int):

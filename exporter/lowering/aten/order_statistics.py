@@ -124,12 +124,12 @@ def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0
     x = shaped(g.reshape(self, [size]), [size])
     of_integers = not x.dtype.is_floating_point  # As torch does on a GPU only.
     if of_integers:
-        x, min, max = g.cast(x, torch.int64), int(min), int(max)
-    if max - min == bins - 1 and 1 < bins <= _EXACT_BINS and (of_integers or _is_whole(self)):
-        # One number for each interval. All others are equal to none of them.
-        numbers = torch.arange(min, min + bins)[:, None]
-        return _number_of(g, g.equal(g.const(numbers, x.dtype), g.unsqueeze(x, [0])), self.dtype)
-    low, high = g.const(min, x.dtype), g.const(max, x.dtype)
+        x = g.cast(x, torch.int64)
+    first, last = (int(min), int(max)) if of_integers else (min, max)
+    if _is_interval_of_each_number(self, bins, first, last):
+        numbers = torch.arange(int(first), int(first) + bins)[:, None]
+        return _counts(g, g.equal(g.const(numbers, x.dtype), g.unsqueeze(x, [0])), self.dtype)
+    low, high = g.const(first, x.dtype), g.const(last, x.dtype)
     if min == max:
         low, high = (g.reduce(how, x, [0], keepdim=False) for how in ("Min", "Max"))
     # If all elements are equal, the range is made 2 wide, with them in the middle.
@@ -144,21 +144,35 @@ def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0
     bin_index = shaped(g.extreme("Min", position, g.const(bins - 1, x.dtype)), [size])
     inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
     hits = g.equal(g.const(torch.arange(bins)[:, None], x.dtype), g.unsqueeze(bin_index, [0]))
-    return _number_of(g, g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0])), self.dtype)
+    return _counts(g, g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0])), self.dtype)
 
 
-#: Up to so many intervals, the one of a whole number is the same with and without float32's rounding.
-_EXACT_BINS = 1024
+#: Up to so many intervals, and up to such numbers, float32's rounding changes no interval of a whole number.
+_EXACT_BINS, _EXACT_NUMBERS = 1024, 2**20
+
+
+def _is_interval_of_each_number(x: Value, bins: int, first: object, last: object) -> bool:
+    """Whether the elements are whole numbers, and each number from the first to the last has an interval of its own.
+
+    So transformers counts the tokens of each expert: `histc(expert.float(), bins=experts, min=0, max=experts - 1)`.
+    """
+    if not isinstance(first, (int, float)) or not isinstance(last, (int, float)):
+        return False  # They depend on sizes or values.
+    fits = last - first == bins - 1 and float(first).is_integer() and abs(first) <= _EXACT_NUMBERS
+    return fits and 1 < bins <= _EXACT_BINS and _is_whole(x)
 
 
 def _is_whole(x: Value) -> bool:
-    """Whether floats are known to be whole numbers: transformers counts the tokens of each expert as floats."""
+    """Whether all elements are known to be whole numbers: integers, or float32 that was cast from integers."""
+    if not x.dtype.is_floating_point:
+        return True
     cast = x.ir.producer()
     if cast is None or cast.domain or cast.op_type != "Cast" or cast.inputs[0] is None:
         return False
-    return cast.inputs[0].dtype in (ir.DataType.INT32, ir.DataType.INT64)
+    return x.dtype is torch.float32 and cast.inputs[0].dtype in (ir.DataType.INT32, ir.DataType.INT64)
 
 
-def _number_of(g: Graph, hits: Value, dtype: torch.dtype) -> Value:
+def _counts(g: Graph, hits: Value, dtype: torch.dtype) -> Value:
+    """How many elements hit each interval, from a row of flags for each."""
     counted = dtype if dtype.is_floating_point else torch.int64
     return g.cast(g.reduce("Sum", g.cast(hits, counted), [1], keepdim=False), dtype)
