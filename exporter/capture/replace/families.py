@@ -9,7 +9,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     decompositions,
     derivatives,
     dynamic_sizes,
-    fourier,
+    fourier_transforms,
     histograms,
     in_place,
     jagged_rows,
