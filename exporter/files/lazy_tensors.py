@@ -48,14 +48,15 @@ class LazyTorchTensor(ir.LazyTensor):
         parts: tuple[ir.TensorProtocol, ...] = (),
         rows: Callable[[int, int], torch.Tensor] | None = None,
     ) -> None:
-        super().__init__(lambda: TorchTensor(self.compute()), TO_ONNX[dtype], ir.Shape(shape))
-        self.parts = parts
-        self._compute = compute
-        self._rows = rows
+        def on_the_cpu() -> torch.Tensor:
+            with literals_on_the_cpu():
+                return compute()
 
-    def compute(self) -> torch.Tensor:
-        with literals_on_the_cpu():
-            return self._compute()
+        # It does not refer to this tensor, which would then keep weights in memory until garbage is collected.
+        super().__init__(lambda: TorchTensor(on_the_cpu()), TO_ONNX[dtype], ir.Shape(shape))
+        self.compute = on_the_cpu
+        self.parts = parts
+        self._rows = rows
 
     def blocks(self) -> Iterator[torch.Tensor]:
         """The tensor in blocks of rows, each of at most `BLOCK` bytes unless one row is larger."""

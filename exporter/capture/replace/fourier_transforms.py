@@ -17,7 +17,9 @@ from onnx_parity.exporter.capture.replace.registry import decomposition_of, inst
 
 _aten = torch.ops.aten
 
-_FITS = "torch compares the size with the one that is asked for, and uses the answer of the example for all sizes"
+_ANSWER_OF_THE_EXAMPLE = (
+    "torch compares the size with the one that is asked for, and uses the answer of the example for all sizes"
+)
 #: Their input has one half of the elements that are asked for, and one more.
 _FROM_HALF = frozenset(getattr(_aten, f"fft_{name}").default for name in ("hfft", "irfft", "irfft2", "irfftn"))
 
@@ -47,10 +49,10 @@ def _of_several_axes(op: OpOverload) -> Callable[..., Any]:
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
     _op = getattr(_aten, f"fft_{_name}").default
-    instead_of(_op, why=_FITS)(_of_one_axis(_op))
+    instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_of_one_axis(_op))
 for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
     _op = getattr(_aten, f"fft_{_name}").default
-    instead_of(_op, why=_FITS)(_of_several_axes(_op))
+    instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_of_several_axes(_op))
 
 
 def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_half: bool) -> torch.Tensor:

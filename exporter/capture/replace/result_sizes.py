@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_map_only
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
@@ -93,15 +94,13 @@ def _packed_factors(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 )
 def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **options: Any) -> Any:
     sizes: list[Size] = [size for each in (query, key) for size in each.shape[:-1]]
-    if all(isinstance(size, int) or size.node.has_hint() for size in sizes) or not same_shape(
-        query.shape[:-2], value.shape[:-2]
-    ):
-        if query.device.type == "cpu":
-            return NotImplemented
-        here = [each.cpu() if isinstance(each, torch.Tensor) else each for each in (query, key, value, *args)]
-        options = {name: each.cpu() if isinstance(each, torch.Tensor) else each for name, each in options.items()}
-        return _aten.scaled_dot_product_attention.default(*here, **options).to(query.device)
-    return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
+    are_known = all(isinstance(size, int) or size.node.has_hint() for size in sizes)
+    if not are_known and same_shape(query.shape[:-2], value.shape[:-2]):
+        return torch.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype, device=query.device)
+    if query.device.type == "cpu":
+        return NotImplemented
+    here = tree_map_only(torch.Tensor, torch.Tensor.cpu, ((query, key, value, *args), options))
+    return _aten.scaled_dot_product_attention.default(*here[0], **here[1]).to(query.device)
 
 
 _ASKS_WHETHER_EMPTY = "torch asks whether there are no elements, or one, which is not known if it depends on values"
