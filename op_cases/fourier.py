@@ -50,6 +50,13 @@ of_so_many = op(
     sizes={"rows": [4, 9], "length": [9, 2, 5]},
     **_LOOSE,
 )
+in_two_axes_of_so_many = op(
+    lambda x: (torch.fft.hfft2(x, s=(4, 8)), torch.fft.ihfft2(x, s=(4, 8)).real, torch.fft.ihfftn(x, s=(4, 6)).imag),
+    floats(3, 14),
+    dynamic={"x": {0: "rows", 1: "length"}},
+    sizes={"rows": [4, 9], "length": [5, 9, 3]},
+    **_LOOSE,
+)
 of_one_point = op(lambda x: (torch.fft.fft(x), torch.fft.irfft(x, n=1)), complexes(3, 1), **_LOOSE)
 other_length = op(lambda x, n: torch.fft.fft(x, n=n, dim=0), complexes(5, 3), n=[3, 8], **_LOOSE)
 several_axes = op(

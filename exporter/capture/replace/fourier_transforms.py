@@ -21,7 +21,8 @@ _ANSWER_OF_THE_EXAMPLE = (
     "torch compares the size with the one that is asked for, and uses the answer of the example for all sizes"
 )
 #: Their input has one half of the elements that are asked for, and one more.
-_FROM_HALF = frozenset(getattr(_aten, f"fft_{name}").default for name in ("hfft", "irfft", "irfft2", "irfftn"))
+_NAMES_FROM_HALF = ("hfft", "irfft", "hfft2", "irfft2", "hfftn", "irfftn")
+_FROM_HALF = frozenset(getattr(_aten, f"fft_{name}").default for name in _NAMES_FROM_HALF)
 
 
 def _of_one_axis(op: OpOverload) -> Callable[..., Any]:
@@ -48,11 +49,9 @@ def _of_several_axes(op: OpOverload) -> Callable[..., Any]:
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    _op = getattr(_aten, f"fft_{_name}").default
-    instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_of_one_axis(_op))
-for _name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
-    _op = getattr(_aten, f"fft_{_name}").default
-    instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_of_several_axes(_op))
+    for _axes, _function in (("", _of_one_axis), ("2", _of_several_axes), ("n", _of_several_axes)):
+        _op = getattr(_aten, f"fft_{_name}{_axes}").default
+        instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_function(_op))
 
 
 def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_half: bool) -> torch.Tensor:
