@@ -18,19 +18,22 @@ from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
+from onnx_parity.exporter.passes.add_constants_first import add_constants_first
 from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.fusions.fuse_norms import fuse_norms
 from onnx_parity.exporter.passes.fusions.fuse_pads import fuse_pads
-from onnx_parity.exporter.passes.fusions.fuse_rms_norm import fuse_rms_norm
 from onnx_parity.exporter.passes.fusions.fuse_rotary_embedding import fuse_rotary_embedding
 from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
+from onnx_parity.exporter.passes.fusions.keep_rows_apart import keep_rows_apart
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
 from onnx_parity.exporter.passes.move_transposes import move_transposes
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
+from onnx_parity.exporter.passes.simplify_arithmetic import simplify_arithmetic
 from onnx_parity.exporter.passes.skip_expansions import skip_expansions
 from onnx_parity.exporter.passes.skip_neutral import skip_neutral
 from onnx_parity.exporter.passes.turn_vector_products import turn_vector_products
@@ -166,16 +169,19 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         elif options.folds and not options.weights_vary:
             # Before folding, which would make one constant of two equal halves of angles.
             fuse_rotary_embedding(model, opset, lowered.weights.values())
-            fuse_rms_norm(model, opset)
-            skip_expansions(model)
+            skip_expansions(model, opset)
             # Before folding, which would store a result for each of several equal nodes.
             merge_equal_nodes(model)
+            fuse_norms(model, opset)
+            keep_rows_apart(model, keeps_weights=options.refers_to_files)
             fold_constants(model, keeps_weights=options.refers_to_files)
             fuse_pads(model)
             if not options.refers_to_files:
+                add_constants_first(model)
                 fuse_batch_norm(model)
             skip_neutral(model)
             cancel_casts(model)
+            simplify_arithmetic(model, opset)
             gather_repeats(model)
             merge_moves(model)
             if move_transposes(model):

@@ -18,7 +18,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor, torch_of
 
-__all__ = ["fold_constants", "known_tensor"]
+__all__ = ["fold_constants", "fold_node", "known_tensor"]
 
 #: Tensors of at most this many bytes are small.
 _SMALL = 1024
@@ -30,8 +30,11 @@ _WEIGHTS_PER_GROWTH = 64
 #: model then has them twice.
 _MOST_TWICE = {"Reshape": _SMALL, "Slice": 2**16, "GatherElements": 2**16}
 
+#: Products of matrices, and up to how many bytes they are folded if the factors are needed further.
+_PRODUCTS = frozenset({"Gemm", "MatMul"})
+_SMALL_PRODUCT = 2**16
 #: Operators that are not folded for integers, of which torch's results differ from ONNX's.
-_OF_FLOATS = frozenset({"Div", "ReduceMean", "Pow"})
+_OF_FLOATS = frozenset({"Div", "ReduceMean", "Pow"}) | _PRODUCTS
 
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
@@ -130,6 +133,13 @@ def _scatter_nd(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     return x.index_put(places.unbind(-1), updates)
 
 
+def _gemm(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    a, b, *sums = inputs
+    product = (a.t() if _attribute(node, "transA", 0) else a) @ (b.t() if _attribute(node, "transB", 0) else b)
+    scaled: torch.Tensor = product * _attribute(node, "alpha", 1.0)
+    return scaled + _attribute(node, "beta", 1.0) * sums[0] if sums else scaled
+
+
 def _mean(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     return _reduced(node, inputs, lambda x, axes, keeps: x.mean(axes, keeps))
 
@@ -201,6 +211,9 @@ _EVALUATE: dict[str, _Evaluate] = {
     "ReduceMean": _mean,
     "ReduceSum": _sum,
     "ScatterND": _scatter_nd,
+    # Those of a table that the program makes and a weight, as of positions.
+    "MatMul": lambda node, inputs: inputs[0] @ inputs[1],
+    "Gemm": _gemm,
     "Softmax": lambda node, inputs: inputs[0].softmax(-1),
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
@@ -217,22 +230,26 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
     weights = [value.const_value for value in graph.initializers.values()]
     spare = sum(tensor.nbytes for tensor in weights if tensor is not None) // _WEIGHTS_PER_GROWTH
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
-        evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
-        if evaluate is None:
-            continue
-        tensors = [known_tensor(value) for value in node.inputs]
-        known = [tensor for tensor in tensors if tensor is not None]
-        if len(known) < len(tensors) or any(tensor.dtype not in TO_TORCH for tensor in known):
-            continue
-        if any(output.is_graph_output() for output in node.outputs):
-            continue
-        if keeps_weights and any(
-            type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
-        ):
-            continue
-        if not _is_computed_alike(node, known[0]):
-            continue
-        spare -= _fold(graph, node, evaluate, known, spare)
+        spare -= fold_node(graph, node, spare, keeps_weights=keeps_weights)
+
+
+def fold_node(graph: ir.Graph, node: ir.Node, spare: int = 0, *, keeps_weights: bool = False) -> int:
+    """Fold one node, if all its inputs are known and the result is not too large. Returns how many of the spare bytes
+    that takes."""
+    evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
+    if evaluate is None:
+        return 0
+    tensors = [known_tensor(value) for value in node.inputs]
+    known = [tensor for tensor in tensors if tensor is not None]
+    if len(known) < len(tensors) or any(tensor.dtype not in TO_TORCH for tensor in known):
+        return 0
+    if any(output.is_graph_output() for output in node.outputs):
+        return 0
+    if keeps_weights and any(
+        type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
+    ):
+        return 0
+    return _fold(graph, node, evaluate, known, spare) if _is_computed_alike(node, known[0]) else 0
 
 
 def _is_computed_alike(node: ir.Node, first: ir.TensorProtocol) -> bool:
@@ -270,7 +287,6 @@ def _on_one_device(node: ir.Node, inputs: list[torch.Tensor]) -> list[torch.Tens
 
 
 def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol], spare: int) -> int:
-    """Fold a node, unless its result is too large. Returns how many of the spare bytes that takes."""
     # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
         torch_of(tensor)
@@ -283,6 +299,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     nbytes = sum(_nbytes(preview) for preview in previews)
     taken = max(nbytes - sum(tensor.nbytes for tensor in tensors) - _GROWTH, 0)
     if taken > spare:
+        return 0
+    if node.op_type in _PRODUCTS and not _is_short_product(node, tensors, nbytes):
         return 0
     source = node.inputs[0]
     if nbytes > _MOST_TWICE.get(node.op_type, nbytes) and source is not None and len(source.uses()) > 1:
@@ -316,6 +334,14 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     assert node.graph is not None
     node.graph.remove(node, safe=True)
     return taken
+
+
+def _is_short_product(node: ir.Node, tensors: list[ir.TensorProtocol], nbytes: int) -> bool:
+    """Whether the product makes the model no larger, and does not depend on a long computation, which each of several
+    products would repeat."""
+    pairs = zip(node.inputs, tensors, strict=True)
+    spared = sum(tensor.nbytes for value, tensor in pairs if value is not None and len(value.uses()) == 1)
+    return nbytes <= max(spared, _SMALL_PRODUCT) and any(type(each) is not LazyTorchTensor for each in tensors[:2])
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:

@@ -37,6 +37,8 @@ def merge_equal_nodes(model: ir.Model) -> None:
         if known is node or any(output.is_graph_output() for output in node.outputs):
             continue
         for output, same in zip(node.outputs, known.outputs, strict=True):
+            if same.shape is None:
+                same.shape = output.shape
             output.replace_all_uses_with(same)
         model.graph.remove(node, safe=True)
 

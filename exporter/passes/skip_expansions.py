@@ -1,28 +1,37 @@
-"""Removes an Expand whose result only operators read that broadcast it themselves to the same sizes.
+"""Removes an Expand whose result only operators read that broadcast it themselves to the same sizes, and what else
+only expands: a ConstantOfShape, and And with what is true everywhere.
 
-An example is the bias of positions in MPNet, which the program expands to the batch and then adds to the scores.
+Examples are the bias of positions in MPNet, which the program expands to the batch and then adds to the scores, T5's
+bound of its buckets, and the mask of BERT, which is that of a decoder without its triangle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.passes.matching import ELEMENTWISE, Sizes, sizes_of
+from onnx_parity.exporter.passes.new_constants import NewConstants
+from onnx_parity.exporter.passes.skip_neutral import kept_operands
 
 __all__ = ["skip_expansions"]
 
+#: Further operators that broadcast their inputs, and since which opset.
+_BROADCASTING_LATER = frozenset({"Max", "Min"})
+_BROADCASTING_LATER_SINCE = 8
 
-def skip_expansions(model: ir.Model) -> None:
+
+def skip_expansions(model: ir.Model, opset: int) -> None:
     """Let what reads an Expand read its input, if each result that is used otherwise keeps its shape."""
+    broadcasting = ELEMENTWISE | _BROADCASTING_LATER if opset >= _BROADCASTING_LATER_SINCE else ELEMENTWISE
+    constants = NewConstants(model.graph)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        if node.op_type != "Expand" or node.domain:
-            continue
-        source, expanded = node.inputs[0], node.outputs[0]
+        source, expanded = _expanded_by(node, constants), node.outputs[0]
         sizes = sizes_of(source)
-        if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes)) is None:
+        if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes, broadcasting)) is None:
             continue
         # It keeps its own sizes: nothing will read it, but an equal Expand that stays may be merged with it later.
         del smaller[expanded]
@@ -31,7 +40,19 @@ def skip_expansions(model: ir.Model) -> None:
         expanded.replace_all_uses_with(source)
 
 
-def _smaller_results(expanded: ir.Value, sizes: Sizes) -> dict[ir.Value, Sizes] | None:
+def _expanded_by(node: ir.Node, constants: NewConstants) -> ir.Value | None:
+    """What a node only expands: its input, a number, or the operand of And beside which all others are true."""
+    if node.op_type == "ConstantOfShape" and not node.domain:
+        fill = node.attributes.get("value")
+        if fill is None or (tensor := fill.as_tensor()).dtype not in TO_TORCH:
+            return None
+        return constants.number(tensor.numpy().item(), tensor.dtype, node)
+    if node.op_type == "And" and not node.domain:
+        return next(kept_operands(node), None)
+    return node.inputs[0] if node.op_type == "Expand" and not node.domain else None
+
+
+def _smaller_results(expanded: ir.Value, sizes: Sizes, broadcasting: Collection[str]) -> dict[ir.Value, Sizes] | None:
     """The values that become smaller when one does, with their sizes; None if that would change another result."""
     smaller = {expanded: sizes}
     reached = [expanded]
@@ -40,7 +61,7 @@ def _smaller_results(expanded: ir.Value, sizes: Sizes) -> dict[ir.Value, Sizes] 
         if value.is_graph_output():
             return None
         for node, _ in value.uses():
-            if node.op_type not in ELEMENTWISE or node.domain:
+            if node.op_type not in broadcasting or node.domain:
                 return None
             result = node.outputs[0]
             found = _broadcast(

@@ -7,13 +7,14 @@ of networks that are trained with several and run with one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import onnx_ir as ir
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.passes.matching import producer_of, sizes_of
 
-__all__ = ["skip_neutral"]
+__all__ = ["kept_operands", "skip_neutral"]
 
 #: The neutral element by operator, and whether it may be on either side.
 _NEUTRAL: dict[str, tuple[float, bool]] = {
@@ -24,6 +25,8 @@ _NEUTRAL: dict[str, tuple[float, bool]] = {
     "And": (True, True),
     "Or": (False, True),
 }
+#: Operators that leave a value as it is that is both operands.
+_SAME_TWICE = frozenset({"And", "Or"})
 #: Operators for which signs of zeros in their inputs do not matter, and which do not define those in their results.
 _HIDE_SIGNS = frozenset(
     {"BatchNormalization", "Conv", "ConvTranspose", "Gemm", "LayerNormalization", "MatMul", "Softmax"}
@@ -42,18 +45,28 @@ def skip_neutral(model: ir.Model) -> None:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.domain or node.op_type not in _NEUTRAL or node.outputs[0].is_graph_output():
             continue
-        _, either_side = _NEUTRAL[node.op_type]
         x, other = node.inputs
-        for kept, dropped in ((x, other), (other, x))[: 2 if either_side else 1]:
-            sizes = sizes_of(kept)
-            if kept is None or sizes is None or sizes != sizes_of(node.outputs[0]):
-                continue
-            if _is_neutral(node, kept, dropped):
+        if x is other and x is not None and node.op_type in _SAME_TWICE:
+            node.outputs[0].replace_all_uses_with(x)
+            continue
+        sizes = sizes_of(node.outputs[0])
+        for kept in kept_operands(node):
+            if sizes is not None and sizes_of(kept) == sizes:
                 node.outputs[0].replace_all_uses_with(kept)
                 break
 
 
-def _is_neutral(node: ir.Node, kept: ir.Value | None, dropped: ir.Value | None) -> bool:
+def kept_operands(node: ir.Node) -> Iterator[ir.Value]:
+    """The operands of an operator, of which the other one is neutral and only gives the result more axes, or longer
+    ones."""
+    _, either_side = _NEUTRAL[node.op_type]
+    x, other = node.inputs
+    for kept, dropped in ((x, other), (other, x))[: 2 if either_side else 1]:
+        if kept is not None and _is_neutral(node, kept, dropped):
+            yield kept
+
+
+def _is_neutral(node: ir.Node, kept: ir.Value, dropped: ir.Value | None) -> bool:
     op_type, result = node.op_type, node.outputs[0]
     # A weight may be replaced by another, whatever its values are now.
     tensor = dropped.const_value if dropped is not None and dropped.is_initializer() else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_parity.exporter.passes.matching import axes_of, axis_of, ints_of, producer_of
-from onnx_parity.exporter.passes.vectors import Vectors
+from onnx_parity.exporter.passes.new_constants import NewConstants
 
 __all__ = ["Lengths", "slice_parts"]
 
@@ -74,7 +74,7 @@ class _Span:
     stop: int
 
 
-def slice_parts(node: ir.Node, vectors: Vectors, lengths: Lengths) -> None:
+def slice_parts(node: ir.Node, constants: NewConstants, lengths: Lengths) -> None:
     """Read the parts that a slice of a join consists of, or the one part in which it lies.
 
     A loop that writes to y[:, 0], y[:, 1], ... joins what is before each, the new value and what is after it.
@@ -93,7 +93,7 @@ def slice_parts(node: ir.Node, vectors: Vectors, lengths: Lengths) -> None:
             break
         span = found
     if span.value is not source:
-        _become_slice(node, axis, span, vectors, lengths)
+        _become_slice(node, axis, span, constants, lengths)
 
 
 def _read_from(span: _Span, axis: int, lengths: Lengths) -> _Span | list[ir.Value | None] | None:
@@ -128,7 +128,7 @@ def _become_join(node: ir.Node, axis: int, parts: Sequence[ir.Value | None]) -> 
         node.replace_input_with(place, part)
 
 
-def _become_slice(node: ir.Node, axis: int, span: _Span, vectors: Vectors, lengths: Lengths) -> None:
+def _become_slice(node: ir.Node, axis: int, span: _Span, constants: NewConstants, lengths: Lengths) -> None:
     """Slice another value; or read it itself, if the slice is all of it."""
     out = node.outputs[0]
     if (span.start, span.stop) == (0, lengths.of(span.value, axis)) and not out.is_graph_output():
@@ -139,5 +139,5 @@ def _become_slice(node: ir.Node, axis: int, span: _Span, vectors: Vectors, lengt
         node.attributes["starts"] = ir.AttrInt64s("starts", [span.start])
         node.attributes["ends"] = ir.AttrInt64s("ends", [span.stop])
     else:
-        node.replace_input_with(1, vectors.of([span.start], node))
-        node.replace_input_with(2, vectors.of([span.stop], node))
+        node.replace_input_with(1, constants.vector([span.start], node))
+        node.replace_input_with(2, constants.vector([span.stop], node))

@@ -8,7 +8,8 @@ import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
+from onnx_parity.exporter.lowering.values.magnitudes import is_finite
+from onnx_parity.exporter.lowering.values.shapes import never_exceeds, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 
@@ -31,12 +32,17 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = _repeated(g, key, query), _repeated(g, value, query)
     scores = _scores(g, query, key, scale)
-    if is_causal:
-        attn_mask = _causal_mask(g, scores)
-    weights = _weights(g, scores, attn_mask, may_be_empty=attn_mask is not None and not is_causal)
+    if attn_mask is not None and attn_mask.dtype is not torch.bool:
+        attn_mask = g.cast(attn_mask, scores.dtype)
+    # A row of NaN stays one in the product, which mostly has fewer elements than the weights.
+    zeroed_early = attn_mask is not None and never_exceeds(key.sizes[-2], value.sizes[-1])
+    weights = _weights(g, scores, _causal_mask(g, scores) if is_causal else attn_mask)
+    if attn_mask is not None and zeroed_early:
+        weights = _without_empty_rows(g, weights, attn_mask)
     if dropout_p:
         weights = g.dropout(weights, dropout_p)
-    return g.matmul(weights, value)
+    result = shaped(g.matmul(weights, value), g.out.shape)
+    return result if attn_mask is None or zeroed_early else _without_empty_rows(g, result, attn_mask)
 
 
 @lowering("aten::_safe_softmax")
@@ -84,7 +90,7 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
         # onnxruntime fuses a scalar factor into the MatMul, as a float32.
         scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
-        scaled = g.op("Mul", query, scale)
+        scaled = query if scale == 1 else g.op("Mul", query, scale)
     return shaped(g.matmul(shaped(scaled, query.sizes), g.transpose(key, swap)), (*g.out.shape[:-1], key.sizes[-2]))
 
 
@@ -112,18 +118,13 @@ def _causal_mask(g: Graph, scores: Value) -> Value:
     return shaped(g.op("Not", later), (rows, columns))
 
 
-def _weights(g: Graph, scores: Value, mask: Value | None, *, may_be_empty: bool) -> Value:
+def _weights(g: Graph, scores: Value, mask: Value | None) -> Value:
     axis = scores.rank - 1
     if mask is None:
         return g.softmax(scores, axis)
     lowest = g.const(-math.inf, scores.dtype)
-    if mask.dtype is torch.bool:
-        masked = g.where(mask, scores, lowest)
-    else:
-        mask = g.cast(mask, scores.dtype)
-        masked = g.op("Add", scores, mask)
-    weights = shaped(g.softmax(shaped(masked, scores.shape), axis), scores.shape)
-    return _without_empty_rows(g, weights, mask) if may_be_empty else weights
+    masked = g.where(mask, scores, lowest) if mask.dtype is torch.bool else g.op("Add", scores, mask)
+    return shaped(g.softmax(shaped(masked, scores.shape), axis), scores.shape)
 
 
 def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
@@ -131,12 +132,13 @@ def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
     known = (mask.repeats or mask).constant
     if known is not None and not bool(_empty_rows(known).any()):
         return x
-    lowest = g.const(-math.inf, mask.dtype) if mask.dtype is not torch.bool else None
-    if lowest is None:
+    if mask.dtype is torch.bool:
         attends = g.reduce("Max", g.cast(mask, torch.float32), [mask.rank - 1], True)
         is_empty = g.equal(attends, g.const(0, torch.float32))
+    elif is_finite(mask.ir):
+        return x
     else:
-        is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), lowest)
+        is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), g.const(-math.inf, mask.dtype))
     is_empty = shaped(is_empty, (*mask.sizes[:-1], 1))
     return shaped(g.where(is_empty, g.const(0, x.dtype), x), x.shape)
 

@@ -120,12 +120,18 @@ def _index_of_extreme(g: Graph, op: str, x: Value, dim: int | None, keepdim: boo
     """The index of the first of equal maxima or minima."""
     if x.rank == 0:
         return g.const(0, torch.int64)
-    if x.dtype.is_floating_point:
+    if x.dtype.is_floating_point and not (dim is not None and _is_softmax(x, dim % x.rank)):
         x = _with_nan_as_infinity(g, x, op == "ArgMax")
     if dim is None:
         index = g.op(op, g.reshape(x, [_count(x, None)]), axis_i=0, keepdims_i=keepdim)
         return g.reshape(index, [1] * x.rank) if keepdim else index
     return g.op(op, x, axis_i=dim % x.rank, keepdims_i=keepdim)
+
+
+def _is_softmax(x: Value, axis: int) -> bool:
+    """Whether it is a softmax over the axis, of which all elements are NaN if one is: the first of them is index 0."""
+    node = x.ir.producer()
+    return node is not None and node.op_type in ("Softmax", "LogSoftmax") and node.attributes.get_int("axis") == axis
 
 
 def _with_nan_as_infinity(g: Graph, x: Value, largest: bool) -> Value:

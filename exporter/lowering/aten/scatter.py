@@ -92,9 +92,14 @@ def scatter_reduce(
     new, axis = _fitted(g, _at_least_1d(g, src), indices), dim % x.rank
     if not include_self:
         x = g.scatter_elements(x, indices, g.full(indices.sizes, _neutral(reduce, self.dtype), self.dtype), axis)
-    total = _reduced(
-        g, lambda old, updates, how: g.scatter_elements(old, indices, updates, axis, how), x, new, _REDUCTIONS[reduce]
-    )
+
+    def scatter(old: Value, updates: Value, how: Reduction | None) -> Value:
+        return g.scatter_elements(old, indices, updates, axis, how)
+
+    if self.has_no_nan and src.has_no_nan:
+        total = scatter(x, new, _REDUCTIONS[reduce])
+    else:
+        total = _reduced(g, scatter, x, new, _REDUCTIONS[reduce])
     if reduce == "mean":
         ones = g.full(indices.sizes, 1, torch.int64)
         count = g.scatter_elements(g.full(x.sizes, int(include_self), torch.int64), indices, ones, axis, "add")

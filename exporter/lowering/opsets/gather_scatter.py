@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -28,6 +29,10 @@ Reduction = Literal["add", "mul", "max", "min"]
 _SINCE: dict[Reduction | None, int] = {None: 11, "add": 16, "mul": 16, "max": 18, "min": 18}
 #: For each reduction, the ONNX operator `Reduce...` that computes it over an axis.
 _OVER_AXIS = {"add": "Sum", "mul": "Prod", "max": "Max", "min": "Min"}
+#: Operators that give indices into an axis, of which none is negative, by the number of the output that has them.
+_INDICES = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
+#: Operators that only move or select elements of their first input.
+_MOVES = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 class GatherScatterForms(Base):
@@ -56,7 +61,7 @@ class GatherScatterForms(Base):
             if isinstance(size, int):
                 return self.const(torch.where(known < 0, known + size, known))
         places = self.cast(index, torch.int64)
-        if index.counts is not None:
+        if index.counts is not None or _are_indices(index.ir):
             return places
         length = self.scalar(size, torch.int64)
         if self.opset >= 10 and isinstance(size, int):
@@ -205,6 +210,17 @@ class GatherScatterForms(Base):
         if reduction == "min":
             return self.extreme("Min", a, b)
         return self.op("Add" if reduction == "add" else "Mul", a, b)
+
+
+def _are_indices(value: ir.Value | None) -> bool:
+    """Whether all elements are indices that another operator gave."""
+    while value is not None and (node := value.producer()) is not None and not node.domain:
+        if node.op_type in _INDICES:
+            return value.index() == _INDICES[node.op_type]
+        if node.op_type not in _MOVES:
+            return False
+        value = node.inputs[0]
+    return False
 
 
 def _compute_dtype(dtype: torch.dtype, reduction: Reduction | None) -> torch.dtype:

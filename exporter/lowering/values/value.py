@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import onnx_ir as ir
 import torch
+from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.capture.graph.graph import Holds, Size, Varying
 
@@ -62,6 +64,17 @@ class Value:
             return None
         first = known.reshape(-1)[0]
         return first.item() if bool((known == first).all()) else None
+
+    @property
+    def has_no_nan(self) -> bool:
+        """Whether it is known that no element is NaN. This does not count as reading a weight."""
+        source = self.repeats or self
+        if not self.dtype.is_floating_point:
+            return True
+        if isinstance(source.filled, (int, float)):
+            return not math.isnan(source.filled)
+        known = source.constant if type(source.ir.const_value) is TorchTensor else None
+        return known is not None and not bool(known.isnan().any())
 
     @property
     def is_small(self) -> bool:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.passes.matching import Sizes, producer_of, sizes_of
-from onnx_parity.exporter.passes.vectors import Vectors
+from onnx_parity.exporter.passes.new_constants import NewConstants
 
 __all__ = ["gather_repeats"]
 
@@ -21,7 +21,7 @@ _LONGEST = 4096
 
 def gather_repeats(model: ir.Model) -> None:
     """Replace each reshape of an Expand of an Unsqueeze, if it repeats elements along one axis and nothing else."""
-    vectors = Vectors(model.graph)
+    constants = NewConstants(model.graph)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.domain or node.op_type not in ("Reshape", "Flatten"):
             continue
@@ -42,7 +42,7 @@ def gather_repeats(model: ir.Model) -> None:
         node.attributes["axis"] = ir.AttrInt64("axis", axis)
         node.resize_inputs(2)
         node.replace_input_with(0, x)
-        node.replace_input_with(1, vectors.of(indices, node))
+        node.replace_input_with(1, constants.vector(indices, node))
 
 
 def _repeats(sizes: Sizes, apart: Sizes, repeated: Sizes, wanted: Sizes) -> tuple[int, list[int]] | None:

@@ -1,0 +1,80 @@
+"""How large the elements of a value may be, as far as the operators that compute it tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+
+from onnx_parity.exporter.dtypes import TO_TORCH
+
+__all__ = ["is_finite"]
+
+#: Operators whose results have elements of their first input, or those negated.
+_MOVES = frozenset(
+    {
+        "Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Neg", "Reshape", "Slice",
+        "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
+#: How the bounds of the inputs make that of the result. Where has a condition before them.
+_COMBINED: dict[str, Callable[[list[float]], float]] = {
+    "Add": sum,
+    "Sub": sum,
+    "Mul": math.prod,
+    "Concat": max,
+    "Max": max,
+    "Min": max,
+    "Where": max,
+}
+#: How many operators lie at most between a value and a tensor that is known.
+_DEPTH = 24
+#: Constants of more elements are not read.
+_MOST_ELEMENTS = 2**20
+
+
+def is_finite(value: ir.Value) -> bool:
+    """Whether it is known that no element is infinite or NaN.
+
+    Weights are taken for what they are now, and this does not count as reading them: masks of attention are made of
+    biases that are learned and of the lowest number, and other weights are finite where these are.
+    """
+    return _bound(value, _DEPTH) is not None
+
+
+def _bound(value: ir.Value | None, depth: int) -> float | None:
+    """What no element's magnitude exceeds; None if that is not known, or is not finite."""
+    if value is None or value.dtype is None or value.dtype not in TO_TORCH:
+        return None
+    dtype = TO_TORCH[value.dtype]
+    if dtype is torch.bool:
+        return 1
+    bound = _of_constant(value.const_value) if value.const_value is not None else _of_result(value, depth)
+    if not dtype.is_floating_point:
+        return bound if bound is not None or dtype.is_complex else float(torch.iinfo(dtype).max)
+    limits = torch.finfo(dtype)
+    # A sum is rounded to the largest number if it is less than half a step above it.
+    return None if bound is None or bound > limits.max * (1 + limits.eps / 8) else min(bound, limits.max)
+
+
+def _of_result(value: ir.Value, depth: int) -> float | None:
+    node = value.producer()
+    if node is None or node.domain or not depth:
+        return None
+    used = node.inputs[:1] if node.op_type in _MOVES else node.inputs[node.op_type == "Where" :]
+    if node.op_type not in _MOVES and node.op_type not in _COMBINED:
+        return None
+    bounds = [_bound(each, depth - 1) for each in used]
+    known = [bound for bound in bounds if bound is not None]
+    return _COMBINED.get(node.op_type, max)(known) if known and len(known) == len(bounds) else None
+
+
+def _of_constant(tensor: ir.TensorProtocol) -> float | None:
+    known = tensor.raw if isinstance(tensor, TorchTensor) else None
+    if known is None or known.is_meta or known.is_complex() or not 0 < known.numel() <= _MOST_ELEMENTS:
+        return None
+    largest = float(known.detach().double().abs().max())
+    return largest if math.isfinite(largest) else None

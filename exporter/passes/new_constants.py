@@ -1,0 +1,44 @@
+"""Constants that passes add to a model: vectors of axes, sizes and indices, and numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+
+from onnx_parity.exporter.dtypes import TO_TORCH
+
+__all__ = ["NewConstants"]
+
+
+class NewConstants:
+    """Constants that are added to the model, each once, and named after the result of the first node that needs it."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[int, ...] | tuple[ir.DataType, float], ir.Value] = {}
+
+    def vector(self, numbers: Sequence[int], node: ir.Node) -> ir.Value:
+        value = self._known.get(tuple(numbers))
+        if value is None:
+            value = self._known[tuple(numbers)] = self._add(torch.tensor(numbers), f"{node.outputs[0].name}_numbers")
+        return value
+
+    def number(self, number: float, dtype: ir.DataType, node: ir.Node) -> ir.Value:
+        """A constant without axes."""
+        value = self._known.get((dtype, number))
+        if value is None:
+            tensor = torch.tensor(number, dtype=TO_TORCH[dtype])
+            value = self._known[dtype, number] = self._add(tensor, f"{node.outputs[0].name}_number")
+        return value
+
+    def _add(self, tensor: torch.Tensor, stem: str) -> ir.Value:
+        taken = self._graph.initializers
+        names = (f"{stem}_{number}" for number in itertools.count())
+        known = TorchTensor(tensor, next(name for name in names if name not in taken))
+        value = ir.Value(name=known.name, type=ir.TensorType(known.dtype), shape=known.shape, const_value=known)
+        self._graph.initializers.add(value)
+        return value
