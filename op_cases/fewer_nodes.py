@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import BATCH, floats, ints, op
+from onnx_parity.harness.case import BATCH, bools, floats, ints, op
 
 _INFINITY = float("inf")
 _TWO_BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
@@ -338,3 +338,94 @@ fewer_for_dots_alone = op(
     floats(2, 4, 5),
 )
 fewer_for_transforms = op(lambda x: torch.fft.fftn(x, dim=(1, 2)).real, floats(2, 7, 8), nodes={17: 6}, dynamic=BATCH)
+
+
+class Rows(nn.Module):
+    """Linear layers of rows, which are the last axis of a tensor, as GPT-2 writes them, and of rows of half an axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(4, 6)), nn.Parameter(torch.randn(6))
+        self.linear, self.pairs = nn.Linear(6, 4, bias=False), nn.Linear(2, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = torch.addmm(self.bias, x.reshape(-1, 4), self.weight).view(*x.shape[:-1], 6).relu()
+        result = self.linear(hidden.reshape(-1, 6)).view(x.shape)
+        return result, self.pairs(x.reshape(-1, 2)).view(-1, x.shape[1] * 2, 3)
+
+
+class Layers(nn.Module):
+    """What a layer makes of a table that the program has, as of positions or of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = nn.Linear(3, 5), nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        table = torch.arange(12.0).reshape(4, 3)
+        result: Tensor = x + self.linear(table) + table @ self.weight
+        return result
+
+
+fewer_for_rows_of_features = op(Rows, floats(2, 3, 4), nodes={11: 7}, dynamic=BATCH)
+fewer_for_tables_in_layers = op(Layers, floats(4, 5), nodes={7: 1})
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def normed(x: Tensor, scale: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * scale
+
+
+def reciprocals(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of roots of 0, infinity and what is negative, and one that is needed for itself."""
+    root = torch.rsqrt(x)
+    return x * torch.rsqrt(x * 2), root, (x - x) * root
+
+
+def buckets(distances: Tensor) -> Tensor:
+    """As T5 and LayoutLM put distances into buckets."""
+    side = (distances > 0).to(torch.long) * 16
+    return side + torch.min(distances.abs() * 3, torch.full_like(distances, 15))
+
+
+def conditions(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """As numbers that are multiplied and compared; y has infinities, and numbers that are negative."""
+    one, other, third = x > 0, x > 1, x > 2
+    return one.float() * 2.5, other.long() * x.long(), third.float() * y, (x < 0).float() * -1.0
+
+
+def compared(x: Tensor) -> Tensor:
+    return torch.where((x > 0).long() > 0, x, -x) + torch.where((x > 1).int() == 1, x, 1)
+
+
+def with_constants(x: Tensor) -> tuple[Tensor, Tensor]:
+    table = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
+    return x + table + table[:1] + 3.0, x + table[:1] + table[:, :1]
+
+
+def masked_scores(scores: Tensor, mask: Tensor) -> Tensor:
+    """A mask for all queries, as that of an encoder is made by what makes those of decoders."""
+    allowed = torch.ones(4, 1, dtype=torch.bool) & mask[:, None, None]
+    return scores + torch.where(allowed, 0.0, torch.finfo(scores.dtype).min)
+
+
+fewer_for_roots = op(normed, floats(2, 3, 4), floats(4), nodes={7: 6, 23: 1}, dynamic={"x0": {0: "batch"}})
+fewer_for_reciprocals = op(reciprocals, floats(9, special=(0.0, -0.0, _INFINITY, 1e-38, 1e38)))
+fewer_for_buckets = op(buckets, ints(3, 4, low=-9, high=9), nodes={12: 6}, dynamic=BATCH)
+fewer_for_conditions = op(conditions, ints(6, low=-2, high=4), floats(6, special=(_INFINITY, -_INFINITY)))
+fewer_for_compared = op(compared, ints(3, 4, low=-3, high=3), nodes={9: 6}, dynamic=BATCH)
+fewer_for_constants = op(with_constants, floats(3, 4), nodes={7: 3})
+fewer_for_the_same_twice = op(lambda x: (((x > 0) & (x > 0)) | (x > 0)).float(), floats(4), nodes={7: 2})
+fewer_for_chosen_groups = op(
+    lambda x: (x.softmax(1).argmax(1), x.log_softmax(2).argmin(2, keepdim=True)),
+    floats(2, 5, 6, special=(float("nan"), _INFINITY, -_INFINITY)),
+    nodes={13: 4},
+    dynamic=BATCH,
+)
+fewer_for_chosen_rows = op(
+    lambda x, y: y[torch.arange(3), x.softmax(1).argmax(1)] * 2, floats(3, 4), floats(3, 4, 2), nodes={11: 6}
+)
+fewer_for_masked_scores = op(
+    masked_scores, floats(2, 3, 4, 5), bools(2, 5), nodes={9: 3}, dynamic={"x1": {0: "batch"}, "x0": {0: "batch"}}
+)

@@ -43,6 +43,28 @@ fused_attention = op(F.scaled_dot_product_attention, *(floats(2, 3, 4, 8) for _ 
 fused_linear = op(nn.Linear, floats(3, 4), in_features=4, out_features=2, nodes={7: 1}, dynamic=BATCH)
 
 
+class Normed(nn.Module):
+    """A layer norm as programs write it themselves."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.scale, self.bias = nn.Parameter(torch.linspace(-1.0, 2.0, 6)), nn.Parameter(torch.linspace(1.0, -1.0, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean(-1, keepdim=True)
+        if self.way == "squares":
+            return self.scale * ((x - mean) / torch.sqrt((x - mean).pow(2).mean(-1, keepdim=True) + 0.1)) + self.bias
+        if self.way == "variance":
+            return (x - mean) * torch.rsqrt(x.var(-1, keepdim=True, unbiased=False) + 0.1) * self.scale + self.bias
+        deviation = x.std(-1, keepdim=True)  # Which is divided by one element less.
+        return self.scale * (x - mean) / (deviation + 0.1) + self.bias
+
+
+fused_own_layer_norm = op(Normed, floats(2, 3, 6), way=["squares", "variance"], nodes={17: 1}, dynamic=BATCH)
+fused_no_layer_norm = op(Normed, floats(2, 3, 6), way="deviation", dynamic=BATCH)
+
+
 class Convolved(nn.Module):
     def __init__(self, **keywords: Any) -> None:
         super().__init__()
@@ -56,6 +78,24 @@ class Convolved(nn.Module):
 
 
 fused_batch_norm = op(Convolved, floats(2, 2, 5, 6), bias=[True, False], groups=[1, 2], nodes={7: 1}, dynamic=BATCH)
+
+
+class Projected(nn.Module):
+    """A linear layer and a batch norm of its features, or of the axis before them."""
+
+    def __init__(self, features: int, **keywords: Any) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 5, **keywords)
+        self.norm = nn.BatchNorm1d(features)
+        self.norm.running_mean, self.norm.running_var = torch.rand(features), torch.rand(features) + 0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(self.linear(x))
+        return normed
+
+
+fused_batch_norm_of_linear = op(Projected, floats(3, 4), features=5, bias=[True, False], nodes={11: 1}, dynamic=BATCH)
+fused_no_batch_norm = op(Projected, floats(2, 3, 4), features=3, dynamic=BATCH)
 
 # --- what moves elements, and what only repeats them ------------------------------------------------------------------
 
