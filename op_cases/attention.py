@@ -72,6 +72,24 @@ class _AttendsTo(nn.Module):
         return attended
 
 
+class _Biased(nn.Module):
+    """Attention with learned biases of distances, and the lowest number where it may not look, as in T5.
+
+    With `blind`, the second query may look nowhere.
+    """
+
+    def __init__(self, blind: bool) -> None:
+        super().__init__()
+        table = torch.linspace(-1.0, 1.0, 44).reshape(11, 4)
+        self.table = nn.Parameter(torch.where(torch.arange(11)[:, None] < 6, _NO, table) if blind else table)
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        distances = torch.arange(6) - torch.arange(5)[:, None] + 4
+        bias = self.table[distances].permute(2, 0, 1)[None]
+        bias = bias + torch.where(seen[:, None, None], 0.0, torch.finfo(bias.dtype).min)
+        return _ATTEND(query, key, value, attn_mask=bias, scale=1.0)
+
+
 #: The last two of the second sequence's five steps are padding.
 _PADDING = given([[False] * 5, [False] * 3 + [True] * 2])
 #: The second of five queries may attend to nothing.
@@ -106,11 +124,28 @@ attention_mask = op(
 )
 attention_empty_row = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
 attention_empty_row_floats = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW_FLOATS))
+_FEW_FEATURES = floats(2, 4, 6, 3)
+_BATCHES = {f"x{number}": {0: "batch"} for number in range(3)}
+attention_empty_row_of_few_features = op(
+    _ATTEND, *_EXAMPLE[:2], _FEW_FEATURES, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS, dynamic=_BATCHES
+)
+attention_empty_row_floats_of_few_features = op(
+    _ATTEND, *_EXAMPLE[:2], _FEW_FEATURES, attn_mask=given(_EMPTY_ROW_FLOATS), dynamic=_BATCHES
+)
+attention_biased = op(
+    _Biased,
+    *_EXAMPLE,
+    bools(2, 6),
+    blind=False,
+    nodes={9: 9},
+    dynamic={f"x{number}": {0: "batch"} for number in range(4)},
+)
+attention_biased_and_blind = op(_Biased, *_EXAMPLE, bools(2, 6), blind=True)
 attention_repeated_mask = op(
     _with_repeated_mask,
     *_EXAMPLE,
     masked=[_EMPTY_ROW, _FULL_ROWS, [[True] * 6] * 5],
-    dynamic={f"x{number}": {0: "batch"} for number in range(3)},
+    dynamic=_BATCHES,
 )
 attention_idle_mask = op(_with_idle_masks, *_EXAMPLE)
 attention_constant_mask = op(_ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)])

@@ -415,7 +415,7 @@ fewer_for_reciprocals = op(reciprocals, floats(9, special=(0.0, -0.0, _INFINITY,
 fewer_for_buckets = op(buckets, ints(3, 4, low=-9, high=9), nodes={12: 6}, dynamic=BATCH)
 fewer_for_conditions = op(conditions, ints(6, low=-2, high=4), floats(6, special=(_INFINITY, -_INFINITY)))
 fewer_for_compared = op(compared, ints(3, 4, low=-3, high=3), nodes={9: 6}, dynamic=BATCH)
-fewer_for_constants = op(with_constants, floats(3, 4), nodes={7: 3})
+fewer_for_constants = op(with_constants, floats(3, 4), nodes={7: 4})
 fewer_for_the_same_twice = op(lambda x: (((x > 0) & (x > 0)) | (x > 0)).float(), floats(4), nodes={7: 2})
 fewer_for_chosen_groups = op(
     lambda x: (x.softmax(1).argmax(1), x.log_softmax(2).argmin(2, keepdim=True)),

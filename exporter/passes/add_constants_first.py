@@ -17,7 +17,10 @@ _DTYPES = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def add_constants_first(model: ir.Model) -> None:
-    """Write (x + a) + b as x + (a + b), if a + b is as large as one of them. The model has that sum."""
+    """Write (x + a) + b as x + (a + b), if a + b is as large as one of them. The model has that sum.
+
+    Single numbers are left: to add a large one and subtract it again rounds to integers.
+    """
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.op_type == "Add" and not node.domain and node.outputs[0].dtype in _DTYPES:
             _add_first(model.graph, node)
@@ -48,7 +51,7 @@ def _add_first(graph: ir.Graph, total: ir.Node) -> None:
 def _larger_of(a: ir.Value, b: ir.Value) -> ir.Value | None:
     """Which of two constants has the shape of both together; None if neither has."""
     one, other = (known_tensor(value) for value in (a, b))
-    if one is None or other is None:
+    if one is None or other is None or 1 in (one.size, other.size):
         return None
     shapes = tuple(one.shape.numpy()), tuple(other.shape.numpy())
     whole = torch.broadcast_shapes(*shapes)

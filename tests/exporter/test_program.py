@@ -115,6 +115,25 @@ def test_weights_that_come_later_reach_what_was_made_of_them() -> None:
         assert_agrees(program, other, args)
 
 
+class Biased(torch.nn.Module):
+    """Attention whose mask is a bias that is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x[:, :3], x, x, attn_mask=self.bias * 2)
+
+
+def test_biases_of_attention_that_were_seen_to_be_finite_can_be_replaced() -> None:
+    first, second, x = Biased(), Biased(), torch.randn(2, 4, 3)
+    program = onnx_parity.export(first, x)
+    assert "ReduceMax" not in {node.op_type for node in program.model.graph}
+    program.apply_weights(second.state_dict())
+    assert_agrees(program, second, x)
+
+
 def test_weights_on_the_meta_device_are_supplied_later() -> None:
     with torch.device("meta"):
         empty = torch.nn.Linear(3, 2)

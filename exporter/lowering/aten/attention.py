@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.magnitudes import is_finite
+from onnx_parity.exporter.lowering.values.magnitudes import largest_magnitude
 from onnx_parity.exporter.lowering.values.shapes import never_exceeds, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
         attn_mask = None
     plain = not dropout_p and {query.rank, key.rank, value.rank} == {4} and _shares_batch(query, key, value, enable_gqa)
     if plain and _fits(attn_mask, query, key) and g.has_kernel("Attention", query.dtype, "T1"):
-        masks = [] if attn_mask is None else [attn_mask]
+        masks = [] if attn_mask is None else [_above_the_lowest(g, attn_mask)]
         whole = g.op("Attention", query, key, value, *masks, is_causal_i=int(is_causal) or None, scale_f=scale)
         return whole if attn_mask is None else _without_empty_rows(g, shaped(whole, g.out.shape), attn_mask)
     if same_size(key.sizes[-2], 0):
@@ -78,6 +78,17 @@ def _fits(mask: Value | None, query: Value, key: Value) -> bool:
     return broadcast and all(same_size(own, wanted) for own, wanted in pairs[-2:])
 
 
+def _above_the_lowest(g: Graph, mask: Value) -> Value:
+    """A mask without the lowest number: onnxruntime's Attention returns 0 for a row that has no other, where torch
+    returns a mean."""
+    if not mask.dtype.is_floating_point:
+        return mask
+    largest, limits = largest_magnitude(mask.ir), torch.finfo(mask.dtype)
+    if largest is not None and largest < limits.max:
+        return mask
+    return shaped(g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype)), mask.shape)
+
+
 def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
     swap = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     size = query.sizes[-1]
@@ -129,14 +140,14 @@ def _weights(g: Graph, scores: Value, mask: Value | None) -> Value:
 
 def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
     """0 in the rows whose mask excludes everything, where ONNX's Softmax and Attention give NaN."""
+    if mask.dtype.is_floating_point and largest_magnitude(mask.ir) is not None:
+        return x
     known = (mask.repeats or mask).constant
     if known is not None and not bool(_empty_rows(known).any()):
         return x
     if mask.dtype is torch.bool:
         attends = g.reduce("Max", g.cast(mask, torch.float32), [mask.rank - 1], True)
         is_empty = g.equal(attends, g.const(0, torch.float32))
-    elif is_finite(mask.ir):
-        return x
     else:
         is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), g.const(-math.inf, mask.dtype))
     is_empty = shaped(is_empty, (*mask.sizes[:-1], 1))

@@ -11,7 +11,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
 
-__all__ = ["is_finite"]
+__all__ = ["largest_magnitude"]
 
 #: Operators whose results have elements of their first input, or those negated.
 _MOVES = frozenset(
@@ -36,23 +36,28 @@ _DEPTH = 24
 _MOST_ELEMENTS = 2**20
 
 
-def is_finite(value: ir.Value) -> bool:
-    """Whether it is known that no element is infinite or NaN.
+def largest_magnitude(value: ir.Value) -> float | None:
+    """A number that no element's magnitude exceeds; None if that is not known, or if one may be infinite or NaN.
 
     Weights are taken for what they are now, and this does not count as reading them: masks of attention are made of
     biases that are learned and of the lowest number, and other weights are finite where these are.
     """
-    return _bound(value, _DEPTH) is not None
+    return _bound(value, _DEPTH, {})
 
 
-def _bound(value: ir.Value | None, depth: int) -> float | None:
-    """What no element's magnitude exceeds; None if that is not known, or is not finite."""
+def _bound(value: ir.Value | None, depth: int, known: dict[ir.Value, float | None]) -> float | None:
     if value is None or value.dtype is None or value.dtype not in TO_TORCH:
         return None
-    dtype = TO_TORCH[value.dtype]
+    if value not in known:
+        bound = _of_constant(value.const_value) if value.const_value is not None else _of_result(value, depth, known)
+        known[value] = _in_dtype(bound, TO_TORCH[value.dtype])
+    return known[value]
+
+
+def _in_dtype(bound: float | None, dtype: torch.dtype) -> float | None:
+    """A bound of numbers that are rounded to a dtype."""
     if dtype is torch.bool:
         return 1
-    bound = _of_constant(value.const_value) if value.const_value is not None else _of_result(value, depth)
     if not dtype.is_floating_point:
         return bound if bound is not None or dtype.is_complex else float(torch.iinfo(dtype).max)
     limits = torch.finfo(dtype)
@@ -60,16 +65,17 @@ def _bound(value: ir.Value | None, depth: int) -> float | None:
     return None if bound is None or bound > limits.max * (1 + limits.eps / 8) else min(bound, limits.max)
 
 
-def _of_result(value: ir.Value, depth: int) -> float | None:
+def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None]) -> float | None:
     node = value.producer()
-    if node is None or node.domain or not depth:
+    if node is None or node.domain or not depth or node.op_type not in _MOVES | _COMBINED.keys():
         return None
-    used = node.inputs[:1] if node.op_type in _MOVES else node.inputs[node.op_type == "Where" :]
-    if node.op_type not in _MOVES and node.op_type not in _COMBINED:
-        return None
-    bounds = [_bound(each, depth - 1) for each in used]
-    known = [bound for bound in bounds if bound is not None]
-    return _COMBINED.get(node.op_type, max)(known) if known and len(known) == len(bounds) else None
+    bounds = []
+    for each in node.inputs[:1] if node.op_type in _MOVES else node.inputs[node.op_type == "Where" :]:
+        bound = _bound(each, depth - 1, known)
+        if bound is None:
+            return None
+        bounds.append(bound)
+    return _COMBINED.get(node.op_type, max)(bounds)
 
 
 def _of_constant(tensor: ir.TensorProtocol) -> float | None:

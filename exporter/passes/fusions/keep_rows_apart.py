@@ -28,7 +28,13 @@ def keep_rows_apart(model: ir.Model, *, keeps_weights: bool = False) -> None:
 def _reshape_after(rows: ir.Node, layer: ir.Node, keeps_weights: bool) -> ir.Node | None:
     """The Reshape after a linear layer that gives its result the axes which the layer's input had before it."""
     weight = layer.inputs[1] if _is_plain(layer) and layer.inputs[0] is rows.outputs[0] else None
-    if weight is None or weight.shape is None or len(weight.shape) != 2 or not is_read_by_one(layer):
+    if (
+        weight is None
+        or weight is rows.outputs[0]
+        or weight.shape is None
+        or len(weight.shape) != 2
+        or not is_read_by_one(layer)
+    ):
         return None
     last = next(node for node, _ in layer.outputs[0].uses())
     before, after, row = sizes_of(rows.inputs[0]), sizes_of(last.outputs[0]), sizes_of(rows.outputs[0])
