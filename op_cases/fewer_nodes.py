@@ -368,6 +368,13 @@ class Layers(nn.Module):
 
 
 fewer_for_rows_of_features = op(Rows, floats(2, 3, 4), nodes={11: 7}, dynamic=BATCH)
+fewer_no_rows_of_branches = op(
+    lambda x, y: torch.cond(
+        x.sum() > 0, lambda h: h.reshape(2, 3, 5) * 1, lambda h: torch.zeros(2, 3, 5), (x.reshape(6, 4) @ y,)
+    ),
+    floats(2, 3, 4),
+    floats(4, 5),
+)
 fewer_for_tables_in_layers = op(Layers, floats(4, 5), nodes={7: 1})
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -399,9 +406,17 @@ def compared(x: Tensor) -> Tensor:
     return torch.where((x > 0).long() > 0, x, -x) + torch.where((x > 1).int() == 1, x, 1)
 
 
-def with_constants(x: Tensor) -> tuple[Tensor, Tensor]:
-    table = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
-    return x + table + table[:1] + 3.0, x + table[:1] + table[:, :1]
+class Placed(nn.Module):
+    """Embeddings of positions and of types, which are added one after the other; and what is added and taken away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places, self.types = nn.Embedding(5, 4), nn.Embedding(2, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        zeros = torch.zeros(1, 3, dtype=torch.long)
+        large = torch.full((4,), 1e8)
+        return x + self.places(torch.arange(3)) + self.types(zeros) + 3.0, x + large + -large
 
 
 def masked_scores(scores: Tensor, mask: Tensor) -> Tensor:
@@ -415,7 +430,10 @@ fewer_for_reciprocals = op(reciprocals, floats(9, special=(0.0, -0.0, _INFINITY,
 fewer_for_buckets = op(buckets, ints(3, 4, low=-9, high=9), nodes={12: 6}, dynamic=BATCH)
 fewer_for_conditions = op(conditions, ints(6, low=-2, high=4), floats(6, special=(_INFINITY, -_INFINITY)))
 fewer_for_compared = op(compared, ints(3, 4, low=-3, high=3), nodes={9: 6}, dynamic=BATCH)
-fewer_for_constants = op(with_constants, floats(3, 4), nodes={7: 4})
+fewer_for_constants = op(Placed, floats(1, 3, 4), nodes={7: 4})
+fewer_for_zeros_of_both_signs = op(
+    lambda x: (x / torch.full_like(x, 0.0), x / torch.full_like(x, -0.0)), floats(3, 4), nodes={9: 2}, dynamic=BATCH
+)
 fewer_for_the_same_twice = op(lambda x: (((x > 0) & (x > 0)) | (x > 0)).float(), floats(4), nodes={7: 2})
 fewer_for_chosen_groups = op(
     lambda x: (x.softmax(1).argmax(1), x.log_softmax(2).argmin(2, keepdim=True)),

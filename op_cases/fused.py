@@ -95,6 +95,29 @@ class Projected(nn.Module):
 
 
 fused_batch_norm_of_linear = op(Projected, floats(3, 4), features=5, bias=[True, False], nodes={11: 1}, dynamic=BATCH)
+
+
+class Shared(nn.Module):
+    """One batch norm after several layers, each of which gets weights of its own."""
+
+    def __init__(self, layer: type[nn.Module], **keywords: Any) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layer(4, 4, **keywords) for _ in range(4))
+        self.norm = nn.BatchNorm1d(4)
+        self.norm.running_mean, self.norm.bias = torch.rand(4), nn.Parameter(torch.rand(4))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [self.norm(layer(x)) for layer in self.layers]
+
+
+fused_shared_batch_norm = op(
+    Shared,
+    rows=[
+        {"layer": nn.Linear, "x": floats(3, 4)},
+        {"layer": nn.Conv1d, "kernel_size": 1, "x": floats(2, 4, 3)},
+    ],
+    nodes={7: 4},
+)
 fused_no_batch_norm = op(Projected, floats(2, 3, 4), features=3, dynamic=BATCH)
 
 # --- what moves elements, and what only repeats them ------------------------------------------------------------------

@@ -19,11 +19,16 @@ BLOCK = 1 << 18
 
 
 class WeightTensor(TorchTensor):
-    """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced."""
+    """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced.
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    One that `is_learned` is a parameter: what replaces it is finite where it is, if those who run the model do not give
+    it.
+    """
+
+    def __init__(self, tensor: torch.Tensor, is_learned: bool = False) -> None:
         super().__init__(tensor)
         self._current = tensor
+        self.is_learned = is_learned
 
     @property
     def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute

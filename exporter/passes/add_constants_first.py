@@ -7,6 +7,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor
 from onnx_parity.exporter.passes.fold import fold_node, known_tensor
 from onnx_parity.exporter.passes.matching import is_read_by_one, pairs_of, producer_of
 
@@ -17,9 +18,10 @@ _DTYPES = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def add_constants_first(model: ir.Model) -> None:
-    """Write (x + a) + b as x + (a + b), if a + b is as large as one of them. The model has that sum.
+    """Write (x + a) + b as x + (a + b), which is computed when the model is written.
 
-    Single numbers are left: to add a large one and subtract it again rounds to integers.
+    1. One of the constants has the shape of both together, and nothing else reads it: the model becomes no larger.
+    2. One of them at least depends on weights. What a program adds and takes away again rounds, and is written in it.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.op_type == "Add" and not node.domain and node.outputs[0].dtype in _DTYPES:
@@ -29,11 +31,11 @@ def add_constants_first(model: ir.Model) -> None:
 def _add_first(graph: ir.Graph, total: ir.Node) -> None:
     for inner, b in pairs_of(total):
         before = producer_of(inner, "Add")
-        if before is None or not is_read_by_one(before) or known_tensor(b) is None:
+        if before is None or before.graph is not total.graph or not is_read_by_one(before):
             continue
         for x, a in pairs_of(before):
             larger = _larger_of(a, b)
-            if known_tensor(a) is None or known_tensor(x) is not None or larger is None:
+            if larger is None or len(larger.uses()) > 1 or known_tensor(x) is not None:
                 continue
             constants = ir.Node("", "Add", [a, b])
             constants.meta.update(total.meta)
@@ -44,14 +46,15 @@ def _add_first(graph: ir.Graph, total: ir.Node) -> None:
             constants.outputs[0].type, constants.outputs[0].shape = b.type, larger.shape
             total.replace_input_with(0, x)
             total.replace_input_with(1, constants.outputs[0])
+            total.graph.remove(before, safe=True)
             fold_node(graph, constants)
             return
 
 
 def _larger_of(a: ir.Value, b: ir.Value) -> ir.Value | None:
-    """Which of two constants has the shape of both together; None if neither has."""
+    """Which of two constants, of which one depends on weights, has the shape of both together; None if neither has."""
     one, other = (known_tensor(value) for value in (a, b))
-    if one is None or other is None or 1 in (one.size, other.size):
+    if one is None or other is None or {type(one), type(other)}.isdisjoint((WeightTensor, LazyTorchTensor)):
         return None
     shapes = tuple(one.shape.numpy()), tuple(other.shape.numpy())
     whole = torch.broadcast_shapes(*shapes)

@@ -30,9 +30,8 @@ _WEIGHTS_PER_GROWTH = 64
 #: model then has them twice.
 _MOST_TWICE = {"Reshape": _SMALL, "Slice": 2**16, "GatherElements": 2**16}
 
-#: Products of matrices, and up to how many bytes they are folded if the factors are needed further.
+#: Products of matrices.
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
-_SMALL_PRODUCT = 2**16
 #: Operators that are not folded for integers, of which torch's results differ from ONNX's.
 _OF_FLOATS = frozenset({"Div", "ReduceMean", "Pow"}) | _PRODUCTS
 
@@ -234,8 +233,9 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
 
 
 def fold_node(graph: ir.Graph, node: ir.Node, spare: int = 0, *, keeps_weights: bool = False) -> int:
-    """Fold one node, if all its inputs are known and the result is not too large. Returns how many of the spare bytes
-    that takes."""
+    """Fold one node, if all its inputs are known and the result is not too large. It may take a part of the spare
+    bytes. Returns how many it took.
+    """
     evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
     if evaluate is None:
         return 0
@@ -287,6 +287,7 @@ def _on_one_device(node: ir.Node, inputs: list[torch.Tensor]) -> list[torch.Tens
 
 
 def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol], spare: int) -> int:
+    """Put initializers in place of a node, unless its result is too large."""
     # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
         torch_of(tensor)
@@ -300,7 +301,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     taken = max(nbytes - sum(tensor.nbytes for tensor in tensors) - _GROWTH, 0)
     if taken > spare:
         return 0
-    if node.op_type in _PRODUCTS and not _is_short_product(node, tensors, nbytes):
+    if node.op_type in _PRODUCTS and not _is_worth_it(node, tensors, nbytes):
         return 0
     source = node.inputs[0]
     if nbytes > _MOST_TWICE.get(node.op_type, nbytes) and source is not None and len(source.uses()) > 1:
@@ -336,12 +337,12 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
     return taken
 
 
-def _is_short_product(node: ir.Node, tensors: list[ir.TensorProtocol], nbytes: int) -> bool:
-    """Whether the product makes the model no larger, and does not depend on a long computation, which each of several
-    products would repeat."""
-    pairs = zip(node.inputs, tensors, strict=True)
+def _is_worth_it(product: ir.Node, tensors: list[ir.TensorProtocol], nbytes: int) -> bool:
+    """Whether the product makes the model no larger, and one factor at least is given rather than computed: a chain of
+    products would be computed anew for each of those that read it."""
+    pairs = zip(product.inputs, tensors, strict=True)
     spared = sum(tensor.nbytes for value, tensor in pairs if value is not None and len(value.uses()) == 1)
-    return nbytes <= max(spared, _SMALL_PRODUCT) and any(type(each) is not LazyTorchTensor for each in tensors[:2])
+    return nbytes <= spared and any(type(each) is not LazyTorchTensor for each in tensors[:2])
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:

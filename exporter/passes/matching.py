@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor
 from onnx_parity.exporter.passes.fold import known_tensor
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "axes_of",
     "axis_of",
     "ints_of",
+    "inverse_of",
     "is_read_by_one",
     "number_of",
     "pairs_of",
@@ -56,9 +58,18 @@ def ints_of(value: ir.Value | None) -> list[int] | None:
 
 
 def number_of(value: ir.Value | None) -> float | None:
-    """The number in a constant without axes; None for any other value."""
+    """The number in a constant without axes; None for any other value, and for a weight, which may be replaced."""
     tensor = known_tensor(value)
-    return None if tensor is None or len(tensor.shape) else float(tensor.numpy())
+    is_number = tensor is not None and not len(tensor.shape) and type(tensor) not in (WeightTensor, LazyTorchTensor)
+    return float(tensor.numpy()) if tensor is not None and is_number else None
+
+
+def inverse_of(value: ir.Value | None) -> ir.Value | None:
+    """What a value is the reciprocal of; None if it is not computed as one."""
+    quotient, reciprocal = producer_of(value, "Div"), producer_of(value, "Reciprocal")
+    if reciprocal is not None:
+        return reciprocal.inputs[0]
+    return quotient.inputs[1] if quotient is not None and number_of(quotient.inputs[0]) == 1.0 else None
 
 
 def permutation_of(transpose: ir.Node) -> list[int] | None:

@@ -4,14 +4,9 @@ products and transposes.
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
-
 import onnx_ir as ir
 
 from onnx_parity.exporter.passes.matching import (
-    Sizes,
     axes_of,
     axis_of,
     ints_of,
@@ -21,6 +16,7 @@ from onnx_parity.exporter.passes.matching import (
     sizes_of,
 )
 from onnx_parity.exporter.passes.new_constants import NewConstants
+from onnx_parity.exporter.passes.reshape_early import remove_node, reshape_early, sizes_to_reshape_to
 from onnx_parity.exporter.passes.slice_parts import Lengths, slice_parts
 
 __all__ = ["merge_moves"]
@@ -32,8 +28,8 @@ _RESHAPES = ("Reshape", "Unsqueeze", "Squeeze", "Flatten")
 def merge_moves(model: ir.Model) -> None:
     """Merge each Transpose into the one before it, each Reshape, and each Concat along the same axis, if nothing else
     reads what is between them. Slices of joins become slices of their parts (`slice_parts`), empty parts are left out,
-    and a tensor that reshapes give its own shape back is read itself. Axes that are taken apart after a Reshape and a
-    Transpose are taken apart by that Reshape.
+    a tensor that reshapes give its own shape back is read itself, and reshapes after a transpose or padding are done
+    before it if there is one already (`reshape_early`).
 
     This removes a node from each attention, whose keys are transposed for the heads and once more for the product, and
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
@@ -48,8 +44,7 @@ def merge_moves(model: ir.Model) -> None:
             _merge_reshapes(node, constants)
             if node.op_type == "Reshape":
                 _take_batches_apart(node)
-            _split_before_transpose(node, constants)
-            _unsqueeze_before_pad(node, constants)
+            reshape_early(node, constants)
         elif node.op_type == "Concat":
             _merge_joins(node, lengths)
         elif node.op_type == "Slice":
@@ -70,7 +65,7 @@ def _merge_transposes(node: ir.Node) -> None:
         out.replace_all_uses_with(source)
         return
     node.replace_input_with(0, source)
-    _remove(before)
+    remove_node(before)
     if is_undone:  # An output of the model that is an input too, or another output.
         node.op_type = "Identity"
         node.attributes.clear()
@@ -99,13 +94,13 @@ def _merge_reshapes(node: ir.Node, constants: NewConstants) -> None:
     while (before := _reshape_before(node)) is not None and is_read_by_one(before):
         sizes = ints_of(node.inputs[1])
         if sizes is None or 0 in sizes:  # A size of 0 is that of the input's axis.
-            sizes = _sizes_to_reshape_to(before.inputs[0], sizes_of(node.outputs[0]))
+            sizes = sizes_to_reshape_to(before.inputs[0], sizes_of(node.outputs[0]))
             if sizes is None:
                 return
             node.replace_input_with(1, constants.vector(sizes, node))
             node.attributes.clear()
         node.replace_input_with(0, before.inputs[0])
-        _remove(before)
+        remove_node(before)
 
 
 def _reads_what_is_given_back(node: ir.Node) -> bool:
@@ -130,18 +125,6 @@ def _reshape_before(node: ir.Node) -> ir.Node | None:
     return before if before is not None and not before.domain and before.op_type in _RESHAPES else None
 
 
-def _sizes_to_reshape_to(source: ir.Value | None, after: Sizes | None) -> list[int] | None:
-    """What a Reshape is given, where a size is 0 that is that of the source's axis, and one other may be -1."""
-    before = sizes_of(source)
-    if before is None or after is None or 0 in after:
-        return None
-    sizes = [
-        size if isinstance(size, int) else 0 if axis < len(before) and before[axis] == size else -1
-        for axis, size in enumerate(after)
-    ]
-    return sizes if sizes.count(-1) <= 1 else None
-
-
 def _merge_unsqueezes(node: ir.Node, constants: NewConstants) -> None:
     while (before := producer_of(node.inputs[0], "Unsqueeze")) is not None and is_read_by_one(before):
         first, then, out = axes_of(before), axes_of(node), sizes_of(node.outputs[0])
@@ -155,7 +138,7 @@ def _merge_unsqueezes(node: ir.Node, constants: NewConstants) -> None:
         else:
             node.replace_input_with(1, constants.vector(axes, node))
         node.replace_input_with(0, before.inputs[0])
-        _remove(before)
+        remove_node(before)
 
 
 def _merge_joins(node: ir.Node, lengths: Lengths) -> None:
@@ -201,106 +184,3 @@ def _take_batches_apart(node: ir.Node) -> None:
         product.replace_input_with(index, source)
     product.outputs[0].shape = out.shape
     out.replace_all_uses_with(product.outputs[0])
-
-
-def _split_before_transpose(node: ir.Node, constants: NewConstants) -> None:
-    """Take axes apart in the Reshape before a Transpose, so that the reshape after it is not needed.
-
-    Examples are blocks of positions, which a program makes after the heads have become the second axis.
-    """
-    turn = producer_of(node.inputs[0], "Transpose")
-    first = producer_of(turn.inputs[0], "Reshape") if turn is not None else None
-    if turn is None or first is None or not is_read_by_one(turn) or not is_read_by_one(first):
-        return
-    order, before = permutation_of(turn), sizes_of(first.outputs[0])
-    if order is None or before is None:
-        return
-    parts = _parts_of_axes([before[axis] for axis in order], sizes_of(node.outputs[0]))
-    if parts is None:
-        return
-    split = [parts[order.index(axis)] for axis in range(len(before))]
-    if not _reshape_to(first, tuple(size for part in split for size in part), constants):
-        return
-    starts = list(itertools.accumulate((len(part) for part in split), initial=0))
-    merged = [place for axis in order for place in range(starts[axis], starts[axis + 1])]
-    node.op_type = "Transpose"
-    node.attributes.clear()
-    node.attributes["perm"] = ir.AttrInt64s("perm", merged)
-    node.resize_inputs(1)
-    node.replace_input_with(0, first.outputs[0])
-    _remove(turn)
-
-
-def _unsqueeze_before_pad(node: ir.Node, constants: NewConstants) -> None:
-    """Add axes of size 1 in the Reshape before a Pad, so that the reshape after it is not needed."""
-    pad = producer_of(node.inputs[0], "Pad")
-    first = producer_of(pad.inputs[0], "Reshape") if pad is not None else None
-    if pad is None or first is None or len(pad.inputs) != 3 or not is_read_by_one(pad) or not is_read_by_one(first):
-        return
-    padded, before, amounts = sizes_of(pad.outputs[0]), sizes_of(first.outputs[0]), ints_of(pad.inputs[1])
-    if padded is None or before is None or amounts is None:
-        return
-    parts = _parts_of_axes(padded, sizes_of(node.outputs[0]))
-    if parts is None or any(padded[axis] not in part for axis, part in enumerate(parts)):
-        return
-    sizes: list[int | str] = []
-    places = []
-    for axis, part in enumerate(parts):
-        places.append(len(sizes) + part.index(padded[axis]))
-        sizes += part
-        sizes[places[-1]] = before[axis]
-    if not _reshape_to(first, tuple(sizes), constants):
-        return
-    new = [0] * (2 * len(sizes))
-    for axis, place in enumerate(places):
-        new[place], new[place + len(sizes)] = amounts[axis], amounts[axis + len(before)]
-    node.op_type = "Pad"
-    node.attributes.clear()
-    node.attributes.update(pad.attributes)
-    node.resize_inputs(3)
-    for place, value in enumerate((first.outputs[0], constants.vector(new, node), pad.inputs[2])):
-        node.replace_input_with(place, value)
-    _remove(pad)
-
-
-def _remove(node: ir.Node) -> None:
-    """Remove a node that nothing reads any more, which would still read its inputs."""
-    assert node.graph is not None
-    node.graph.remove(node, safe=True)
-
-
-def _reshape_to(node: ir.Node, sizes: Sizes, constants: NewConstants) -> bool:
-    """Let a Reshape give its result other sizes. Whether these can be given."""
-    given = _sizes_to_reshape_to(node.inputs[0], sizes)
-    if given is None:
-        return False
-    node.replace_input_with(1, constants.vector(given, node))
-    node.attributes.clear()
-    node.outputs[0].shape = ir.Shape(sizes)
-    return True
-
-
-def _parts_of_axes(axes: Sequence[int | str], sizes: Sizes | None) -> list[list[int | str]] | None:
-    """The sizes into which a reshape takes each axis apart; None if it joins axes."""
-    rest = list(sizes or ())
-    parts: list[list[int | str]] = []
-    for axis in axes:
-        part: list[int | str] = []
-        while rest and (not part or _product(part) != axis):
-            part.append(rest.pop(0))
-        if _product(part) != axis:
-            return None
-        parts.append(part)
-    if any(size != 1 for size in rest) or not parts:
-        return None
-    parts[-1] += rest
-    return parts
-
-
-def _product(part: Sequence[int | str]) -> int | str | None:
-    """The product of the sizes of which one may be dynamic, if the others are 1; None if it is not known."""
-    names = [size for size in part if not isinstance(size, int)]
-    number = math.prod(size for size in part if isinstance(size, int))
-    if not names:
-        return number
-    return names[0] if number == 1 and len(names) == 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -19,7 +20,7 @@ class NewConstants:
 
     def __init__(self, graph: ir.Graph) -> None:
         self._graph = graph
-        self._known: dict[tuple[int, ...] | tuple[ir.DataType, float], ir.Value] = {}
+        self._known: dict[tuple[int, ...] | tuple[ir.DataType, float, float], ir.Value] = {}
 
     def vector(self, numbers: Sequence[int], node: ir.Node) -> ir.Value:
         value = self._known.get(tuple(numbers))
@@ -29,10 +30,11 @@ class NewConstants:
 
     def number(self, number: float, dtype: ir.DataType, node: ir.Node) -> ir.Value:
         """A constant without axes."""
-        value = self._known.get((dtype, number))
+        key = dtype, number, math.copysign(1, number)  # -0.0 is equal to 0.0.
+        value = self._known.get(key)
         if value is None:
             tensor = torch.tensor(number, dtype=TO_TORCH[dtype])
-            value = self._known[dtype, number] = self._add(tensor, f"{node.outputs[0].name}_number")
+            value = self._known[key] = self._add(tensor, f"{node.outputs[0].name}_number")
         return value
 
     def _add(self, tensor: torch.Tensor, stem: str) -> ir.Value:

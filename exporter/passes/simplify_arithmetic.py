@@ -6,7 +6,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.dtypes import TO_TORCH
-from onnx_parity.exporter.passes.matching import is_read_by_one, number_of, pairs_of, producer_of
+from onnx_parity.exporter.passes.matching import inverse_of, is_read_by_one, number_of, pairs_of, producer_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
 
 __all__ = ["simplify_arithmetic"]
@@ -26,7 +26,9 @@ def simplify_arithmetic(model: ir.Model, opset: int) -> None:
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.domain:
             continue
-        if node.op_type == "Mul" and not _divides_by_root(node) and opset >= _WHERE_SINCE:
+        if node.op_type == "Mul":
+            _divide_by_root(node)
+        if node.op_type == "Mul" and opset >= _WHERE_SINCE:
             _choose(node, constants)
         elif node.op_type == "Greater":
             _read_condition(node, 0)
@@ -34,20 +36,25 @@ def simplify_arithmetic(model: ir.Model, opset: int) -> None:
             _read_condition(node, 1)
 
 
-def _divides_by_root(product: ir.Node) -> bool:
-    """Write x * (1 / sqrt(y)) as x / sqrt(y), which is rounded once less. A root is never so small that its reciprocal
-    is infinite, unless it is 0."""
+def _divide_by_root(product: ir.Node) -> None:
+    """Write x * (1 / sqrt(y)) as x / sqrt(y), which is rounded once less, if nothing else needs the reciprocal.
+
+    A root is never so small that its reciprocal is infinite, unless it is 0.
+    """
     for x, other in pairs_of(product):
-        inverse = producer_of(other, "Div")
-        root = inverse.inputs[1] if inverse is not None and number_of(inverse.inputs[0]) == 1.0 else None
-        if inverse is None or producer_of(root, "Sqrt") is None or x is other or other.is_graph_output():
+        root = inverse_of(other)
+        if producer_of(root, "Sqrt") is None or other.is_graph_output():
             continue
-        if all(node.op_type == "Mul" and not node.domain for node, _ in other.uses()):
+        if all(_multiplies(node, other) for node, _ in other.uses()):
             product.op_type = "Div"
             product.replace_input_with(0, x)
             product.replace_input_with(1, root)
-            return True
-    return False
+            return
+
+
+def _multiplies(node: ir.Node, factor: ir.Value) -> bool:
+    """Whether a node multiplies a factor by something else."""
+    return node.op_type == "Mul" and not node.domain and list(node.inputs).count(factor) == 1
 
 
 def _choose(product: ir.Node, constants: NewConstants) -> None:

@@ -1,4 +1,5 @@
-"""Removes operators whose constant operand leaves the other one as it is: x * 1, x / 1, x - 0, x + 0, x and True.
+"""Removes operators that leave an operand as it is, beside a constant or itself: x * 1, x / 1, x - 0, x + 0, x and
+True, x or False, x and x, x or x.
 
 Programs begin sums with 0 and scale by factors that are 1 in their configuration: Llama's rotations, and the branches
 of networks that are trained with several and run with one.

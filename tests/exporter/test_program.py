@@ -134,6 +134,45 @@ def test_biases_of_attention_that_were_seen_to_be_finite_can_be_replaced() -> No
     assert_agrees(program, second, x)
 
 
+class Masked(torch.nn.Module):
+    """Attention whose mask is a part of a buffer."""
+
+    mask: torch.Tensor
+
+    def __init__(self, lowest: float) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.where(torch.arange(3)[:, None] == 1, lowest, torch.zeros(3, 9)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x[:, :3], x, x, attn_mask=self.mask[:, :4])
+
+
+class Scaled(torch.nn.Module):
+    """Numbers that are weights: the epsilon of a norm, a factor, and a bound."""
+
+    def __init__(self, *numbers: float) -> None:
+        super().__init__()
+        self.epsilon, self.factor, self.bound = (torch.nn.Parameter(torch.tensor(number)) for number in numbers)
+        self.scale, self.bias = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        centred = x - x.mean(-1, keepdim=True)
+        normed = centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + self.epsilon)
+        condition = (x > 0).float()
+        return normed * self.scale + self.bias, condition * self.factor, condition > self.bound, self.factor / x.sqrt()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(Masked(0.0), Masked(-float("inf"))), (Scaled(1e-5, 1.0, 0.0), Scaled(0.5, float("inf"), 2.0))],
+)
+def test_no_fusion_takes_weights_for_constants(first: torch.nn.Module, second: torch.nn.Module) -> None:
+    x = torch.rand(2, 4, 3)
+    program = onnx_parity.export(first, x)
+    program.apply_weights(second.state_dict())
+    assert_agrees(program, second, x)
+
+
 def test_weights_on_the_meta_device_are_supplied_later() -> None:
     with torch.device("meta"):
         empty = torch.nn.Linear(3, 2)

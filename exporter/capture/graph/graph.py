@@ -120,10 +120,10 @@ class Holds(enum.Enum):
 
 class Value:
     """A tensor of the program, or a list or an optional of tensors, according to `holds`. A value with a `constant` is
-    known: it is a parameter, a buffer or a literal.
+    known: it is a parameter, which `is_learned`, a buffer or a literal.
     """
 
-    __slots__ = ("constant", "dtype", "holds", "name", "node", "shape")
+    __slots__ = ("constant", "dtype", "holds", "is_learned", "name", "node", "shape")
 
     def __init__(
         self,
@@ -133,6 +133,7 @@ class Value:
         node: Node | None = None,
         name: str = "",
         constant: torch.Tensor | None = None,
+        is_learned: bool = False,
         holds: Holds = Holds.TENSOR,
     ) -> None:
         self.dtype = dtype
@@ -140,6 +141,7 @@ class Value:
         self.node = node
         self.name = name
         self.constant = constant
+        self.is_learned = is_learned
         self.holds = holds
 
     def __repr__(self) -> str:

@@ -183,7 +183,11 @@ class Recorder(TorchDispatchMode):
                 data = in_pairs(data)
             self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))
             return fake
-        self.adopt(fake, Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data))
+        is_learned = isinstance(tensor, torch.nn.Parameter)
+        weight = Value(
+            tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data, is_learned=is_learned
+        )
+        self.adopt(fake, weight)
         return fake
 
     def adopt(self, fake: FakeTensor, value: Value) -> None:

@@ -34,7 +34,8 @@ def scaled_dot_product_attention(
     scores = _scores(g, query, key, scale)
     if attn_mask is not None and attn_mask.dtype is not torch.bool:
         attn_mask = g.cast(attn_mask, scores.dtype)
-    # A row of NaN stays one in the product, which mostly has fewer elements than the weights.
+    # A row of NaN stays one in the product, which mostly has fewer elements than the weights. It is 0 then, as with
+    # ONNX's Attention, also where torch multiplies 0 by infinite values.
     zeroed_early = attn_mask is not None and never_exceeds(key.sizes[-2], value.sizes[-1])
     weights = _weights(g, scores, _causal_mask(g, scores) if is_causal else attn_mask)
     if attn_mask is not None and zeroed_early:

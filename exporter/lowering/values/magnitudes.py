@@ -10,11 +10,12 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
 __all__ = ["largest_magnitude"]
 
-#: Operators whose results have elements of their first input, or those negated.
-_MOVES = frozenset(
+#: Operators whose results have no elements of another magnitude than those of their first input.
+_KEEPS = frozenset(
     {
         "Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Neg", "Reshape", "Slice",
         "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
@@ -39,8 +40,8 @@ _MOST_ELEMENTS = 2**20
 def largest_magnitude(value: ir.Value) -> float | None:
     """A number that no element's magnitude exceeds; None if that is not known, or if one may be infinite or NaN.
 
-    Weights are taken for what they are now, and this does not count as reading them: masks of attention are made of
-    biases that are learned and of the lowest number, and other weights are finite where these are.
+    Parameters are taken for what they are now, and this does not count as reading them: masks of attention are made of
+    biases that are learned and of the lowest number, and what is learned later is finite too. Buffers may be anything.
     """
     return _bound(value, _DEPTH, {})
 
@@ -67,10 +68,10 @@ def _in_dtype(bound: float | None, dtype: torch.dtype) -> float | None:
 
 def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None]) -> float | None:
     node = value.producer()
-    if node is None or node.domain or not depth or node.op_type not in _MOVES | _COMBINED.keys():
+    if node is None or node.domain or not depth or node.op_type not in _KEEPS | _COMBINED.keys():
         return None
     bounds = []
-    for each in node.inputs[:1] if node.op_type in _MOVES else node.inputs[node.op_type == "Where" :]:
+    for each in node.inputs[:1] if node.op_type in _KEEPS else node.inputs[node.op_type == "Where" :]:
         bound = _bound(each, depth - 1, known)
         if bound is None:
             return None
@@ -79,8 +80,17 @@ def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None])
 
 
 def _of_constant(tensor: ir.TensorProtocol) -> float | None:
-    known = tensor.raw if isinstance(tensor, TorchTensor) else None
-    if known is None or known.is_meta or known.is_complex() or not 0 < known.numel() <= _MOST_ELEMENTS:
+    known = tensor.raw if type(tensor) is TorchTensor or _is_learned(tensor) else None
+    if (
+        not isinstance(known, torch.Tensor)
+        or known.is_meta
+        or known.is_complex()
+        or not 0 < known.numel() <= _MOST_ELEMENTS
+    ):
         return None
     largest = float(known.detach().double().abs().max())
     return largest if math.isfinite(largest) else None
+
+
+def _is_learned(tensor: ir.TensorProtocol) -> bool:
+    return type(tensor) is WeightTensor and tensor.is_learned

@@ -4,6 +4,8 @@ are written.
 
 from __future__ import annotations
 
+import itertools
+
 import onnx_ir as ir
 import torch
 
@@ -89,7 +91,8 @@ def _replacement(graph: ir.Graph, old: ir.Value, tensor: LazyTorchTensor) -> ir.
     assert old.name is not None
     name = old.name
     if old.uses():
-        name = f"{name}_fused"
+        names = itertools.chain([f"{name}_fused"], (f"{name}_fused_{number}" for number in itertools.count(1)))
+        name = next(each for each in names if each not in graph.initializers)
     else:
         graph.initializers.pop(name)
     tensor.name = name

@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
-from onnx_parity.exporter.passes.matching import ints_of, number_of, pairs_of, producer_of
+from onnx_parity.exporter.passes.matching import (
+    ints_of,
+    inverse_of,
+    is_read_by_one,
+    number_of,
+    pairs_of,
+    producer_of,
+    sizes_of,
+)
 
 __all__ = ["fuse_norms"]
 
@@ -31,11 +39,11 @@ def fuse_norms(model: ir.Model, opset: int) -> None:
     if opset >= _LAYER_NORM_SINCE:
         _fuse_all(model.graph, "LayerNormalization", "Add", _layer_norms)
     if opset >= _RMS_NORM_SINCE:
-        _fuse_all(model.graph, "RMSNormalization", "Mul", _norms)
+        _fuse_all(model.graph, "RMSNormalization", "Mul", _rms_norms)
 
 
 def _fuse_all(graph: ir.Graph, op_type: str, last: str, find: Callable[[ir.Node], Iterator[_Found]]) -> None:
-    for node in list(graph):
+    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         if node.op_type == last and not node.domain:
             for inputs, epsilon in itertools.islice(find(node), 1):
                 _fuse(node, op_type, inputs, epsilon)
@@ -60,11 +68,11 @@ def _layer_norms(total: ir.Node) -> Iterator[_Found]:
     """For the sum of a normalized, scaled tensor and a bias: the tensor, the scale and the bias, and epsilon."""
     for bias, scaled in pairs_of(total):
         product = producer_of(scaled, "Mul")
-        if product is None or bias.shape is None or len(bias.shape) != 1 or scaled.dtype is not ir.DataType.FLOAT:
+        if product is None or not is_read_by_one(product) or scaled.dtype is not ir.DataType.FLOAT:
             continue
-        for (centred, scale), epsilon in _norms(product):
+        for (centred, scale), epsilon in _rms_norms(product):
             x = _centred(centred)
-            if x is not None and bias.shape == scale.shape and bias.type == x.type:
+            if x is not None and sizes_of(bias) == sizes_of(scale) and bias.type == x.type:
                 yield (x, scale, bias), epsilon
 
 
@@ -75,10 +83,13 @@ def _centred(difference: ir.Value) -> ir.Value | None:
     return x if node is not None and x is not None and _mean_of(node.inputs[1], x) is x else None
 
 
-def _norms(product: ir.Node) -> Iterator[_Found]:
+def _rms_norms(product: ir.Node) -> Iterator[_Found]:
     """For the product of a normalized tensor and a scale: the tensor and the scale, and epsilon."""
     for scale, normalized in pairs_of(product):
         if scale.shape is None or len(scale.shape) != 1 or scale.type != normalized.type:
+            continue
+        last = normalized.producer()
+        if last is None or not is_read_by_one(last):
             continue
         narrowed = producer_of(normalized, "Cast")
         wide = narrowed.inputs[0] if narrowed is not None and normalized.dtype in _HALVES else normalized
@@ -98,9 +109,7 @@ def _normalized(value: ir.Value | None) -> Iterator[tuple[ir.Value, float]]:
         candidates.append((quotient.inputs[0], quotient.inputs[1]))
     if product is not None:
         for factor, other in pairs_of(product):
-            inverse = producer_of(other, "Div")
-            if inverse is not None and number_of(inverse.inputs[0]) == 1.0:
-                candidates.append((factor, inverse.inputs[1]))
+            candidates.append((factor, inverse_of(other)))
     for x, root in candidates:
         sqrt = producer_of(root, "Sqrt")
         total = producer_of(sqrt.inputs[0], "Add") if sqrt is not None else None

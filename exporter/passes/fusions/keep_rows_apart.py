@@ -20,30 +20,31 @@ def keep_rows_apart(model: ir.Model, *, keeps_weights: bool = False) -> None:
             continue
         layers = [node for node, _ in rows.outputs[0].uses()]
         lasts = [_reshape_after(rows, layer, keeps_weights) for layer in layers]
-        for layer, last in zip(layers, lasts, strict=True):
-            if None not in lasts and last is not None:
-                _rewrite(rows.inputs[0], layer, last)
+        for layer, last in zip(layers, lasts, strict=True) if None not in lasts else ():
+            assert last is not None
+            _rewrite(rows.inputs[0], layer, last)
 
 
 def _reshape_after(rows: ir.Node, layer: ir.Node, keeps_weights: bool) -> ir.Node | None:
-    """The Reshape after a linear layer that gives its result the axes which the layer's input had before it."""
+    """The Reshape after a linear layer that gives its result the axes which the layer's input had before it.
+
+    1. The layer is a product of the rows and a matrix, with a bias or without, and only that Reshape reads it.
+    2. All three are in one graph: a branch or a loop would compute more than before, or return what is outside of it.
+    3. The axes but the last are the same before and after, and the last ones are those of the matrix.
+    4. A matrix that has to be transposed is a weight of this layer alone, and may be stored anew.
+    """
     weight = layer.inputs[1] if _is_plain(layer) and layer.inputs[0] is rows.outputs[0] else None
-    if (
-        weight is None
-        or weight is rows.outputs[0]
-        or weight.shape is None
-        or len(weight.shape) != 2
-        or not is_read_by_one(layer)
-    ):
+    matrix = sizes_of(weight)
+    if weight is None or weight is rows.outputs[0] or matrix is None or len(matrix) != 2 or not is_read_by_one(layer):
         return None
     last = next(node for node, _ in layer.outputs[0].uses())
-    before, after, row = sizes_of(rows.inputs[0]), sizes_of(last.outputs[0]), sizes_of(rows.outputs[0])
-    if last.op_type != "Reshape" or last.domain or before is None or after is None or row is None:
+    if last.op_type != "Reshape" or last.domain or not rows.graph is layer.graph is last.graph:
         return None
-    if len(row) != 2 or len(before) < 3 or before[:-1] != after[:-1] or before[-1] != row[-1]:
+    before, after, row = sizes_of(rows.inputs[0]), sizes_of(last.outputs[0]), sizes_of(rows.outputs[0])
+    if before is None or after is None or row is None or len(row) != 2 or len(before) < 3:
         return None
     is_turned = layer.attributes.get_int("transB", 0) == 1
-    if after[-1] != weight.shape[0 if is_turned else 1]:
+    if before[:-1] != after[:-1] or before[-1] != row[-1] or after[-1] != matrix[0 if is_turned else 1]:
         return None
     if is_turned and (keeps_weights or not weight.is_initializer() or len(weight.uses()) > 1):
         return None
