@@ -89,7 +89,7 @@ def export(
         export_raw_ir: The older spelling of `operator_export_type=OperatorExportTypes.RAW`.
         operator_export_type: Which operators the model consists of: see `OperatorExportTypes`.
         opset_version: The opset of the model, 7 to 28; 18 if not given. Another opset is never substituted.
-        do_constant_folding: Compute what depends on weights or literals alone, and fold batch norms into convolutions.
+        do_constant_folding: Compute what depends on weights or literals alone, and fold batch norms into other layers.
             If the weights are inputs, only what depends on literals.
         example_outputs: The results of the program. They are not needed; if given, their number, dtypes and shapes must
             be those of the program's results.

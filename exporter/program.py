@@ -130,7 +130,7 @@ class ONNXProgram:
     # --- changing -------------------------------------------------------------------------------------------------
 
     def optimize(self) -> None:
-        """Compute nodes that depend on weights alone, and fold batch norms into convolutions, if not done at export."""
+        """Compute nodes that depend on weights alone, and fold batch norms into other layers, if not done at export."""
         if not self._weights.as_inputs:
             fold_constants(self.model)
             fuse_batch_norm(self.model)
