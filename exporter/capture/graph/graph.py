@@ -133,7 +133,6 @@ class Value:
         node: Node | None = None,
         name: str = "",
         constant: torch.Tensor | None = None,
-        is_learned: bool = False,
         holds: Holds = Holds.TENSOR,
     ) -> None:
         self.dtype = dtype
@@ -141,7 +140,7 @@ class Value:
         self.node = node
         self.name = name
         self.constant = constant
-        self.is_learned = is_learned
+        self.is_learned = False
         self.holds = holds
 
     def __repr__(self) -> str:

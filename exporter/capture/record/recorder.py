@@ -183,10 +183,8 @@ class Recorder(TorchDispatchMode):
                 data = in_pairs(data)
             self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))
             return fake
-        is_learned = isinstance(tensor, torch.nn.Parameter)
-        weight = Value(
-            tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data, is_learned=is_learned
-        )
+        weight = Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data)
+        weight.is_learned = isinstance(tensor, torch.nn.Parameter)
         self.adopt(fake, weight)
         return fake
 
