@@ -421,7 +421,8 @@ class Placed(nn.Module):
 
 def masked_scores(scores: Tensor, mask: Tensor) -> Tensor:
     """A mask for all queries, as that of an encoder is made by what makes those of decoders."""
-    allowed = torch.ones(4, 1, dtype=torch.bool) & mask[:, None, None]
+    places = torch.arange(scores.shape[2])
+    allowed = mask.new_ones((), dtype=torch.bool) & (places[:, None] >= 0) & mask[:, None, None]
     return scores + torch.where(allowed, 0.0, torch.finfo(scores.dtype).min)
 
 
@@ -445,5 +446,24 @@ fewer_for_chosen_rows = op(
     lambda x, y: y[torch.arange(3), x.softmax(1).argmax(1)] * 2, floats(3, 4), floats(3, 4, 2), nodes={11: 6}
 )
 fewer_for_masked_scores = op(
-    masked_scores, floats(2, 3, 4, 5), bools(2, 5), nodes={9: 3}, dynamic={"x1": {0: "batch"}, "x0": {0: "batch"}}
+    masked_scores,
+    floats(2, 3, 4, 5),
+    bools(2, 5),
+    nodes={9: 3},
+    dynamic={"x0": {0: "batch", 2: "queries", 3: "keys"}, "x1": {0: "batch", 1: "keys"}},
+)
+fewer_for_attention_to_what_is_seen = op(
+    lambda x, seen: F.scaled_dot_product_attention(x, x, x, (torch.arange(x.shape[2])[:, None] >= 0) & seen),
+    floats(2, 3, 4, 2),
+    bools(2, 1, 1, 4),
+    nodes={11: 10},
+    dynamic={"x0": {0: "batch", 2: "length"}, "x1": {0: "batch", 3: "length"}},
+)
+fewer_for_idle_logic = op(
+    lambda x: (
+        (x > 0) | torch.zeros_like(x, dtype=torch.bool),
+        torch.logical_and(x, torch.ones(300, 1, 4, dtype=torch.bool)),
+    ),
+    floats(3, 4),
+    nodes={8: 3},
 )

@@ -67,6 +67,7 @@ class ProgramValues:
         known = self._g.initializer(name, WeightTensor(tensor, is_learned), value.dtype, tuple(tensor.shape))
         if value.name:
             self.weights[value.name] = known
+            known.is_weight = True
         if not tensor.is_meta and not (value.name and self._weights_are_inputs):
             known.constant = tensor
         return known

@@ -1,8 +1,8 @@
-"""Removes an Expand whose result only operators read that broadcast it themselves to the same sizes, and what else
-only expands: a ConstantOfShape, and And with what is true everywhere.
+"""Removes an Expand whose result only operators read that broadcast it themselves to the same sizes, and a
+ConstantOfShape, which expands one number.
 
-Examples are the bias of positions in MPNet, which the program expands to the batch and then adds to the scores, T5's
-bound of its buckets, and the mask of BERT, which is that of a decoder without its triangle.
+Examples are the bias of positions in MPNet, which the program expands to the batch and then adds to the scores, and
+T5's bound of its buckets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import onnx_ir as ir
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.passes.matching import ELEMENTWISE, Sizes, sizes_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
-from onnx_parity.exporter.passes.skip_neutral import kept_operands
 
 __all__ = ["skip_expansions"]
 
@@ -41,14 +40,12 @@ def skip_expansions(model: ir.Model, opset: int) -> None:
 
 
 def _expanded_by(node: ir.Node, constants: NewConstants) -> ir.Value | None:
-    """What a node only expands: its input, a number, or the operand of And beside which all others are true."""
+    """What a node only expands: its input, or a number."""
     if node.op_type == "ConstantOfShape" and not node.domain:
         fill = node.attributes.get("value")
         if fill is None or (tensor := fill.as_tensor()).dtype not in TO_TORCH:
             return None
         return constants.number(tensor.numpy().item(), tensor.dtype, node)
-    if node.op_type == "And" and not node.domain:
-        return next(kept_operands(node), None)
     return node.inputs[0] if node.op_type == "Expand" and not node.domain else None
 
 

@@ -8,14 +8,13 @@ of networks that are trained with several and run with one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import onnx_ir as ir
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.passes.matching import producer_of, sizes_of
 
-__all__ = ["kept_operands", "skip_neutral"]
+__all__ = ["skip_neutral"]
 
 #: The neutral element by operator, and whether it may be on either side.
 _NEUTRAL: dict[str, tuple[float, bool]] = {
@@ -50,21 +49,14 @@ def skip_neutral(model: ir.Model) -> None:
         if x is other and x is not None and node.op_type in _SAME_TWICE:
             node.outputs[0].replace_all_uses_with(x)
             continue
-        sizes = sizes_of(node.outputs[0])
-        for kept in kept_operands(node):
-            if sizes is not None and sizes_of(kept) == sizes:
+        _, either_side = _NEUTRAL[node.op_type]
+        for kept, dropped in ((x, other), (other, x))[: 2 if either_side else 1]:
+            sizes = sizes_of(kept)
+            if kept is None or sizes is None or sizes != sizes_of(node.outputs[0]):
+                continue
+            if _is_neutral(node, kept, dropped):
                 node.outputs[0].replace_all_uses_with(kept)
                 break
-
-
-def kept_operands(node: ir.Node) -> Iterator[ir.Value]:
-    """The operands of an operator, of which the other one is neutral and only gives the result more axes, or longer
-    ones."""
-    _, either_side = _NEUTRAL[node.op_type]
-    x, other = node.inputs
-    for kept, dropped in ((x, other), (other, x))[: 2 if either_side else 1]:
-        if kept is not None and _is_neutral(node, kept, dropped):
-            yield kept
 
 
 def _is_neutral(node: ir.Node, kept: ir.Value, dropped: ir.Value | None) -> bool:

@@ -32,8 +32,10 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = _repeated(g, key, query), _repeated(g, value, query)
     scores = _scores(g, query, key, scale)
+    if attn_mask is not None:
+        attn_mask = _unrepeated(attn_mask)
     if attn_mask is not None and attn_mask.dtype is not torch.bool:
-        attn_mask = g.cast(attn_mask, scores.dtype)
+        attn_mask = shaped(g.cast(attn_mask, scores.dtype), attn_mask.shape)
     # A row of NaN stays one in the product, which mostly has fewer elements than the weights. It is 0 then, as with
     # ONNX's Attention, also where torch multiplies 0 by infinite values.
     zeroed_early = attn_mask is not None and never_exceeds(key.sizes[-2], value.sizes[-1])
@@ -77,6 +79,12 @@ def _fits(mask: Value | None, query: Value, key: Value) -> bool:
     pairs = list(zip(mask.sizes, whole[4 - mask.rank :], strict=True))
     broadcast = all(same_size(own, wanted) or same_size(own, 1) for own, wanted in pairs[:-2])
     return broadcast and all(same_size(own, wanted) for own, wanted in pairs[-2:])
+
+
+def _unrepeated(mask: Value) -> Value:
+    """The mask that a mask repeats for more rows, heads or samples, where all that reads it broadcasts."""
+    source = mask.repeats
+    return source if source is not None and source.rank and same_size(source.sizes[-1], mask.sizes[-1]) else mask
 
 
 def _above_the_lowest(g: Graph, mask: Value) -> Value:
@@ -143,6 +151,7 @@ def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
     """0 in the rows whose mask excludes everything, where ONNX's Softmax and Attention give NaN."""
     if mask.dtype.is_floating_point and largest_magnitude(mask.ir) is not None:
         return x
+    mask = _unrepeated(mask)
     known = (mask.repeats or mask).constant
     if known is not None and not bool(_empty_rows(known).any()):
         return x

@@ -6,9 +6,10 @@ from typing import Literal
 
 import torch
 
+from onnx_parity.exporter.lowering.aten.shape import expand
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.shapes import same_shape
+from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 _COMPARISONS = {
@@ -24,7 +25,20 @@ _LOGIC: dict[str, Literal["And", "Or", "Xor"]] = {"and": "And", "or": "Or", "xor
 
 @lowering(*_COMPARISONS)
 def compare(g: Graph, self: Operand, other: Operand) -> Value:
+    if g.operator == "aten::ge" and isinstance(self, Value) and _counts_up(self) and _is_zero(other):
+        return g.full(g.out.shape, True, torch.bool)
     return _COMPARISONS[g.operator](g, *g.promote(self, other))
+
+
+def _counts_up(x: Value) -> bool:
+    """Whether the elements are 0, 1, 2, ..., and none is so large that it would be negative."""
+    return x.counts is not None and x.dtype in (torch.int64, torch.int32)
+
+
+def _is_zero(number: Operand) -> bool:
+    if isinstance(number, Value):
+        return not number.is_weight and number.everywhere == 0
+    return isinstance(number, (int, float)) and number == 0
 
 
 @lowering("aten::where")
@@ -102,8 +116,17 @@ def clamp_max(g: Graph, self: Value, max: Operand) -> Value:
 
 @lowering("aten::logical_and", "aten::logical_or", "aten::logical_xor")
 def logical(g: Graph, self: Value, other: Value) -> Value:
+    return _logical(g, *(shaped(g.cast(each, torch.bool), each.shape) for each in (self, other)))
+
+
+def _logical(g: Graph, a: Value, b: Value) -> Value:
+    """The operator of two booleans, or one of them where the other changes nothing: the mask of an encoder is made by
+    what makes those of decoders."""
     name = g.operator.rpartition("_")[2]
-    return g.op(_LOGIC[name], g.cast(self, torch.bool), g.cast(other, torch.bool))
+    for kept, other in ((a, b), (b, a)):
+        if name != "xor" and not other.is_weight and other.everywhere == int(name == "and"):
+            return expand(g, kept)
+    return g.op(_LOGIC[name], a, b)
 
 
 @lowering("aten::logical_not")
@@ -122,9 +145,8 @@ def bitwise_not(g: Graph, self: Value) -> Value:
 
 @lowering("aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor")
 def bitwise(g: Graph, self: Operand, other: Operand) -> Value:
-    name = g.operator.rpartition("_")[2]
     a, b = g.promote(self, other, dtype=g.out.dtype)
-    return g.op(_LOGIC[name], a, b) if a.dtype is torch.bool else g.bitwise(_LOGIC[name], a, b)
+    return _logical(g, a, b) if a.dtype is torch.bool else g.bitwise(_LOGIC[g.operator.rpartition("_")[2]], a, b)
 
 
 @lowering("aten::bitwise_left_shift", "aten::__lshift__")

@@ -82,7 +82,7 @@ def expand(g: Graph, self: Value, size: object = None, implicit: bool = False) -
     if same_shape(self.sizes, g.out.shape):
         return self
     expanded = g.expand(self, g.out.shape)
-    expanded.repeats = self
+    expanded.repeats = self.repeats or self
     return expanded
 
 

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 import torch
-from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.capture.graph.graph import Holds, Size, Varying
 
@@ -21,7 +20,8 @@ class Value:
     """A value whose dtype is always known, and whose shape is known if it is the result of an ATen operator."""
 
     __slots__ = (
-        "_constant", "counts", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "repeats", "shape",
+        "_constant", "counts", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "is_weight", "repeats",
+        "shape",
     )  # fmt: skip
 
     def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
@@ -31,6 +31,8 @@ class Value:
         self._constant: torch.Tensor | None = None
         #: Whether a lowering has read the constant, so that the model may depend on it in any way.
         self.is_constant_read = False
+        #: Whether it is a parameter or a buffer of the program.
+        self.is_weight = False
         #: The number that all elements are equal to, if known.
         self.filled: Number | None = None
         #: The value whose elements it repeats along some axes, if it is the result of an expansion.
@@ -73,7 +75,7 @@ class Value:
             return True
         if isinstance(source.filled, (int, float)):
             return not math.isnan(source.filled)
-        known = source.constant if type(source.ir.const_value) is TorchTensor else None
+        known = None if source.is_weight else source.constant
         return known is not None and not bool(known.isnan().any())
 
     @property
