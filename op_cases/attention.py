@@ -90,6 +90,16 @@ class _Biased(nn.Module):
         return _ATTEND(query, key, value, attn_mask=bias, scale=1.0)
 
 
+def _with_computed_bias(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, seen: torch.Tensor
+) -> torch.Tensor:
+    """Attention with biases of positions that depend on the query, as in MViT, and those with the lowest number."""
+    bias = torch.einsum("bhqc,kc->bhqk", query, key[0, 0])
+    lowest = torch.where(seen[:, None, None], bias, torch.finfo(bias.dtype).min)
+    attended: torch.Tensor = _ATTEND(_ATTEND(query, key, value, attn_mask=bias), key, value, attn_mask=lowest)
+    return attended
+
+
 #: The last two of the second sequence's five steps are padding.
 _PADDING = given([[False] * 5, [False] * 3 + [True] * 2])
 #: The second of five queries may attend to nothing.
@@ -138,6 +148,13 @@ attention_biased = op(
     bools(2, 6),
     blind=False,
     nodes={9: 9},
+    dynamic={f"x{number}": {0: "batch"} for number in range(4)},
+)
+attention_computed_bias = op(
+    _with_computed_bias,
+    *_EXAMPLE[:2],
+    floats(2, 4, 6, 8),
+    bools(2, 6),
     dynamic={f"x{number}": {0: "batch"} for number in range(4)},
 )
 attention_biased_and_blind = op(_Biased, *_EXAMPLE, bools(2, 6), blind=True)

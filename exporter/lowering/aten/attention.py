@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.magnitudes import largest_magnitude
+from onnx_parity.exporter.lowering.values.magnitudes import largest_magnitude, may_have_the_lowest
 from onnx_parity.exporter.lowering.values.shapes import never_exceeds, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -93,7 +93,7 @@ def _above_the_lowest(g: Graph, mask: Value) -> Value:
     if not mask.dtype.is_floating_point:
         return mask
     largest, limits = largest_magnitude(mask.ir), torch.finfo(mask.dtype)
-    if largest is not None and largest < limits.max:
+    if not may_have_the_lowest(mask.ir) or (largest is not None and largest < limits.max):
         return mask
     return shaped(g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype)), mask.shape)
 

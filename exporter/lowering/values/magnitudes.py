@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 import torch
@@ -12,7 +12,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
-__all__ = ["largest_magnitude"]
+__all__ = ["largest_magnitude", "may_have_the_lowest"]
 
 #: Operators whose results have no elements of another magnitude than those of their first input.
 _KEEPS = frozenset(
@@ -46,6 +46,39 @@ def largest_magnitude(value: ir.Value) -> float | None:
     return _bound(value, _DEPTH, {})
 
 
+def may_have_the_lowest(value: ir.Value) -> bool:
+    """Whether an element may be the lowest number of its dtype, as in a mask: one of an input or a constant may, also
+    where others are added to it, and none that is computed from others by products of matrices and the like."""
+    reached, seen = [value], {value}
+    while reached:
+        each = reached.pop()
+        node = each.producer()
+        if node is None and (each.const_value is None or _may_be_lowest(each.const_value)):
+            return True
+        if node is None:
+            continue
+        if node.domain or any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values()):
+            return True
+        inputs = [each for each in _sources(node) if each is not None and each not in seen]
+        reached += inputs
+        seen.update(inputs)
+    return False
+
+
+def _may_be_lowest(tensor: ir.TensorProtocol) -> bool:
+    bound, dtype = _of_constant(tensor), TO_TORCH.get(tensor.dtype)
+    if dtype is None or not dtype.is_floating_point:
+        return False
+    return bound is None or bound >= torch.finfo(dtype).max
+
+
+def _sources(node: ir.Node) -> Sequence[ir.Value | None]:
+    """The inputs of which an operator moves, chooses or adds up elements; none of one that computes otherwise."""
+    if node.op_type in _KEEPS:
+        return node.inputs[:1]
+    return node.inputs[node.op_type == "Where" :] if node.op_type in _COMBINED else ()
+
+
 def _bound(value: ir.Value | None, depth: int, known: dict[ir.Value, float | None]) -> float | None:
     if value is None or value.dtype is None or value.dtype not in TO_TORCH:
         return None
@@ -68,10 +101,10 @@ def _in_dtype(bound: float | None, dtype: torch.dtype) -> float | None:
 
 def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None]) -> float | None:
     node = value.producer()
-    if node is None or node.domain or not depth or node.op_type not in _KEEPS | _COMBINED.keys():
+    if node is None or node.domain or not depth or not _sources(node):
         return None
     bounds = []
-    for each in node.inputs[:1] if node.op_type in _KEEPS else node.inputs[node.op_type == "Where" :]:
+    for each in _sources(node):
         bound = _bound(each, depth - 1, known)
         if bound is None:
             return None
