@@ -18,9 +18,9 @@ from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
-from onnx_parity.exporter.passes.add_constants_first import add_constants_first
 from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
+from onnx_parity.exporter.passes.fusions.add_constants_first import add_constants_first
 from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.fusions.fuse_norms import fuse_norms
 from onnx_parity.exporter.passes.fusions.fuse_pads import fuse_pads
@@ -37,6 +37,7 @@ from onnx_parity.exporter.passes.simplify_arithmetic import simplify_arithmetic
 from onnx_parity.exporter.passes.skip_expansions import skip_expansions
 from onnx_parity.exporter.passes.skip_neutral import skip_neutral
 from onnx_parity.exporter.passes.turn_vector_products import turn_vector_products
+from onnx_parity.exporter.passes.unique_names import give_unique_names
 from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
@@ -187,6 +188,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             if move_transposes(model):
                 merge_moves(model)
         remove_unused(model)
+        give_unique_names(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
         if model.ir_version < 4 or options.keep_initializers_as_inputs:
             list_initializers_as_inputs(model)

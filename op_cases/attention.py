@@ -157,6 +157,11 @@ attention_computed_bias = op(
     bools(2, 6),
     dynamic={f"x{number}": {0: "batch"} for number in range(4)},
 )
+attention_lowest_triangle = op(
+    lambda x: _ATTEND(x, x, x, attn_mask=torch.full((x.shape[2],) * 2, torch.finfo(x.dtype).min).triu()),
+    floats(2, 3, 4, 8),
+    dynamic={"x": {0: "batch", 2: "length"}},
+)
 attention_biased_and_blind = op(_Biased, *_EXAMPLE, bools(2, 6), blind=True)
 attention_repeated_mask = op(
     _with_repeated_mask,

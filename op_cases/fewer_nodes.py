@@ -368,6 +368,32 @@ class Layers(nn.Module):
 
 
 fewer_for_rows_of_features = op(Rows, floats(2, 3, 4), nodes={11: 7}, dynamic=BATCH)
+
+
+class Sides(nn.Module):
+    """Layers in branches, and weights that are added there; and one that has a name which onnx_ir gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        for name, sizes in (("a", (6,)), ("b", (3, 6)), ("c", (6,)), ("d", (3, 6)), ("val_0", (6,))):
+            self.register_parameter(name, nn.Parameter(torch.randn(sizes)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows: Tensor = torch.cond(
+            x.sum() > 0,
+            lambda x: self.first(x.reshape(-1, 6)).reshape(x.shape),
+            lambda x: self.second(x.reshape(-1, 6)).reshape(x.shape),
+            (x,),
+        )
+        added: Tensor = torch.cond(
+            rows.sum() > 0, lambda x: x + self.a + self.b, lambda x: x + self.c + self.d, (rows,)
+        )
+        result: Tensor = added * self.get_parameter("val_0")
+        return result
+
+
+fewer_for_sides = op(Sides, floats(2, 3, 6))
 fewer_no_rows_of_branches = op(
     lambda x, y: torch.cond(
         x.sum() > 0, lambda h: h.reshape(2, 3, 5) * 1, lambda h: torch.zeros(2, 3, 5), (x.reshape(6, 4) @ y,)
@@ -409,14 +435,16 @@ def compared(x: Tensor) -> Tensor:
 class Placed(nn.Module):
     """Embeddings of positions and of types, which are added one after the other; and what is added and taken away."""
 
+    large: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.places, self.types = nn.Embedding(5, 4), nn.Embedding(2, 4)
+        self.register_buffer("large", torch.full((1, 4), 1e8))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         zeros = torch.zeros(1, 3, dtype=torch.long)
-        large = torch.full((4,), 1e8)
-        return x + self.places(torch.arange(3)) + self.types(zeros) + 3.0, x + large + -large
+        return x + self.places(torch.arange(3)) + self.types(zeros) + 3.0, x + self.large + -self.large
 
 
 def masked_scores(scores: Tensor, mask: Tensor) -> Tensor:
@@ -434,6 +462,9 @@ fewer_for_compared = op(compared, ints(3, 4, low=-3, high=3), nodes={9: 6}, dyna
 fewer_for_constants = op(Placed, floats(1, 3, 4), nodes={7: 4})
 fewer_for_zeros_of_both_signs = op(
     lambda x: (x / torch.full_like(x, 0.0), x / torch.full_like(x, -0.0)), floats(3, 4), nodes={9: 2}, dynamic=BATCH
+)
+fewer_no_numbers_of_float64 = op(
+    lambda x: (x * torch.full_like(x, 0.1)) @ x.transpose(1, 2), floats(2, 3, 4), dtypes=(torch.float64,), dynamic=BATCH
 )
 fewer_for_the_same_twice = op(lambda x: (((x > 0) & (x > 0)) | (x > 0)).float(), floats(4), nodes={7: 2})
 fewer_for_chosen_groups = op(

@@ -60,6 +60,8 @@ class LazyTorchTensor(ir.LazyTensor):
         # It does not refer to this tensor, which would then keep weights in memory until garbage is collected.
         super().__init__(lambda: TorchTensor(on_the_cpu()), TO_ONNX[dtype], ir.Shape(shape))
         self.compute = on_the_cpu
+        #: Whether it depends on a parameter.
+        self.is_learned = False
         self.parts = parts
         self._rows = rows
 

@@ -17,8 +17,9 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor, torch_of
+from onnx_parity.exporter.passes.unique_names import free_name
 
-__all__ = ["fold_constants", "fold_node", "known_tensor"]
+__all__ = ["fold_constants", "fold_node", "is_learned", "known_tensor"]
 
 #: Tensors of at most this many bytes are small.
 _SMALL = 1024
@@ -322,19 +323,26 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         type(tensor) in (WeightTensor, LazyTorchTensor) for tensor in tensors
     )
     for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
-        folded = ir.Value(name=output.name, type=output.type, shape=ir.Shape(preview.shape))
-        folded.const_value = (
-            TorchTensor(preview)
-            if known
-            else LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors))
-        )
-        folded.const_value.name = output.name
+        name = output.name if output.name not in graph.initializers else free_name(str(output.name), graph.initializers)
+        folded = ir.Value(name=name, type=output.type, shape=ir.Shape(preview.shape))
+        if known:
+            folded.const_value = TorchTensor(preview)
+        else:
+            lazy = LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors))
+            lazy.is_learned = any(is_learned(tensor) for tensor in tensors)
+            folded.const_value = lazy
+        folded.const_value.name = name
         output.replace_all_uses_with(folded)
         output.name = None
         graph.initializers.add(folded)
     assert node.graph is not None
     node.graph.remove(node, safe=True)
     return taken
+
+
+def is_learned(tensor: ir.TensorProtocol) -> bool:
+    """Whether a tensor depends on parameters."""
+    return isinstance(tensor, (WeightTensor, LazyTorchTensor)) and tensor.is_learned
 
 
 def _is_worth_it(product: ir.Node, tensors: list[ir.TensorProtocol], nbytes: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.passes.unique_names import free_name
 
 __all__ = ["NewConstants"]
 
@@ -38,9 +38,7 @@ class NewConstants:
         return value
 
     def _add(self, tensor: torch.Tensor, stem: str) -> ir.Value:
-        taken = self._graph.initializers
-        names = (f"{stem}_{number}" for number in itertools.count())
-        known = TorchTensor(tensor, next(name for name in names if name not in taken))
+        known = TorchTensor(tensor, free_name(stem, self._graph.initializers))
         value = ir.Value(name=known.name, type=ir.TensorType(known.dtype), shape=known.shape, const_value=known)
         self._graph.initializers.add(value)
         return value

@@ -28,9 +28,14 @@ def skip_expansions(model: ir.Model, opset: int) -> None:
     broadcasting = ELEMENTWISE | _BROADCASTING_LATER if opset >= _BROADCASTING_LATER_SINCE else ELEMENTWISE
     constants = NewConstants(model.graph)
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        source, expanded = _expanded_by(node, constants), node.outputs[0]
-        sizes = sizes_of(source)
-        if source is None or sizes is None or (smaller := _smaller_results(expanded, sizes, broadcasting)) is None:
+        if node.op_type not in ("ConstantOfShape", "Expand") or node.domain:
+            continue
+        expanded, fills = node.outputs[0], node.op_type == "ConstantOfShape"
+        sizes = () if fills else sizes_of(node.inputs[0])
+        if sizes is None or (smaller := _smaller_results(expanded, sizes, broadcasting)) is None:
+            continue
+        source = _number(node, constants) if fills else node.inputs[0]
+        if source is None:
             continue
         # It keeps its own sizes: nothing will read it, but an equal Expand that stays may be merged with it later.
         del smaller[expanded]
@@ -39,14 +44,14 @@ def skip_expansions(model: ir.Model, opset: int) -> None:
         expanded.replace_all_uses_with(source)
 
 
-def _expanded_by(node: ir.Node, constants: NewConstants) -> ir.Value | None:
-    """What a node only expands: its input, or a number."""
-    if node.op_type == "ConstantOfShape" and not node.domain:
-        fill = node.attributes.get("value")
-        if fill is None or (tensor := fill.as_tensor()).dtype not in TO_TORCH:
-            return None
-        return constants.number(tensor.numpy().item(), tensor.dtype, node)
-    return node.inputs[0] if node.op_type == "Expand" and not node.domain else None
+def _number(fill: ir.Node, constants: NewConstants) -> ir.Value | None:
+    """The number of a ConstantOfShape; None for one of float64, as which onnxruntime fuses products with numbers into
+    those of matrices only after rounding the number to float32."""
+    value = fill.attributes.get("value")
+    tensor = value.as_tensor() if value is not None else None
+    if tensor is None or tensor.dtype not in TO_TORCH or tensor.dtype is ir.DataType.DOUBLE:
+        return None
+    return constants.number(tensor.numpy().item(), tensor.dtype, fill)
 
 
 def _smaller_results(expanded: ir.Value, sizes: Sizes, broadcasting: Collection[str]) -> dict[ir.Value, Sizes] | None:

@@ -147,6 +147,21 @@ class Masked(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(x[:, :3], x, x, attn_mask=self.mask[:, :4])
 
 
+class Seen(torch.nn.Module):
+    """Conditions of buffers that are true in the example, and expanded."""
+
+    seen: torch.Tensor
+    start: torch.Tensor
+
+    def __init__(self, seen: bool, start: int) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.full((1, 3), seen))
+        self.register_buffer("start", torch.tensor([start]))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x > 0) & self.seen.expand(4, 3), torch.arange(x.shape[0]) >= self.start.expand(x.shape[0])
+
+
 class Scaled(torch.nn.Module):
     """Numbers that are weights: the epsilon of a norm, a factor, and a bound."""
 
@@ -164,13 +179,23 @@ class Scaled(torch.nn.Module):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(Masked(0.0), Masked(-float("inf"))), (Scaled(1e-5, 1.0, 0.0), Scaled(0.5, float("inf"), 2.0))],
+    [
+        (Masked(0.0), Masked(-float("inf"))),
+        (Seen(True, 0), Seen(False, 1)),
+        (Scaled(1e-5, 1.0, 0.0), Scaled(0.5, float("inf"), 2.0)),
+    ],
 )
 def test_no_fusion_takes_weights_for_constants(first: torch.nn.Module, second: torch.nn.Module) -> None:
     x = torch.rand(2, 4, 3)
     program = onnx_parity.export(first, x)
     program.apply_weights(second.state_dict())
     assert_agrees(program, second, x)
+
+
+def test_what_is_added_to_a_model_has_no_name_of_an_output() -> None:
+    program = onnx_parity.export(lambda x: ((x > 0) * 2.0, x + 1), torch.randn(2, 3), output_names=["y", "y_number_0"])
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    assert [each.name for each in program.model_proto.graph.output] == ["y", "y_number_0"]
 
 
 def test_weights_on_the_meta_device_are_supplied_later() -> None:

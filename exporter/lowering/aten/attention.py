@@ -89,7 +89,7 @@ def _unrepeated(mask: Value) -> Value:
 
 def _above_the_lowest(g: Graph, mask: Value) -> Value:
     """A mask without the lowest number: onnxruntime's Attention returns 0 for a row that has no other, where torch
-    returns a mean."""
+    returns a mean (weighted by the scores if they are halves, and nearly equally here)."""
     if not mask.dtype.is_floating_point:
         return mask
     largest, limits = largest_magnitude(mask.ir), torch.finfo(mask.dtype)

@@ -35,9 +35,14 @@ def _counts_up(x: Value) -> bool:
     return x.counts is not None and x.dtype in (torch.int64, torch.int32)
 
 
+def _everywhere(x: Value) -> bool | int | float | None:
+    """The number that all elements are known to be equal to, unless a weight has to be read for that."""
+    return None if (x.repeats or x).is_weight else x.everywhere
+
+
 def _is_zero(number: Operand) -> bool:
     if isinstance(number, Value):
-        return not number.is_weight and number.everywhere == 0
+        return _everywhere(number) == 0
     return isinstance(number, (int, float)) and number == 0
 
 
@@ -124,7 +129,7 @@ def _logical(g: Graph, a: Value, b: Value) -> Value:
     what makes those of decoders."""
     name = g.operator.rpartition("_")[2]
     for kept, other in ((a, b), (b, a)):
-        if name != "xor" and not other.is_weight and other.everywhere == int(name == "and"):
+        if name != "xor" and _everywhere(other) == int(name == "and"):
             return expand(g, kept)
     return g.op(_LOGIC[name], a, b)
 

@@ -31,6 +31,10 @@ _COMBINED: dict[str, Callable[[list[float]], float]] = {
     "Min": max,
     "Where": max,
 }
+#: Operators whose results are not the lowest number.
+_NEVER_LOWEST = frozenset(
+    {"Conv", "ConvTranspose", "Einsum", "Erf", "Gemm", "LayerNormalization", "MatMul", "Sigmoid", "Softmax", "Tanh"}
+)
 #: How many operators lie at most between a value and a tensor that is known.
 _DEPTH = 24
 #: Constants of more elements are not read.
@@ -47,21 +51,23 @@ def largest_magnitude(value: ir.Value) -> float | None:
 
 
 def may_have_the_lowest(value: ir.Value) -> bool:
-    """Whether an element may be the lowest number of its dtype, as in a mask: one of an input or a constant may, also
-    where others are added to it, and none that is computed from others by products of matrices and the like."""
+    """Whether an element may be the lowest number of its dtype, as in a mask. Products of matrices and functions that
+    are bounded do not give it."""
     reached, seen = [value], {value}
     while reached:
         each = reached.pop()
         node = each.producer()
-        if node is None and (each.const_value is None or _may_be_lowest(each.const_value)):
-            return True
         if node is None:
-            continue
-        if node.domain or any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values()):
+            if each.const_value is None or _may_be_lowest(each.const_value):
+                return True
+        elif node.domain or any(given.type is ir.AttributeType.GRAPH for given in node.attributes.values()):
             return True
-        inputs = [each for each in _sources(node) if each is not None and each not in seen]
-        reached += inputs
-        seen.update(inputs)
+        elif node.op_type not in _NEVER_LOWEST:
+            if not (sources := _sources(node)):
+                return True
+            inputs = [source for source in sources if source is not None and source not in seen]
+            reached += inputs
+            seen.update(inputs)
     return False
 
 

@@ -4,12 +4,11 @@ are written.
 
 from __future__ import annotations
 
-import itertools
-
 import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, torch_of
+from onnx_parity.exporter.passes.unique_names import free_name
 
 __all__ = ["fuse_batch_norm"]
 
@@ -91,8 +90,7 @@ def _replacement(graph: ir.Graph, old: ir.Value, tensor: LazyTorchTensor) -> ir.
     assert old.name is not None
     name = old.name
     if old.uses():
-        names = itertools.chain([f"{name}_fused"], (f"{name}_fused_{number}" for number in itertools.count(1)))
-        name = next(each for each in names if each not in graph.initializers)
+        name = free_name(f"{name}_fused", graph.initializers)
     else:
         graph.initializers.pop(name)
     tensor.name = name

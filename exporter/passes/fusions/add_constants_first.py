@@ -7,8 +7,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor
-from onnx_parity.exporter.passes.fold import fold_node, known_tensor
+from onnx_parity.exporter.passes.fold import fold_node, is_learned, known_tensor
 from onnx_parity.exporter.passes.matching import is_read_by_one, pairs_of, producer_of
 
 __all__ = ["add_constants_first"]
@@ -21,7 +20,7 @@ def add_constants_first(model: ir.Model) -> None:
     """Write (x + a) + b as x + (a + b), which is computed when the model is written.
 
     1. One of the constants has the shape of both together, and nothing else reads it: the model becomes no larger.
-    2. One of them at least depends on weights. What a program adds and takes away again rounds, and is written in it.
+    2. One of them at least depends on parameters. Others may be there to round: what a program adds and takes away.
     """
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if node.op_type == "Add" and not node.domain and node.outputs[0].dtype in _DTYPES:
@@ -52,9 +51,9 @@ def _add_first(graph: ir.Graph, total: ir.Node) -> None:
 
 
 def _larger_of(a: ir.Value, b: ir.Value) -> ir.Value | None:
-    """Which of two constants, of which one depends on weights, has the shape of both together; None if neither has."""
+    """Which of two constants, of which one is learned, has the shape of both together; None if neither has."""
     one, other = (known_tensor(value) for value in (a, b))
-    if one is None or other is None or {type(one), type(other)}.isdisjoint((WeightTensor, LazyTorchTensor)):
+    if one is None or other is None or not (is_learned(one) or is_learned(other)):
         return None
     shapes = tuple(one.shape.numpy()), tuple(other.shape.numpy())
     whole = torch.broadcast_shapes(*shapes)
