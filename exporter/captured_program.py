@@ -27,6 +27,7 @@ from onnx_parity.exporter.passes.fusions.fuse_pads import fuse_pads
 from onnx_parity.exporter.passes.fusions.fuse_rotary_embedding import fuse_rotary_embedding
 from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
 from onnx_parity.exporter.passes.fusions.keep_rows_apart import keep_rows_apart
+from onnx_parity.exporter.passes.fusions.transform_by_products import transform_by_products
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
@@ -184,6 +185,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             cancel_casts(model)
             simplify_arithmetic(model, opset)
             gather_repeats(model)
+            transform_by_products(model)
             merge_moves(model)
             if move_transposes(model):
                 merge_moves(model)

@@ -337,7 +337,22 @@ fewer_for_dots_alone = op(
     floats(2, 3, 4),
     floats(2, 4, 5),
 )
-fewer_for_transforms = op(lambda x: torch.fft.fftn(x, dim=(1, 2)).real, floats(2, 7, 8), nodes={17: 6}, dynamic=BATCH)
+fewer_for_transforms = op(
+    lambda x: (z := torch.fft.fftn(x, dim=(1, 2))).real + z.imag, floats(2, 7, 8), nodes={17: 8}, dynamic=BATCH
+)
+fewer_for_parts_of_transforms = op(
+    lambda x, part: getattr(torch.fft.fftn(x, dim=(1, 2)), part) * 2,
+    floats(2, 7, 8),
+    part=["real", "imag"],
+    nodes={17: 4},
+    dynamic=BATCH,
+)
+fewer_for_parts_along_one_axis = op(
+    lambda x: (torch.fft.fft(x).real, torch.fft.fft(x * 2).imag, torch.fft.fft(x, dim=-2).real, torch.fft.ifft(x).real),
+    floats(2, 5, 6),
+    dynamic=BATCH,
+)
+fewer_for_mixed_tokens = op(lambda x: torch.fft.fft2(x).real, floats(1, 12, 300), nodes={17: 3})
 
 
 class Rows(nn.Module):

@@ -1,9 +1,9 @@
-"""Constants that passes add to a model: vectors of axes, sizes and indices, and numbers."""
+"""Constants that passes add to a model: vectors of axes, sizes and indices, numbers, and tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import onnx_ir as ir
 import torch
@@ -20,7 +20,7 @@ class NewConstants:
 
     def __init__(self, graph: ir.Graph) -> None:
         self._graph = graph
-        self._known: dict[tuple[int, ...] | tuple[ir.DataType, float, float], ir.Value] = {}
+        self._known: dict[tuple[Hashable, ...], ir.Value] = {}
 
     def vector(self, numbers: Sequence[int], node: ir.Node) -> ir.Value:
         value = self._known.get(tuple(numbers))
@@ -35,6 +35,13 @@ class NewConstants:
         if value is None:
             tensor = torch.tensor(number, dtype=TO_TORCH[dtype])
             value = self._known[key] = self._add(tensor, f"{node.outputs[0].name}_number")
+        return value
+
+    def table(self, key: tuple[Hashable, ...], make: Callable[[], torch.Tensor], node: ir.Node) -> ir.Value:
+        """A larger constant, which the key tells from others of the same pass."""
+        value = self._known.get(key)
+        if value is None:
+            value = self._known[key] = self._add(make(), f"{node.outputs[0].name}_table")
         return value
 
     def _add(self, tensor: torch.Tensor, stem: str) -> ir.Value:
