@@ -21,8 +21,8 @@ BLOCK = 1 << 18
 class WeightTensor(TorchTensor):
     """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced.
 
-    One that `is_learned` is a parameter: what replaces it is finite where it is, if those who run the model do not give
-    it.
+    One that `is_learned` is a parameter, and no input of the model. If it is finite, what replaces it is taken to be
+    finite too.
     """
 
     def __init__(self, tensor: torch.Tensor, is_learned: bool = False) -> None:

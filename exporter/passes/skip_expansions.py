@@ -45,8 +45,8 @@ def skip_expansions(model: ir.Model, opset: int) -> None:
 
 
 def _number(fill: ir.Node, constants: NewConstants) -> ir.Value | None:
-    """The number of a ConstantOfShape; None for one of float64, as which onnxruntime fuses products with numbers into
-    those of matrices only after rounding the number to float32."""
+    """The number of a ConstantOfShape, but none of float64: onnxruntime makes a product with a number a part of the
+    product of matrices beside it, and rounds the number to float32."""
     value = fill.attributes.get("value")
     tensor = value.as_tensor() if value is not None else None
     if tensor is None or tensor.dtype not in TO_TORCH or tensor.dtype is ir.DataType.DOUBLE:

@@ -25,7 +25,7 @@ _NEUTRAL: dict[str, tuple[float, bool]] = {
     "And": (True, True),
     "Or": (False, True),
 }
-#: Operators that leave a value as it is that is both operands.
+#: Operators whose result is the operand, if both operands are the same value.
 _SAME_TWICE = frozenset({"And", "Or"})
 #: Operators for which signs of zeros in their inputs do not matter, and which do not define those in their results.
 _HIDE_SIGNS = frozenset(

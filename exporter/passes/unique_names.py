@@ -11,7 +11,9 @@ __all__ = ["free_name", "give_unique_names"]
 
 
 def give_unique_names(model: ir.Model) -> None:
-    """Rename what has the name of another value: onnx_ir numbers what passes add in each graph anew.
+    """Rename every value that has the name of another one.
+
+    onnx_ir names what passes add by a number that begins anew in each branch and loop body.
 
     Inputs and outputs keep their names before initializers do, and these before results of nodes.
     """
@@ -27,7 +29,7 @@ def give_unique_names(model: ir.Model) -> None:
 
 
 def free_name(stem: str, taken: Container[str | None]) -> str:
-    """A name that begins so and is not taken."""
+    """A name that begins with the stem and is not taken."""
     return next(name for name in (f"{stem}_{number}" for number in itertools.count()) if name not in taken)
 
 

@@ -1,4 +1,7 @@
-"""Leaves the axes of a tensor apart that a linear layer makes one, as GPT-2's do, which see rows of features."""
+"""Gives linear layers a tensor with all its axes, where the program makes one axis of all but the last, as GPT-2 does.
+
+A weight that a Gemm reads transposed is transposed when it is written: folding, which comes after, does that.
+"""
 
 from __future__ import annotations
 
