@@ -119,7 +119,8 @@ def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None])
 
 
 def _of_constant(tensor: ir.TensorProtocol) -> float | None:
-    known = tensor.raw if type(tensor) is TorchTensor or _is_learned(tensor) else None
+    is_fixed = type(tensor) is TorchTensor or (isinstance(tensor, WeightTensor) and tensor.is_learned)
+    known = tensor.raw if isinstance(tensor, TorchTensor) and is_fixed else None
     if (
         not isinstance(known, torch.Tensor)
         or known.is_meta
@@ -129,7 +130,3 @@ def _of_constant(tensor: ir.TensorProtocol) -> float | None:
         return None
     largest = float(known.detach().double().abs().max())
     return largest if math.isfinite(largest) else None
-
-
-def _is_learned(tensor: ir.TensorProtocol) -> bool:
-    return type(tensor) is WeightTensor and tensor.is_learned

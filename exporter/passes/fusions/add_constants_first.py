@@ -8,6 +8,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.passes.fold import fold_node, is_learned, known_tensor
+from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import is_read_by_one, pairs_of, producer_of
 
 __all__ = ["add_constants_first"]
@@ -37,9 +38,7 @@ def _add_first(graph: ir.Graph, total: ir.Node) -> None:
             if larger is None or len(larger.uses()) > 1 or known_tensor(x) is not None:
                 continue
             constants = ir.Node("", "Add", [a, b])
-            constants.meta.update(total.meta)
-            constants.metadata_props.update(total.metadata_props)
-            constants.doc_string = total.doc_string
+            take_origin(constants, total)
             assert total.graph is not None
             total.graph.insert_before(total, constants)
             constants.outputs[0].type, constants.outputs[0].shape = b.type, larger.shape

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import (
     ints_of,
     inverse_of,
@@ -52,9 +53,7 @@ def _fuse_all(graph: ir.Graph, op_type: str, last: str, find: Callable[[ir.Node]
 def _fuse(last: ir.Node, op_type: str, inputs: Sequence[ir.Value], epsilon: float) -> None:
     attributes = [ir.AttrInt64("axis", -1), ir.AttrFloat32("epsilon", epsilon)]
     norm = ir.Node("", op_type, inputs, attributes=attributes)
-    norm.meta.update(last.meta)
-    norm.metadata_props.update(last.metadata_props)
-    norm.doc_string = last.doc_string
+    take_origin(norm, last)
     out, fused = last.outputs[0], norm.outputs[0]
     fused.name, fused.type, fused.shape = out.name, out.type, out.shape
     assert last.graph is not None

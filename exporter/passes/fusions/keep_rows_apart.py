@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import is_read_by_one, sizes_of
 
 __all__ = ["keep_rows_apart"]
@@ -89,9 +90,7 @@ def _transposed(weight: ir.Value, node: ir.Node) -> ir.Value:
     """A transposed weight, which folding computes when it is written."""
     assert node.graph is not None and weight.shape is not None
     transpose = ir.Node("", "Transpose", [weight], [ir.AttrInt64s("perm", [1, 0])])
-    transpose.meta.update(node.meta)
-    transpose.metadata_props.update(node.metadata_props)
-    transpose.doc_string = node.doc_string
+    take_origin(transpose, node)
     node.graph.insert_before(node, transpose)
     result = transpose.outputs[0]
     result.type, result.shape = weight.type, ir.Shape([weight.shape[1], weight.shape[0]])

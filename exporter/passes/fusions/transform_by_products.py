@@ -9,6 +9,7 @@ import math
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import axes_of, ints_of, is_read_by_one, number_of, producer_of, sizes_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
 from onnx_parity.exporter.passes.reshape_early import sizes_to_reshape_to
@@ -118,9 +119,7 @@ def _sums(points: int, which: int) -> torch.Tensor:
 
 def _inserted(op_type: str, x: ir.Value, other: ir.Value, before: ir.Node, sizes: tuple[int | str, ...]) -> ir.Value:
     node = ir.Node("", op_type, [x, other])
-    node.meta.update(before.meta)
-    node.metadata_props.update(before.metadata_props)
-    node.doc_string = before.doc_string
+    take_origin(node, before)
     assert before.graph is not None
     before.graph.insert_before(before, node)
     result = node.outputs[0]
