@@ -30,6 +30,13 @@ def angles(length: int) -> torch.Tensor:
     return torch.arange(length).float() / 10
 
 
+def kept_in_table(x: torch.Tensor) -> torch.Tensor:
+    if "angles" not in _table:
+        _table["angles"] = angles(4) + x[0] * 0
+    result: torch.Tensor = _table["angles"]
+    return result
+
+
 def in_a_closure_dict() -> Callable[..., Any]:
     cache: dict[str, torch.Tensor] = {}
 
@@ -149,6 +156,44 @@ class CachedMethod(nn.Module):
         return angles(4)
 
 
+class InAMethod(nn.Module):
+    """The only function that names the cache is found by the name of the method."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.kept(x)
+
+    def kept(self, x: torch.Tensor) -> torch.Tensor:
+        return kept_in_table(x)
+
+    def unused(self) -> None:
+        raise AssertionError
+
+
+class InAMethodOfAName(InAMethod):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = x + getattr(self, "kept")(x)  # noqa: B009
+        return result
+
+
+class InAProperty(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.angles
+
+    @property
+    def angles(self) -> torch.Tensor:
+        return kept_in_table(X)
+
+
+class InWhatTorchCalls(nn.TransformerEncoderLayer):
+    def __init__(self) -> None:
+        super().__init__(4, 1, 4, dropout=0.0, batch_first=True)
+        for weight in self.parameters():
+            nn.init.constant_(weight, 0.5)
+
+    def _ff_block(self, x: torch.Tensor) -> torch.Tensor:
+        return kept_in_table(x)
+
+
 @dataclass(slots=True)
 class Slotted:
     value: torch.Tensor | None = None
@@ -220,7 +265,7 @@ def in_a_thread_local() -> Callable[..., Any]:
 PROGRAMS: list[Callable[[], Callable[..., Any]]] = [
     in_a_closure_dict, in_a_default, in_a_variable, in_a_global, in_a_global_dict, in_an_lru_cache,
     in_an_unbounded_cache, in_an_ordered_dict, in_a_thread_local, HasTable, SharesTable, RegistersLate, CachedMethod,
-    HasSlots, CallsModule, in_a_hook,
+    HasSlots, CallsModule, in_a_hook, InAMethod, InAMethodOfAName, InAProperty, InWhatTorchCalls,
 ]  # fmt: skip
 
 

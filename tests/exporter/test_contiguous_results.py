@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
-from onnx_parity.exporter.capture.fakes.result_cache import describe
+from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
 from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
 _aten = torch.ops.aten
@@ -48,6 +49,15 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
     "matmul of one batch": (_aten.matmul.default, lambda b, n: (torch.empty(b, 4, n, 5), torch.empty(1, 1, 5, 6))),
     "matmul transposed": (_aten.matmul.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(b, n, 5).mT)),
     "bmm": (_aten.bmm.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(b, 5, n))),
+    "linear": (_aten.linear.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(6, 5), torch.empty(6))),
+    "linear of a vector": (_aten.linear.default, lambda b, n: (torch.empty(n), torch.empty(6, n))),
+    "addmm": (_aten.addmm.default, lambda b, n: (torch.empty(6), torch.empty(n, 5), torch.empty(5, 6))),
+    "cumsum": (_aten.cumsum.default, lambda b, n: (torch.empty(b, n), 1)),
+    "cumsum of booleans": (_aten.cumsum.default, lambda b, n: (_bool(b, n), -1)),
+    "cumprod": (_aten.cumprod.default, lambda b, n: (_int(b, n), 0)),
+    "mean.dim": (_aten.mean.dim, lambda b, n: (torch.empty(b, 4, n, 5), [2, -1])),
+    "mean.dim with its axes": (_aten.mean.dim, lambda b, n: (torch.empty(b, 4, n), [-1], True)),
+    "mean.dim of everything": (_aten.mean.dim, lambda b, n: (torch.empty(b, n), None)),
     "native_layer_norm": (
         _aten.native_layer_norm.default,
         lambda b, n: (torch.empty(b, n, 5), [5], torch.empty(5), None, 1e-5),
@@ -101,12 +111,73 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
         ("roll", lambda b, n: (torch.empty(b, n), [1, 2], [0])),
         ("fill.Tensor", lambda b, n: (torch.empty(b), torch.empty(1))),
         ("native_layer_norm", lambda b, n: (torch.empty(b, n), [4], None, None, 1e-5)),
+        ("linear", lambda b, n: (torch.empty(b, n), torch.empty(6, 5))),
+        ("linear", lambda b, n: (torch.empty(b, 5), torch.empty(6, 5), torch.empty(1))),
+        ("addmm", lambda b, n: (torch.empty(n, 1), torch.empty(n, 5), torch.empty(5, 6))),
+        ("cumsum", lambda b, n: (torch.empty(b, n), 2)),
+        ("mean.dim", lambda b, n: (_int(b, n), [0])),
+        ("mean.dim", lambda b, n: (torch.empty(b, n), [0, -2])),
     ],
 )
 def test_what_depends_on_values_or_is_wrong_is_left_to_torch(
     fakes: Fakes, name: str, make: Callable[[Any, Any], tuple[Any, ...]]
 ) -> None:
     assert contiguous_results(name, _arguments(fakes, make), {}, _metadata) is None
+
+
+_VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transpose": lambda x: x.transpose(0, -1),
+    "permute": lambda x: x.permute(2, 0, -2),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "unsqueeze first": lambda x: x.unsqueeze(0),
+    "select": lambda x: x.select(-1, -1),
+    "select by a dynamic size": lambda x: x.select(1, 2),
+    "permute of a transposed tensor": lambda x: x.mT.permute(1, 2, 0).unsqueeze(1),
+}
+
+
+def _through(memo: ResultMemo) -> TorchDispatchMode:
+    class Through(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return memo.call(func, types, args, kwargs or {})
+
+    mode: TorchDispatchMode = Through()  # type: ignore[no-untyped-call]
+    return mode
+
+
+@pytest.mark.parametrize("view", _VIEWS)
+def test_views_with_dynamic_sizes_are_those_of_torch(fakes: Fakes, view: str) -> None:
+    (x,) = _arguments(fakes, lambda b, n: (torch.empty(b, n, 5),))
+    memo = ResultMemo(fakes, _metadata)
+    with fakes:
+        expected = describe(_fake(_VIEWS[view](x)))
+    for _ in range(2):
+        with _through(memo):
+            found = _fake(_VIEWS[view](x))
+        assert describe(found) == expected
+        assert found.fake_mode is fakes
+
+
+def test_an_impossible_permutation_is_refused_by_torch(fakes: Fakes) -> None:
+    (x,) = _arguments(fakes, lambda b, n: (torch.empty(b, n, 5),))
+    with pytest.raises((RuntimeError, ValueError), match="permut"):
+        ResultMemo(fakes, _metadata).call(_aten.permute.default, (), (x, [0, 0, 1]), {})
+
+
+def test_new_tensors_are_those_of_torch(fakes: Fakes) -> None:
+    (x,) = _arguments(fakes, lambda b, n: (torch.empty(b, n, 5),))
+    with fakes:
+        made = [torch.empty(x.shape), torch.empty(x.shape, dtype=torch.int8), torch.empty(x.shape, device="meta")]
+        images = torch.empty((*x.shape, 7), memory_format=torch.channels_last)
+    assert [each.dtype for each in made] == [torch.float32, torch.int8, torch.float32]
+    assert [str(each.device) for each in made] == ["cpu", "cpu", "meta"]
+    assert [str(size) for size in made[1].shape] == [str(size) for size in x.shape]
+    assert is_contiguous(describe(_fake(made[0]))) and not is_contiguous(describe(_fake(images)))
+
+
+def _fake(tensor: torch.Tensor) -> FakeTensor:
+    assert isinstance(tensor, FakeTensor)
+    return tensor
 
 
 _LAYOUTS = {

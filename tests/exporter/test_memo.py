@@ -112,40 +112,48 @@ def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) ->
     assert len(compared("_by_rule")) > 10
 
 
-#: The query, key and value of an attention. The kernel that torch chooses for some of them returns the query's layout.
-_ATTENDED: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
-    "contiguous": lambda: (torch.rand(2, 3, 5, 8), torch.rand(2, 3, 7, 8), torch.rand(2, 3, 7, 8)),
-    "heads after positions": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (5, 7, 7)),
-    "one position": lambda: tuple(torch.rand(2, length, 3, 8).transpose(1, 2) for length in (1, 7, 7)),
-    "features before positions": lambda: tuple(torch.rand(2, 3, 8, 5).transpose(2, 3) for _ in range(3)),
-    "expanded": lambda: (torch.rand(2, 1, 5, 8).expand(2, 3, 5, 8), torch.rand(2, 3, 7, 8), torch.rand(2, 3, 7, 8)),
-    "other features": lambda: (*(torch.rand(2, 5, 3, 8).transpose(1, 2) for _ in range(2)), torch.rand(2, 3, 5, 4)),
-    "one head": lambda: tuple(torch.rand(5, 2, 8).transpose(0, 1) for _ in range(3)),
+#: Three tensors and a view of each: the query, key and value of an attention. The kernel that torch chooses for some of
+#: them returns the query's layout.
+_ATTENDED: dict[str, tuple[list[tuple[int, ...]], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "contiguous": ([(2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)], lambda x: x),
+    "heads after positions": ([(2, 5, 3, 8), (2, 7, 3, 8), (2, 7, 3, 8)], lambda x: x.transpose(1, 2)),
+    "one position": ([(2, 1, 3, 8), (2, 7, 3, 8), (2, 7, 3, 8)], lambda x: x.transpose(1, 2)),
+    "features before positions": ([(2, 3, 8, 5)] * 3, lambda x: x.transpose(2, 3)),
+    "expanded": ([(2, 1, 5, 8), (2, 3, 7, 8), (2, 3, 7, 8)], lambda x: x.expand(-1, 3, -1, -1)),
+    "other features": ([(2, 5, 3, 8), (2, 5, 3, 8), (2, 5, 3, 4)], lambda x: x.transpose(1, 2)),
+    "another number of heads": ([(2, 5, 3, 8), (2, 7, 1, 8), (2, 7, 1, 8)], lambda x: x.transpose(1, 2)),
+    "one head": ([(2, 5, 8)] * 3, lambda x: x),
 }
 
 
-@pytest.mark.parametrize("mask", [None, torch.ones(2, 1, 5, 5, dtype=torch.bool)], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
 @pytest.mark.parametrize("layout", _ATTENDED)
 def test_an_attention_lies_as_a_kernel_of_the_cpu_leaves_it(
-    monkeypatch: pytest.MonkeyPatch, layout: str, mask: torch.Tensor | None
+    monkeypatch: pytest.MonkeyPatch, layout: str, masked: bool, dynamic: bool
 ) -> None:
     monkeypatch.setattr(result_cache, "_static_results", {})
-    attended = _ATTENDED[layout]()
-    if mask is not None and (attended[1].shape[-2] != 5 or attended[0].ndim != 4):
-        mask = torch.ones(attended[0].shape[-2], attended[1].shape[-2], dtype=torch.bool)
+    sizes, view = _ATTENDED[layout]
+    arguments = [torch.rand(each) for each in sizes]
+    query, key = map(view, arguments[:2])
+    mask = torch.ones(2, 1, query.shape[-2], key.shape[-2], dtype=torch.bool)
+    if masked:
+        arguments.append(mask if query.ndim == 4 else mask[0, 0])
     strides = []
 
     def program(
         query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        result = F.scaled_dot_product_attention(query, key, value, mask)
-        strides.append(result.stride())
+        result = F.scaled_dot_product_attention(view(query), view(key), view(value), mask)
+        found: tuple[Any, ...] = result.stride()
+        strides.append([each.node.hint if isinstance(each, torch.SymInt) else each for each in found])
         return result
 
-    arguments = attended if mask is None else (*attended, mask)
     program(*arguments)
-    onnx_parity.capture_program(program, arguments)
-    assert len(set(strides)) == 1
+    names = ["query", "key", "value", "mask"][: len(arguments)]
+    axes = {name: {0: "batch"} for name, each in zip(names, arguments, strict=True) if each.ndim == query.ndim}
+    onnx_parity.capture_program(program, arguments, input_names=names, dynamic_axes=axes if dynamic else None)
+    assert len(strides) > 1 and all(each == strides[0] for each in strides)
 
 
 #: Beside a tensor of sizes 2, 3 and 4: what it takes in, what it does not, and what lies otherwise in memory.

@@ -158,6 +158,36 @@ def _matmul(self: _Operand, other: _Operand) -> list[Contiguous] | None:
     return None if dtype is None or batch is None else [Contiguous(dtype, (*batch, self.shape[-2], other.shape[-1]))]
 
 
+def _linear(self: _Operand, weight: _Operand, bias: _Operand | None = None) -> list[Contiguous] | None:
+    others = [weight] if bias is None else [weight, bias]
+    fits = len(weight.dims) == 2 and len(self.dims) > 0 and self.dims[-1] == weight.dims[1]
+    if not fits or (bias is not None and bias.dims != weight.dims[:1]) or _dtype_of((self, *others)) is None:
+        return None
+    return [Contiguous(self.dtype, (*self.shape[:-1], weight.shape[0]))]
+
+
+def _addmm(self: _Operand, first: _Operand, second: _Operand) -> list[Contiguous] | None:
+    product = _matmul(first, second) if len(first.dims) == len(second.dims) == 2 else None
+    fits = self.dtype == first.dtype and self.dims in ((), second.dims[1:])
+    return product if fits else None
+
+
+def _cumulative(self: _Operand, dim: int, dtype: torch.dtype | None = None) -> list[Contiguous] | None:
+    if not -len(self.dims) <= dim < len(self.dims):
+        return None
+    is_counted = dtype is None and not self.dtype.is_floating_point and not self.dtype.is_complex
+    return [Contiguous(torch.int64 if is_counted else dtype or self.dtype, self.shape)]
+
+
+def _mean(self: _Operand, dims: Sequence[int] | None, keepdim: bool = False) -> list[Contiguous] | None:
+    rank = len(self.dims)
+    axes = {dim % rank for dim in dims or range(rank) if -rank <= dim < rank}
+    if len(axes) != len(dims or range(rank)) or not self.dtype.is_floating_point:
+        return None
+    kept = [1 if axis in axes else size for axis, size in enumerate(self.shape) if keepdim or axis not in axes]
+    return [Contiguous(self.dtype, tuple(kept))]
+
+
 def _bmm(self: _Operand, other: _Operand) -> list[Contiguous] | None:
     is_batched = len(self.dims) == len(other.dims) == 3 and self.dims[0] == other.dims[0]
     return _matmul(self, other) if is_batched else None
@@ -305,16 +335,20 @@ _OF_TWO: dict[str, Callable[..., list[Contiguous] | None]] = {
 }
 _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     "_softmax": _softmax,
+    "addmm": _addmm,
     "avg_pool2d": _avg_pool,
     "bmm": _bmm,
     "clone": _clone,
     "convolution": _convolution,
+    **dict.fromkeys(("cumprod", "cumsum"), _cumulative),
     "embedding": _looked_up,
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
     "gelu": _gelu,
+    "linear": _linear,
     "matmul": _matmul,
     "max_pool2d_with_indices": _max_pool,
+    "mean.dim": _mean,
     "native_group_norm": _group_norm,
     "native_layer_norm": _layer_norm,
     "roll": _roll,
@@ -323,6 +357,11 @@ _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     **_OF_TWO,
 }
 #: Operators whose result is contiguous whatever the layout of their arguments.
-_OF_ANY_LAYOUT = {"bmm", "embedding", "matmul"}
+_OF_ANY_LAYOUT = {"addmm", "bmm", "embedding", "linear", "matmul"}
 #: The keyword arguments that a rule takes.
-_OPTIONS = {"clone": {"memory_format"}, "gelu": {"approximate"}}
+_OPTIONS = {
+    "clone": {"memory_format"},
+    "cumprod": {"dtype"},
+    "cumsum": {"dtype"},
+    "gelu": {"approximate"},
+}

@@ -21,7 +21,6 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
-from torch.utils._python_dispatch import _disable_current_modes
 
 from onnx_parity.exporter.capture.fakes.broadcasting import (
     DynamicSizes,
@@ -30,10 +29,10 @@ from onnx_parity.exporter.capture.fakes.broadcasting import (
     sizes_met,
 )
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
-from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.capture.replace.dispatch import original, result_of_whole, without_keeping
+from onnx_parity.exporter.capture.replace.dispatch import original, result_of_whole
 
 __all__ = ["ResultMemo", "describe"]
 
@@ -62,16 +61,17 @@ _AS_ON_CPU = frozenset({_aten.scaled_dot_product_attention.default})
 #: Operators for which torch's fake tensors only do more than call the kernel where sizes are not static.
 _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.select.int, _aten.slice.Tensor})
 
+#: Views whose meta kernels take dynamic sizes.
+_VIEWS_OF_ANY_SIZE = frozenset(
+    {_aten.alias.default, _aten.detach.default, _aten.transpose.int, _aten.unsqueeze.default}
+)
+
 #: Results for static sizes, which all programs of the process share.
 _static_results: dict[Any, Any] = {}
 
 
 def describe(tensor: FakeTensor) -> Metadata:
-    return Metadata(tensor.dtype, _sizes(tensor.shape), _sizes(tensor.stride()), tensor.fake_device)
-
-
-def _sizes(sizes: Any) -> tuple[Any, ...]:
-    return tuple([size.node.expr if isinstance(size, torch.SymInt) else size for size in sizes])
+    return Metadata(tensor.dtype, expressions(tensor.shape), expressions(tensor.stride()), tensor.fake_device)
 
 
 class ResultMemo:
@@ -124,7 +124,8 @@ class ResultMemo:
         """A context in which results are not those that are known outside, because more is known of sizes."""
         outer, self._results = self._results, {}
         try:
-            yield
+            with self._fakes.separate():
+                yield
         finally:
             self._results = outer
 
@@ -135,6 +136,7 @@ class ResultMemo:
         with the weights of the program: together they would stay in memory until the process ends.
         """
         self._results = {}
+        self._fakes.release()
 
     def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
@@ -142,21 +144,19 @@ class ResultMemo:
         like = like_which(name, described, kwargs)
         if like is not None:
             place, dtype = like
-            return self._made(dtype, args[place].shape, args[place].fake_device)
+            return self._fakes.contiguous(dtype, args[place].shape), args[place].fake_device
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
             return None
         device = next(_tensors(args)).fake_device
-        templates = [self._made(dtype, shape, device) for dtype, shape in results]
+        templates = [(self._fakes.contiguous(dtype, shape), device) for dtype, shape in results]
         return templates if len(func._schema.returns) > 1 else templates[0]
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
-        if self._fakes.symbols is not None:
-            return None
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
-        kernel = _kernel(func)
-        if func.namespace == "aten" and _is_tensor_constructor(func):
+        kernel = _kernel(func) if self._fakes.symbols is None else _kernel_of_view(func, args)
+        if self._fakes.symbols is None and func.namespace == "aten" and _is_tensor_constructor(func):
             kernel, devices = func, {kwargs.get("device") or _CPU}
             kwargs = {**kwargs, "device": _META}
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
@@ -164,16 +164,16 @@ class ResultMemo:
         (device,) = devices
         if device != _CPU and original(func) in _AS_ON_CPU:
             return None
-        try:
-            with in_kernel_invocation_manager(self._fakes):
+        with in_kernel_invocation_manager(self._fakes):
+            try:
                 # For some operators on a subclass of tensors, torch imports its distributed tensors.
                 result = kernel(*_plain(args), **kwargs)
-        except NotImplementedError:
-            return None  # The operator decomposes into operators that have no meta kernel.
-        results = result if isinstance(result, (tuple, list)) else (result,)
-        if not results or not all(isinstance(each, torch.Tensor) and each.is_meta for each in results):
-            return None
-        templates = [(_like(each), device) for each in results]
+            except NotImplementedError:
+                return None  # The operator decomposes into operators that have no meta kernel.
+            results = result if isinstance(result, (tuple, list)) else (result,)
+            if not results or not all(isinstance(each, torch.Tensor) and each.is_meta for each in results):
+                return None
+            templates = [(_like(each), device) for each in results]
         return templates if isinstance(result, (tuple, list)) else templates[0]
 
     def _key(self, argument: Any) -> Any:
@@ -207,44 +207,27 @@ class ResultMemo:
         known = self._fakes.symbols
         if known is None:
             return False
-        symbols = {s for item in results for size in _sizes(item.shape) for s in getattr(size, "free_symbols", ())}
+        symbols = {s for item in results for size in expressions(item.shape) for s in getattr(size, "free_symbols", ())}
         return any(known.is_unbacked_symint(symbol) for symbol in symbols)
 
     def contiguous(self, dtype: torch.dtype, shape: tuple[Size, ...], device: torch.device) -> FakeTensor:
         """A contiguous fake tensor that is not the result of an operator."""
-        key = (None, dtype, _sizes(shape), device)
-        known = self._results.get(key)
-        if known is None:
-            with _disable_current_modes(), temporarily_clear_interpreter_stack(), without_keeping():
-                known = self._made(dtype, shape, device)
-            self._store(key, known)
+        known = self._fakes.contiguous(dtype, shape)
         # functorch would wrap it where a program asks for gradients, and `Lifting` take its memory for a tensor of the
         # program.
         with torch._C.DisableTorchFunction(), temporarily_clear_interpreter_stack():
-            return FakeTensor(self._fakes, *known)
-
-    def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
-        with in_kernel_invocation_manager(self._fakes), _plain_tensors():
-            return torch.empty(shape, dtype=dtype, device=_META), device
+            return FakeTensor(self._fakes, known, device)
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
             return _like(tensor), tensor.fake_device
 
 
-@contextmanager
-def _plain_tensors() -> Iterator[None]:
-    """Within, tensors are created that can be used in other recordings.
-
-    Those of inference mode can only be used in it. And `functionalize` would wrap them: torch calls some operators,
-    such as the `detach` of `zeros_like`, while its interpreter is active.
-    """
-    with torch.inference_mode(False), temporarily_clear_interpreter_stack():
-        yield
-
-
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    with _plain_tensors():
+    """A tensor without data with the metadata of this one."""
+    with plain_tensors():
+        if not tensor.is_inference():
+            return tensor.detach()
         offset = tensor.storage_offset()
         if isinstance(offset, int) and offset == 0:
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
@@ -281,6 +264,35 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     if func in meta_table or func in _OTHERWISE or not has_kernel(name, "Meta"):
         return None
     return None if func not in _VIEWS and any(is_special(func) for is_special, _ in op_implementations_checks) else func
+
+
+def _kernel_of_view(func: OpOverload, args: Sequence[Any]) -> Callable[..., Any] | None:
+    """The function that computes a view of a meta tensor with dynamic sizes; None if torch's has to be called.
+
+    torch's fake tensors take ten times as long, because they call Python functions instead of the kernels. Other
+    kernels do not take dynamic sizes, or take those of the example instead.
+    """
+    if func in _VIEWS_OF_ANY_SIZE:
+        return func
+    x = args[0]
+    if func is _aten.select.int:
+        _, dim, index = args
+        fits = isinstance(index, int) and -x.ndim <= dim < x.ndim and isinstance(x.shape[dim], int)
+        return func if fits else None
+    if func is _aten.permute.default:
+        fits = list(range(-x.ndim, 0)) == sorted(dim - x.ndim if dim >= 0 else dim for dim in args[1])
+        return _permuted if fits else None
+    return None
+
+
+def _permuted(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    axes = list(range(x.ndim))
+    for place, dim in enumerate(dims):
+        now = axes.index(dim % x.ndim)
+        if now != place:
+            x = x.transpose(place, now)
+            axes[place], axes[now] = axes[now], axes[place]
+    return x
 
 
 class _Unknown(Exception):

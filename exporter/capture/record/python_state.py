@@ -8,17 +8,31 @@ writes to the program's own tensors are refused.
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 import threading
-from collections import OrderedDict, UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Set
-from dataclasses import dataclass
+from collections import UserDict, UserList, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+
+from onnx_parity.exporter.capture.record.saved_objects import (
+    ABSENT,
+    Cache,
+    Cell,
+    ClassAttributes,
+    Entries,
+    Globals,
+    Items,
+    Members,
+    Place,
+    Slots,
+    content_of,
+    copied,
+    slots_of,
+)
 
 __all__ = ["PythonState", "is_installed"]
 
@@ -27,7 +41,6 @@ _MOST = 20_000
 #: How deep a new value is searched.
 _DEPTH = 6
 
-_ABSENT: Any = object()
 #: Types whose values contain nothing that a program can write to.
 _ATOMS = frozenset(
     {
@@ -54,6 +67,8 @@ _LIBRARIES = frozenset(
 _PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
 #: Folders that packages are installed into.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: The types of what a class calls by name.
+_METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: Classes of the standard library whose objects contain what programs put into them.
@@ -68,20 +83,29 @@ class PythonState:
         globals that functions name.
         """
         self._follows_code = follows_code
-        self._places: list[_Place] = []
+        self._places: list[Place] = []
         self._waiting: deque[Any] = deque()
         self._seen: set[int] = set()
+        #: The names in the functions that were looked into, and the methods of classes that none of these names.
+        self._names: set[str] = set()
+        self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
+        #: Globals that functions name, by the identity of their dict.
+        self._globals: dict[int, Globals] = {}
         self._left = _MOST
+        #: Whether modules belong to the program.
+        self._users: dict[str | None, bool] = {}
         #: The packages that the program is written in. Other installed packages are not saved, because others use them.
         self._packages = set(_PACKAGES_OF_SCRIPTS)
         roots = list(roots)
         for root in roots:
-            self._packages.add(_package(getattr(root, "__module__", None)))
-            self._packages.add(_package(type(root).__module__))
-        self._packages -= _LIBRARIES
+            self._add_package(root)
+            self._add_package(type(root))
         self._wait_for(roots)
-        while self._waiting and self._left > 0:
-            self._look_into(self._waiting.popleft())
+        while self._left > 0:
+            if self._waiting:
+                self._look_into(self._waiting.popleft())
+            elif not self._look_into_globals():
+                break
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""
@@ -94,105 +118,139 @@ class PythonState:
 
     def _is_users(self, module: str | None) -> bool:
         """Whether a module belongs to the program, rather than to Python or to an installed package."""
-        package = _package(module)
-        return package in self._packages or not is_installed(package)
+        known = self._users.get(module)
+        if known is None:
+            package = _package(module)
+            known = self._users[module] = package in self._packages or not is_installed(package)
+        return known
+
+    def _add_package(self, value: Any) -> None:
+        package = _package(getattr(value, "__module__", None))
+        if package not in self._packages and package not in _LIBRARIES:
+            self._packages.add(package)
+            self._users.clear()
 
     def _wait_for(self, values: Iterable[Any]) -> None:
-        waiting = [value for value in values if type(value) not in _ATOMS]
+        waiting = [value for value in values if type(value) not in _ATOMS and id(value) not in self._seen]
         self._left -= len(waiting)
         if self._left > 0:
-            self._waiting.extend(waiting)
+            self._seen.update(map(id, waiting))
+            self._waiting += waiting
 
     def _look_into(self, value: Any) -> None:
-        if id(value) in self._seen:
-            return
-        self._seen.add(id(value))
         # isinstance is avoided, because it would load objects that are only imported when they are first used.
         kind = type(value)
-        if issubclass(kind, torch.nn.Module):
+        if kind is FunctionType:
+            self._look_into_function(value)
+        elif issubclass(kind, torch.nn.Module):
             self._look_into_module(value)
         elif issubclass(kind, dict):
             self._save_dict(value)
         elif issubclass(kind, _LISTS):
             items = list(value)
-            self._places.append(_Items(value, items))
+            self._places.append(Items(value, items))
             self._wait_for(items)
         elif issubclass(kind, set):
-            self._places.append(_Set(value, set(value)))
+            self._places.append(Members(value, set(value)))
         elif issubclass(kind, _FIXED):
             self._wait_for(value)
-        elif kind is FunctionType:
-            self._look_into_function(value)
         elif kind is MethodType:
             self._wait_for((value.__self__, value.__func__))
         elif kind is staticmethod or kind is classmethod:
             self._wait_for((value.__func__,))
+        elif kind is property:
+            self._wait_for((value.fget, value.fset, value.fdel))
         elif issubclass(kind, type):
             self._look_into_class(value)
         elif not issubclass(kind, ModuleType):
             self._look_into_object(value)
 
     def _save_dict(self, saved: dict[Any, Any]) -> None:
-        values = _copied(saved)
-        self._places.append(_Entries(saved, values))
+        values = copied(saved)
+        self._places.append(Entries(saved, values))
         self._wait_for(values.values())
 
     def _look_into_module(self, module: torch.nn.Module) -> None:
         if isinstance(module, torch.jit.ScriptModule):
             return
-        self._waiting.extend(module._modules.values())
+        self._wait_for(module._modules.values())
         if module._forward_hooks or module._forward_pre_hooks:
             self._wait_for((*module._forward_hooks.values(), *module._forward_pre_hooks.values()))
         if _package(type(module).__module__) in _LIBRARIES:
             return
-        self._packages.add(_package(type(module).__module__))
+        self._add_package(type(module))
         attributes = module.__dict__
-        self._places += [_Entries(attributes, attributes.copy()), _Entries(module._buffers, module._buffers.copy())]
+        self._places += [Entries(attributes, attributes.copy()), Entries(module._buffers, module._buffers.copy())]
         if len(attributes) > len(_STANDARD):
             self._wait_for([attributes[name] for name in attributes.keys() - _STANDARD])
-        if id(type(module)) not in self._seen:
-            self._waiting.append(type(module))
+        self._wait_for((type(module),))
 
     def _look_into_function(self, function: FunctionType) -> None:
         if not self._follows_code or not self._is_users(function.__module__):
             return
-        self._wait_for(function.__defaults__ or ())
-        self._wait_for((function.__kwdefaults__ or {}).values())
+        if function.__defaults__:
+            self._wait_for(function.__defaults__)
+        if function.__kwdefaults__:
+            self._wait_for(function.__kwdefaults__.values())
         for cell in function.__closure__ or ():
-            content = _content(cell)
-            self._places.append(_Cell(cell, content))
+            content = content_of(cell)
+            self._places.append(Cell(cell, content))
             self._wait_for((content,))
         if vars(function):
             self._save_dict(vars(function))
-        self._look_into_names(_names_in(function.__code__), function.__globals__)
+        names = _names_in(function.__code__)
+        self._globals_of(function.__globals__).named.append(names)
+        for name in names - self._names:
+            self._names.add(name)
+            if name in self._unnamed:
+                self._wait_for(self._unnamed.pop(name))
 
-    def _look_into_names(self, names: Set[str], entries: dict[str, Any]) -> None:
-        """Look into the globals that a function names, rather than into all of its file: most files are long."""
-        seen: set[int] = set()
-        waiting = [entries]
-        while waiting:
-            entries = waiting.pop()
-            if id(entries) in seen:
+    def _globals_of(self, entries: dict[str, Any]) -> Globals:
+        place = self._globals.get(id(entries))
+        if place is None:
+            place = self._globals[id(entries)] = Globals(entries)
+            self._places.append(place)
+        return place
+
+    def _look_into_globals(self) -> bool:
+        """Look into the globals that functions name, and return whether there were new ones.
+
+        Not into all of a file, because most files are long.
+        """
+        changed = [place for place in self._globals.values() if place.named]
+        for place in changed:
+            known = len(place.modules)
+            names = place.save_named()
+            if not names:
                 continue
-            seen.add(id(entries))
-            before = {name: entries[name] for name in names if name in entries}
-            self._places.append(_Names(entries, names, before))
-            self._wait_for(before.values())
-            modules = [value for value in before.values() if type(value) is ModuleType]
-            waiting += [module.__dict__ for module in modules if self._is_users(module.__name__)]
+            self._wait_for([place.before[name] for name in names if name in place.before])
+            for number, module in enumerate(place.modules):
+                if self._is_users(module.__name__):
+                    self._globals_of(module.__dict__).named.append(names if number < known else place.names)
+        return bool(changed)
 
     def _look_into_class(self, cls: type) -> None:
-        if self._follows_code and self._is_users(cls.__module__):
-            attributes = dict(vars(cls))
-            self._places.append(_ClassAttributes(cls, attributes))
-            self._wait_for(attributes.values())
-            self._wait_for(cls.__bases__)
+        if not self._follows_code or not self._is_users(cls.__module__):
+            return
+        attributes = dict(vars(cls))
+        self._places.append(ClassAttributes(cls, attributes))
+        self._wait_for(cls.__bases__)
+        # A library may call what the class overrides; a program calls the other methods by name. Most methods of large
+        # libraries, such as those that load and store a network, are not part of a program.
+        overridable = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
+        for name, value in attributes.items():
+            if name in self._names or name.startswith("__") or any(name in names for names in overridable):
+                self._wait_for((value,))
+            elif type(value) in _METHODS:
+                self._unnamed[name].append(value)
+            else:
+                self._wait_for((value,))
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
         if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
             if isinstance(value, functools._lru_cache_wrapper):
-                self._places.append(_Cache(value, value.cache_info().misses))
+                self._places.append(Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
             return
         if isinstance(value, functools.partial):
@@ -201,218 +259,31 @@ class PythonState:
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             self._save_dict(attributes)
-        slots = {name: getattr(value, name, _ABSENT) for name in _slots(cls)}
+        slots = {name: getattr(value, name, ABSENT) for name in slots_of(cls)}
         if slots:
-            self._places.append(_Slots(value, slots))
+            self._places.append(Slots(value, slots))
             self._wait_for(slots.values())
         self._wait_for((cls,))
 
 
-class _Place:
-    """An object that can be written to, and its contents when it was saved."""
-
-    __slots__ = ()
-
-    def new_values(self) -> Iterator[Any]:
-        """What it holds now that it did not hold."""
-        raise NotImplementedError
-
-    def restore(self) -> None:
-        raise NotImplementedError
-
-
-@dataclass(slots=True, eq=False)
-class _Entries(_Place):
-    now: dict[Any, Any]
-    before: dict[Any, Any]
-
-    def _is_changed(self) -> bool:
-        now, before = _copied(self.now), self.before
-        return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
-
-    def new_values(self) -> Iterator[Any]:
-        if self._is_changed():
-            for key, value in _copied(self.now).items():
-                if self.before.get(key, _ABSENT) is not value:
-                    yield key
-                    yield value
-
-    def restore(self) -> None:
-        if not self._is_changed():
-            return
-        # Entry by entry, because other threads may read the globals of a file in the meantime.
-        write = _base(self.now)
-        for key in [key for key in _copied(self.now) if key not in self.before]:
-            write.__delitem__(self.now, key)
-        for key, value in self.before.items():
-            write.__setitem__(self.now, key, value)
-        if not _same(_copied(self.now), self.before):
-            write.clear(self.now)
-            write.update(self.now, self.before)
-
-
-@dataclass(slots=True, eq=False)
-class _Names(_Place):
-    """Globals of a file that a function names."""
-
-    now: dict[str, Any]
-    names: Set[str]
-    before: dict[str, Any]
-
-    def new_values(self) -> Iterator[Any]:
-        now, before = self.now, self.before
-        for name in self.names:
-            value = now.get(name, _ABSENT)
-            if value is not before.get(name, _ABSENT):
-                yield value
-
-    def restore(self) -> None:
-        for name in self.names:
-            before = self.before.get(name, _ABSENT)
-            if self.now.get(name, _ABSENT) is before:
-                continue
-            if before is _ABSENT:
-                del self.now[name]
-            else:
-                self.now[name] = before
-
-
-@dataclass(slots=True, eq=False)
-class _Cache(_Place):
-    """What `functools.lru_cache` keeps. It can only be emptied, which costs no more than computing it again."""
-
-    cache: functools._lru_cache_wrapper[Any]
-    misses: int
-
-    def new_values(self) -> Iterator[Any]:
-        if self.cache.cache_info().misses != self.misses:
-            # It has no other way to its entries.
-            yield from gc.get_referents(self.cache)
-
-    def restore(self) -> None:
-        if self.cache.cache_info().misses != self.misses:
-            self.cache.cache_clear()
-
-
-@dataclass(slots=True, eq=False)
-class _Items(_Place):
-    now: MutableSequence[Any]
-    before: list[Any]
-
-    def _is_changed(self) -> bool:
-        return len(self.now) != len(self.before) or not _same(list(self.now), self.before)
-
-    def new_values(self) -> Iterator[Any]:
-        if self._is_changed():
-            known = set(map(id, self.before))
-            yield from [item for item in list(self.now) if id(item) not in known]
-
-    def restore(self) -> None:
-        if self._is_changed():
-            self.now.clear()
-            self.now.extend(self.before)
-
-
-@dataclass(slots=True, eq=False)
-class _Set(_Place):
-    now: set[Any]
-    before: set[Any]
-
-    def new_values(self) -> Iterator[Any]:
-        known = set(map(id, self.before))
-        yield from [item for item in list(self.now) if id(item) not in known]
-
-    def restore(self) -> None:
-        if set(map(id, list(self.now))) != set(map(id, self.before)):
-            self.now.clear()
-            self.now.update(self.before)
-
-
-@dataclass(slots=True, eq=False)
-class _Cell(_Place):
-    """A variable in the closure of a function."""
-
-    cell: CellType
-    before: Any
-
-    def new_values(self) -> Iterator[Any]:
-        now = _content(self.cell)
-        if now is not self.before:
-            yield now
-
-    def restore(self) -> None:
-        if _content(self.cell) is self.before:
-            return
-        if self.before is _ABSENT:
-            del self.cell.cell_contents
-        else:
-            self.cell.cell_contents = self.before
-
-
-@dataclass(slots=True, eq=False)
-class _ClassAttributes(_Place):
-    cls: type
-    before: dict[str, Any]
-
-    def new_values(self) -> Iterator[Any]:
-        now = dict(vars(self.cls))
-        yield from [value for name, value in now.items() if self.before.get(name, _ABSENT) is not value]
-
-    def restore(self) -> None:
-        now = dict(vars(self.cls))
-        for name in now.keys() | self.before.keys():
-            _set(self.cls, name, now.get(name, _ABSENT), self.before.get(name, _ABSENT), type)
-
-
-@dataclass(slots=True, eq=False)
-class _Slots(_Place):
-    owner: Any
-    before: dict[str, Any]
-
-    def new_values(self) -> Iterator[Any]:
-        now = {name: getattr(self.owner, name, _ABSENT) for name in self.before}
-        yield from [value for name, value in now.items() if self.before[name] is not value]
-
-    def restore(self) -> None:
-        for name, before in self.before.items():
-            # `setattr` would fail for a frozen dataclass.
-            _set(self.owner, name, getattr(self.owner, name, _ABSENT), before, object)
-
-
-def _base(entries: dict[Any, Any]) -> type[dict[Any, Any]]:
-    """The class whose methods read and write the entries, so that overriding methods of a subclass are not called."""
-    return OrderedDict if isinstance(entries, OrderedDict) else dict
-
-
-def _copied(entries: dict[Any, Any]) -> dict[Any, Any]:
-    return dict(_base(entries).items(entries))
-
-
-def _set(owner: Any, name: str, now: Any, before: Any, by: Any) -> None:
-    if now is before:
-        return
-    if before is _ABSENT:
-        by.__delattr__(owner, name)
-    else:
-        by.__setattr__(owner, name, before)
-
-
-def _same(now: Iterable[Any], before: Iterable[Any]) -> bool:
-    """Whether two sequences of the same length contain the same objects."""
-    return all(one is other for one, other in zip(now, before, strict=False))
-
-
-def _content(cell: CellType) -> Any:
+def _names_in(code: CodeType) -> frozenset[str]:
+    """The names of globals and attributes that a function and those inside of it use, also in strings for `getattr`."""
     try:
-        return cell.cell_contents
-    except ValueError:  # The cell is empty.
-        return _ABSENT
+        return _cached_names_in(code)
+    except TypeError:  # A compiler has made code with constants that have no hash.
+        return _cached_names_in.__wrapped__(code)
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """The names of globals, and of attributes, that a function and those inside of it use."""
+@functools.lru_cache(_MOST)
+def _cached_names_in(code: CodeType) -> frozenset[str]:
     inner = [const for const in code.co_consts if type(const) is CodeType]
-    return set(code.co_names).union(*map(_names_in, inner))
+    texts = [const for const in code.co_consts if type(const) is str and const.isidentifier()]
+    return frozenset(code.co_names).union(texts, *map(_names_in, inner))
+
+
+@functools.lru_cache(_MOST)
+def _attributes_of(cls: type) -> frozenset[str]:
+    return frozenset(vars(cls))
 
 
 def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
@@ -423,20 +294,14 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         return False
     inner: Iterable[Any] = ()
     if issubclass(kind, dict):
-        inner = [part for entry in _copied(value).items() for part in entry]
+        inner = [part for entry in copied(value).items() for part in entry]
     elif issubclass(kind, (*_LISTS, *_FIXED, set)):
         inner = list(value)
     elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
         attributes = getattr(value, "__dict__", None)
         inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
-        inner += [getattr(value, name, None) for name in _slots(kind)]
+        inner += [getattr(value, name, None) for name in slots_of(kind)]
     return any(_holds(each, is_meant, depth - 1) for each in inner)
-
-
-def _slots(cls: type) -> list[str]:
-    slots = (vars(base).get("__slots__", ()) for base in cls.__mro__)
-    names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
-    return [name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
 
 
 def _package(module: str | None) -> str:

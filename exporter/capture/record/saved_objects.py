@@ -1,0 +1,251 @@
+"""Objects that a program can write to, with their contents before a recording, which are restored after it."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, MutableSequence, Set
+from dataclasses import dataclass, field
+from operator import is_
+from types import CellType, ModuleType
+from typing import Any
+
+__all__ = [
+    "ABSENT",
+    "Cache",
+    "Cell",
+    "ClassAttributes",
+    "Entries",
+    "Globals",
+    "Items",
+    "Members",
+    "Place",
+    "Slots",
+    "content_of",
+    "copied",
+    "slots_of",
+]
+
+ABSENT: Any = object()
+
+
+class Place:
+    """An object that can be written to, and its contents when it was saved."""
+
+    __slots__ = ()
+
+    def new_values(self) -> Iterator[Any]:
+        """What it holds now that it did not hold."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        raise NotImplementedError
+
+
+@dataclass(slots=True, eq=False)
+class Entries(Place):
+    now: dict[Any, Any]
+    before: dict[Any, Any]
+
+    def _is_changed(self) -> bool:
+        now, before = copied(self.now), self.before
+        return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
+
+    def new_values(self) -> Iterator[Any]:
+        if self._is_changed():
+            for key, value in copied(self.now).items():
+                if self.before.get(key, ABSENT) is not value:
+                    yield key
+                    yield value
+
+    def restore(self) -> None:
+        if not self._is_changed():
+            return
+        # Entry by entry, because other threads may read the globals of a file in the meantime.
+        write = _base(self.now)
+        for key in [key for key in copied(self.now) if key not in self.before]:
+            write.__delitem__(self.now, key)
+        for key, value in self.before.items():
+            write.__setitem__(self.now, key, value)
+        if not _same(copied(self.now), self.before):
+            write.clear(self.now)
+            write.update(self.now, self.before)
+
+
+@dataclass(slots=True, eq=False)
+class Globals(Place):
+    """Globals of a file that functions name."""
+
+    now: dict[str, Any]
+    names: Set[str] = frozenset()
+    before: dict[str, Any] = field(default_factory=dict)
+    #: The values that are modules.
+    modules: list[ModuleType] = field(default_factory=list)
+    #: Names that were not saved yet.
+    named: list[Set[str]] = field(default_factory=list)
+
+    def save_named(self) -> Set[str]:
+        """Save the values of the names that were not saved yet, and return these names."""
+        names = frozenset().union(*self.named) - self.names
+        self.named.clear()
+        self.names |= names
+        values = {name: self.now[name] for name in names if name in self.now}
+        self.before |= values
+        self.modules += [value for value in values.values() if type(value) is ModuleType]
+        return names
+
+    def new_values(self) -> Iterator[Any]:
+        now, before = self.now, self.before
+        for name in self.names:
+            value = now.get(name, ABSENT)
+            if value is not before.get(name, ABSENT):
+                yield value
+
+    def restore(self) -> None:
+        for name in self.names:
+            before = self.before.get(name, ABSENT)
+            if self.now.get(name, ABSENT) is before:
+                continue
+            if before is ABSENT:
+                del self.now[name]
+            else:
+                self.now[name] = before
+
+
+@dataclass(slots=True, eq=False)
+class Cache(Place):
+    """What `functools.lru_cache` keeps. It can only be emptied, which costs no more than computing it again."""
+
+    cache: functools._lru_cache_wrapper[Any]
+    misses: int
+
+    def new_values(self) -> Iterator[Any]:
+        if self.cache.cache_info().misses != self.misses:
+            # It has no other way to its entries.
+            yield from gc.get_referents(self.cache)
+
+    def restore(self) -> None:
+        if self.cache.cache_info().misses != self.misses:
+            self.cache.cache_clear()
+
+
+@dataclass(slots=True, eq=False)
+class Items(Place):
+    now: MutableSequence[Any]
+    before: list[Any]
+
+    def _is_changed(self) -> bool:
+        return len(self.now) != len(self.before) or not _same(list(self.now), self.before)
+
+    def new_values(self) -> Iterator[Any]:
+        if self._is_changed():
+            known = set(map(id, self.before))
+            yield from [item for item in list(self.now) if id(item) not in known]
+
+    def restore(self) -> None:
+        if self._is_changed():
+            self.now.clear()
+            self.now.extend(self.before)
+
+
+@dataclass(slots=True, eq=False)
+class Members(Place):
+    now: set[Any]
+    before: set[Any]
+
+    def new_values(self) -> Iterator[Any]:
+        known = set(map(id, self.before))
+        yield from [item for item in list(self.now) if id(item) not in known]
+
+    def restore(self) -> None:
+        if set(map(id, list(self.now))) != set(map(id, self.before)):
+            self.now.clear()
+            self.now.update(self.before)
+
+
+@dataclass(slots=True, eq=False)
+class Cell(Place):
+    """A variable in the closure of a function."""
+
+    cell: CellType
+    before: Any
+
+    def new_values(self) -> Iterator[Any]:
+        now = content_of(self.cell)
+        if now is not self.before:
+            yield now
+
+    def restore(self) -> None:
+        if content_of(self.cell) is self.before:
+            return
+        if self.before is ABSENT:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = self.before
+
+
+@dataclass(slots=True, eq=False)
+class ClassAttributes(Place):
+    cls: type
+    before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now = dict(vars(self.cls))
+        yield from [value for name, value in now.items() if self.before.get(name, ABSENT) is not value]
+
+    def restore(self) -> None:
+        now = dict(vars(self.cls))
+        for name in now.keys() | self.before.keys():
+            _set(self.cls, name, now.get(name, ABSENT), self.before.get(name, ABSENT), type)
+
+
+@dataclass(slots=True, eq=False)
+class Slots(Place):
+    owner: Any
+    before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now = {name: getattr(self.owner, name, ABSENT) for name in self.before}
+        yield from [value for name, value in now.items() if self.before[name] is not value]
+
+    def restore(self) -> None:
+        for name, before in self.before.items():
+            # `setattr` would fail for a frozen dataclass.
+            _set(self.owner, name, getattr(self.owner, name, ABSENT), before, object)
+
+
+def _base(entries: dict[Any, Any]) -> type[dict[Any, Any]]:
+    """The class whose methods read and write the entries, so that overriding methods of a subclass are not called."""
+    return OrderedDict if isinstance(entries, OrderedDict) else dict
+
+
+def copied(entries: dict[Any, Any]) -> dict[Any, Any]:
+    return dict(_base(entries).items(entries))
+
+
+def _set(owner: Any, name: str, now: Any, before: Any, by: Any) -> None:
+    if now is before:
+        return
+    if before is ABSENT:
+        by.__delattr__(owner, name)
+    else:
+        by.__setattr__(owner, name, before)
+
+
+def _same(now: Iterable[Any], before: Iterable[Any]) -> bool:
+    """Whether two sequences of the same length contain the same objects."""
+    return all(map(is_, now, before))
+
+
+def content_of(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # The cell is empty.
+        return ABSENT
+
+
+def slots_of(cls: type) -> list[str]:
+    slots = (vars(base).get("__slots__", ()) for base in cls.__mro__)
+    names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
+    return [name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
