@@ -29,9 +29,9 @@ from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
 from onnx_parity.exporter.passes.fusions.keep_rows_apart import keep_rows_apart
 from onnx_parity.exporter.passes.fusions.transform_by_products import transform_by_products
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
-from onnx_parity.exporter.passes.merge_moves import merge_moves
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
-from onnx_parity.exporter.passes.move_transposes import move_transposes
+from onnx_parity.exporter.passes.moves.merge_moves import merge_moves
+from onnx_parity.exporter.passes.moves.move_transposes import move_transposes
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
 from onnx_parity.exporter.passes.simplify_arithmetic import simplify_arithmetic

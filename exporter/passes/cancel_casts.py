@@ -6,6 +6,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import producer_of
 
 __all__ = ["cancel_casts"]
@@ -27,7 +28,7 @@ _DIGITS = {
 
 def cancel_casts(model: ir.Model) -> None:
     """Let what reads a tensor that was cast there and back read it as it was before."""
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type != "Cast" or node.domain:
             continue
         out, there = node.outputs[0], producer_of(node.inputs[0], "Cast")

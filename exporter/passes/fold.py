@@ -17,6 +17,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor, torch_of
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.unique_names import free_name
 
 __all__ = ["fold_constants", "fold_node", "is_learned", "known_tensor"]
@@ -229,7 +230,7 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
     graph = model.graph
     weights = [value.const_value for value in graph.initializers.values()]
     spare = sum(tensor.nbytes for tensor in weights if tensor is not None) // _WEIGHTS_PER_GROWTH
-    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
+    for node in list(all_nodes(graph)):
         spare -= fold_node(graph, node, spare, keeps_weights=keeps_weights)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
+
 __all__ = ["OPSET_OF_QUANTIZATION", "separate_biases"]
 
 #: The first opset that has QuantizeLinear, and the last one that has no Round.
@@ -18,7 +20,7 @@ _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 def separate_biases(model: ir.Model) -> None:
     """Separate the bias of each layer whose weights are dequantized."""
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(all_nodes(model.graph)):
         if node.domain or (node.op_type not in _CONVOLUTIONS and node.op_type != "Gemm"):
             continue
         weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None

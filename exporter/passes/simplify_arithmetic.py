@@ -6,6 +6,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import inverse_of, is_read_by_one, number_of, pairs_of, producer_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
 
@@ -23,7 +24,7 @@ def simplify_arithmetic(model: ir.Model, opset: int) -> None:
     This removes a node from each root mean square norm below opset 23, and two from each computation of T5's buckets.
     """
     constants = NewConstants(model.graph)
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.domain:
             continue
         if node.op_type == "Mul":

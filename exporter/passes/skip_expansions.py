@@ -13,6 +13,7 @@ from itertools import zip_longest
 import onnx_ir as ir
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import ELEMENTWISE, Sizes, sizes_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
 
@@ -27,7 +28,7 @@ def skip_expansions(model: ir.Model, opset: int) -> None:
     """Let what reads an Expand read its input, if each result that is used otherwise keeps its shape."""
     broadcasting = ELEMENTWISE | _BROADCASTING_LATER if opset >= _BROADCASTING_LATER_SINCE else ELEMENTWISE
     constants = NewConstants(model.graph)
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type not in ("ConstantOfShape", "Expand") or node.domain:
             continue
         expanded, fills = node.outputs[0], node.op_type == "ConstantOfShape"

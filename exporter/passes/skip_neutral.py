@@ -12,6 +12,7 @@ import math
 import onnx_ir as ir
 from onnx_ir.tensor_adapters import TorchTensor
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import producer_of, sizes_of
 
 __all__ = ["skip_neutral"]
@@ -42,7 +43,7 @@ _PASS_SIGNS = frozenset(
 
 def skip_neutral(model: ir.Model) -> None:
     """Let what reads such a result read the operand, unless the result is an output of the model."""
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.domain or node.op_type not in _NEUTRAL or node.outputs[0].is_graph_output():
             continue
         x, other = node.inputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import permutation_of, producer_of
 
 __all__ = ["turn_vector_products"]
@@ -20,7 +21,7 @@ def turn_vector_products(model: ir.Model) -> None:
     Transpose through other operators, up to the product, so that any Transpose before the product counts. Where it
     directly precedes the product, both nodes become one.
     """
-    products = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if _is_of_a_vector(node)]
+    products = [node for node in all_nodes(model.graph) if _is_of_a_vector(node)]
     if not products:
         return
     transposed = _after_transposes(model)
@@ -49,7 +50,7 @@ def _shape(value: ir.Value | None) -> ir.Shape | None:
 def _after_transposes(model: ir.Model) -> set[ir.Value]:
     """The values that depend on the result of a Transpose."""
     found: set[ir.Value] = set()
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type == "Transpose" or not found.isdisjoint(node.inputs):
             found.update(node.outputs)
     return found

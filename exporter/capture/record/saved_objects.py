@@ -95,22 +95,21 @@ class Globals(Place):
         self.modules += [value for value in values.values() if type(value) is ModuleType]
         return names
 
-    def new_values(self) -> Iterator[Any]:
+    def _changed(self) -> list[str]:
+        """The names whose value is another, or is there now and was not, or the other way round."""
         now, before = self.now, self.before
-        for name in self.names:
-            value = now.get(name, ABSENT)
-            if value is not before.get(name, ABSENT):
-                yield value
+        changed = [name for name, value in before.items() if now.get(name, ABSENT) is not value]
+        return [*changed, *((self.names & now.keys()) - before.keys())]
+
+    def new_values(self) -> Iterator[Any]:
+        yield from [self.now[name] for name in self._changed() if name in self.now]
 
     def restore(self) -> None:
-        for name in self.names:
-            before = self.before.get(name, ABSENT)
-            if self.now.get(name, ABSENT) is before:
-                continue
-            if before is ABSENT:
-                del self.now[name]
+        for name in self._changed():
+            if name in self.before:
+                self.now[name] = self.before[name]
             else:
-                self.now[name] = before
+                del self.now[name]
 
 
 @dataclass(slots=True, eq=False)

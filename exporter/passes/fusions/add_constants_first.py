@@ -7,6 +7,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.fold import fold_node, is_learned, known_tensor
 from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import is_read_by_one, pairs_of, producer_of
@@ -23,7 +24,7 @@ def add_constants_first(model: ir.Model) -> None:
     1. One of the constants has the shape of both together, and nothing else reads it: the model becomes no larger.
     2. One of them at least depends on parameters. Others may be there to round: what a program adds and takes away.
     """
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(all_nodes(model.graph)):
         if node.op_type == "Add" and not node.domain and node.outputs[0].dtype in _DTYPES:
             _add_first(model.graph, node)
 

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, torch_of
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.unique_names import free_name
 
 __all__ = ["fuse_batch_norm"]
@@ -21,7 +22,7 @@ def fuse_batch_norm(model: ir.Model) -> None:
     removes 47 nodes from ResNet-50.
     """
     graph = model.graph
-    for norm in list(ir.traversal.RecursiveGraphIterator(graph)):
+    for norm in list(all_nodes(graph)):
         if norm.op_type != "BatchNormalization" or norm.domain or len(norm.outputs) != 1:
             continue
         layer = norm.inputs[0].producer() if norm.inputs[0] is not None else None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import (
     ints_of,
@@ -44,7 +45,7 @@ def fuse_norms(model: ir.Model, opset: int) -> None:
 
 
 def _fuse_all(graph: ir.Graph, op_type: str, last: str, find: Callable[[ir.Node], Iterator[_Found]]) -> None:
-    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
+    for node in list(all_nodes(graph)):
         if node.op_type == last and not node.domain:
             for inputs, epsilon in itertools.islice(find(node), 1):
                 _fuse(node, op_type, inputs, epsilon)

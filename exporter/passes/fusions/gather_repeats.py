@@ -10,6 +10,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import Sizes, producer_of, sizes_of
 from onnx_parity.exporter.passes.new_constants import NewConstants
 
@@ -22,7 +23,7 @@ _LONGEST = 4096
 def gather_repeats(model: ir.Model) -> None:
     """Replace each reshape of an Expand of an Unsqueeze, if it repeats elements along one axis and nothing else."""
     constants = NewConstants(model.graph)
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.domain or node.op_type not in ("Reshape", "Flatten"):
             continue
         expand = producer_of(node.inputs[0], "Expand")

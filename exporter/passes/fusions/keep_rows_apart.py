@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import is_read_by_one, sizes_of
 
@@ -19,7 +20,7 @@ def keep_rows_apart(model: ir.Model, *, keeps_weights: bool = False) -> None:
     This removes four nodes from each layer of GPT-2. The tensor keeps all its axes but the last, and nothing else
     reads the rows or what is computed from them. With `keeps_weights`, no weight has to be stored anew.
     """
-    for rows in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for rows in list(all_nodes(model.graph)):
         if rows.op_type != "Reshape" or rows.domain or rows.outputs[0].is_graph_output():
             continue
         layers = [node for node, _ in rows.outputs[0].uses()]

@@ -9,10 +9,11 @@ import math
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.fusions.origins import take_origin
 from onnx_parity.exporter.passes.matching import axes_of, ints_of, is_read_by_one, number_of, producer_of, sizes_of
+from onnx_parity.exporter.passes.moves.reshape_early import sizes_to_reshape_to
 from onnx_parity.exporter.passes.new_constants import NewConstants
-from onnx_parity.exporter.passes.reshape_early import sizes_to_reshape_to
 
 __all__ = ["transform_by_products"]
 
@@ -28,7 +29,7 @@ def transform_by_products(model: ir.Model) -> None:
     that of torch's transform for 512 tokens of 768 features.
     """
     constants = NewConstants(model.graph)
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(all_nodes(model.graph)):
         if node.op_type == "Gather" and not node.domain and (found := _transform_of(node)) is not None:
             _rewrite(node, *found, constants)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import (
     axes_of,
     axis_of,
@@ -15,8 +16,8 @@ from onnx_parity.exporter.passes.matching import (
     producer_of,
     sizes_of,
 )
+from onnx_parity.exporter.passes.moves.reshape_early import remove_node, reshape_early, sizes_to_reshape_to
 from onnx_parity.exporter.passes.new_constants import NewConstants
-from onnx_parity.exporter.passes.reshape_early import remove_node, reshape_early, sizes_to_reshape_to
 from onnx_parity.exporter.passes.slice_parts import Lengths, slice_parts
 
 __all__ = ["merge_moves"]
@@ -35,7 +36,7 @@ def merge_moves(model: ir.Model) -> None:
     three more where the batch and the heads are one axis of the product (`torch.bmm`).
     """
     constants, lengths = NewConstants(model.graph), Lengths()
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(all_nodes(model.graph)):
         if node.domain:
             continue
         if node.op_type == "Transpose":

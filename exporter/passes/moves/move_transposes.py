@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from onnx_parity.exporter.passes.all_nodes import all_nodes
 from onnx_parity.exporter.passes.matching import ELEMENTWISE, is_read_by_one, permutation_of, producer_of, sizes_of
 
 __all__ = ["move_transposes"]
@@ -17,7 +18,7 @@ def move_transposes(model: ir.Model) -> bool:
 
     Returns whether any was moved, so that others may follow each other now.
     """
-    nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
+    nodes = list(all_nodes(model.graph))
     moved = [_moves(node) for node in nodes if node.op_type == "Transpose" and not node.domain]
     return any(moved)
 

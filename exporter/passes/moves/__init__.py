@@ -1,0 +1,1 @@
+"""Transpositions and reshapes that become fewer."""
