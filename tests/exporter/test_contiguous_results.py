@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
+from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results, lies_as_first
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -62,11 +62,18 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
         _aten.native_layer_norm.default,
         lambda b, n: (torch.empty(b, n, 5), [5], torch.empty(5), None, 1e-5),
     ),
+    "native_layer_norm of another layout": (
+        _aten.native_layer_norm.default,
+        lambda b, n: (torch.empty(b, 5, n).mT, [5], None, None, 1e-5),
+    ),
     "native_group_norm": (
         _aten.native_group_norm.default,
         lambda b, n: (torch.empty(b, 6, n), torch.empty(6), torch.empty(6), b, 6, n, 2, 1e-5),
     ),
     "embedding": (_aten.embedding.default, lambda b, n: (torch.empty(9, 4), _int(b, n))),
+    "index.Tensor": (_aten.index.Tensor, lambda b, n: (torch.empty(b, n, 5), [_int(b, 1), _int(2, 1, n)])),
+    "index.Tensor of another layout": (_aten.index.Tensor, lambda b, n: (torch.empty(n, 5), [_int(4, b).T])),
+    "index.Tensor along all axes": (_aten.index.Tensor, lambda b, n: (torch.empty(b, n).T, [_int(b, 1), _int(n)])),
     "gelu": (_aten.gelu.default, lambda b, n: (torch.empty(b, n),)),
     "_softmax": (_aten._softmax.default, lambda b, n: (torch.empty(b, n), -1, False)),
     "clone": (_aten.clone.default, lambda b, n: (torch.empty(b, n),)),
@@ -111,6 +118,10 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
         ("roll", lambda b, n: (torch.empty(b, n), [1, 2], [0])),
         ("fill.Tensor", lambda b, n: (torch.empty(b), torch.empty(1))),
         ("native_layer_norm", lambda b, n: (torch.empty(b, n), [4], None, None, 1e-5)),
+        ("index.Tensor", lambda b, n: (torch.empty(5, b), [None, _int(n)])),
+        ("index.Tensor", lambda b, n: (torch.empty(5, b).T, [_int(n)])),
+        ("index.Tensor", lambda b, n: (torch.empty(b, 5), [_bool(b)])),
+        ("index.Tensor", lambda b, n: (torch.empty(b, n), [_int(b), _int(n)])),
         ("linear", lambda b, n: (torch.empty(b, n), torch.empty(6, 5))),
         ("linear", lambda b, n: (torch.empty(b, 5), torch.empty(6, 5), torch.empty(1))),
         ("addmm", lambda b, n: (torch.empty(n, 1), torch.empty(n, 5), torch.empty(5, 6))),
@@ -173,6 +184,44 @@ def test_new_tensors_are_those_of_torch(fakes: Fakes) -> None:
     assert [str(each.device) for each in made] == ["cpu", "cpu", "meta"]
     assert [str(size) for size in made[1].shape] == [str(size) for size in x.shape]
     assert is_contiguous(describe(_fake(made[0]))) and not is_contiguous(describe(_fake(images)))
+
+
+_TRANSPOSED: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = {
+    "heads": lambda x: (x.transpose(1, 2), torch.ones(x.shape[1], 6)),
+    "heads of a contiguous tensor": lambda x: (x.transpose(1, 2), torch.ones(x.transpose(1, 2).shape)),
+    "the last axes": lambda x: (x.mT, torch.ones(())),
+    "beside another order": lambda x: (x.transpose(1, 2), x.permute(0, 2, 1, 3)),
+}
+
+
+@pytest.mark.parametrize("case", _TRANSPOSED)
+@pytest.mark.parametrize("name", ["add.Tensor", "mul.Tensor", "maximum", "div.Tensor"])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_transposed_first_tensor_determines_the_layout(name: str, case: str, is_dynamic: bool) -> None:
+    fakes = Fakes(HintedShapeEnv() if is_dynamic else None)
+    sizes = [fakes.symbols.new_size("batch", 3), fakes.symbols.new_size("length", 7)] if fakes.symbols else [3, 7]
+    with fakes:
+        args = _TRANSPOSED[case](torch.empty(*sizes, 4, 6))
+        expected = getattr(torch, name.removesuffix(".Tensor"))(*args)
+    assert lies_as_first(name, args, {}, _metadata)
+    assert describe(_fake(args[0])) == describe(_fake(expected))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: (x.transpose(1, 2), torch.ones(3, 4, 7, 6, dtype=torch.float64)),
+        lambda x: (x.permute(0, 3, 1, 2), torch.ones(())),
+        lambda x: (x[..., ::2].transpose(1, 2), torch.ones(())),
+        lambda x: (x.transpose(1, 2), torch.ones(2, 3, 4, 7, 6)),
+        lambda x: (x[:, :, :1].transpose(1, 2), torch.ones(3, 4, 7, 6)),
+    ],
+    ids=["another dtype", "two transpositions", "every other", "another rank", "one head"],
+)
+def test_another_first_tensor_does_not(make: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]) -> None:
+    with Fakes(None):
+        args = make(torch.empty(3, 7, 4, 6))
+    assert not lies_as_first("add.Tensor", args, {}, _metadata)
 
 
 def _fake(tensor: torch.Tensor) -> FakeTensor:

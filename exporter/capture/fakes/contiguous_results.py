@@ -9,6 +9,7 @@ call is left to torch, which asks its questions or refuses it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,10 @@ import torch
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.graph.graph import Size
 
-__all__ = ["Contiguous", "contiguous_results"]
+__all__ = ["Contiguous", "contiguous_results", "lies_as_first"]
+
+#: Describes a fake tensor.
+_Describing = Callable[[torch.Tensor], Metadata]
 
 
 class Contiguous(NamedTuple):
@@ -47,14 +51,15 @@ class _Operand(NamedTuple):
 
 
 def contiguous_results(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], metadata_of: Callable[[torch.Tensor], Metadata]
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], metadata_of: _Describing
 ) -> list[Contiguous] | None:
     """The results of an ATen operator; None if torch's kernel has to be called."""
     rule = _RULES.get(name)
     if rule is None or not kwargs.keys() <= _OPTIONS.get(name, frozenset()):
         return None
-    operands = [_Operand(tuple(arg.shape), metadata_of(arg)) if isinstance(arg, torch.Tensor) else arg for arg in args]
-    tensors = [operand for operand in operands if isinstance(operand, _Operand)]
+    operands = [_operand(arg, metadata_of) for arg in args]
+    listed = [operand for operand in operands if isinstance(operand, list)]
+    tensors = [operand for operand in (*operands, *itertools.chain(*listed)) if isinstance(operand, _Operand)]
     devices = {operand.known.device for operand in tensors}
     if len(devices) != 1 or not isinstance(operands[0], _Operand):
         return None
@@ -65,16 +70,56 @@ def contiguous_results(
     return rule(*operands, **kwargs)
 
 
-def _has_result_layout(first: Any, *others: Any) -> bool:
-    """Whether the first of the tensors that are broadcast together is contiguous and has the shape of the result.
+def _operand(argument: Any, metadata_of: _Describing) -> Any:
+    if isinstance(argument, (list, tuple)):
+        return [_operand(each, metadata_of) for each in argument]
+    is_tensor = isinstance(argument, torch.Tensor)
+    return _Operand(tuple(argument.shape), metadata_of(argument)) if is_tensor else argument
 
-    The order of the result's axes in memory is then that of the first, whose strides all differ.
-    """
-    if not all(isinstance(each, _Operand) and len(each.dims) <= len(first.dims) for each in (first, *others)):
+
+def lies_as_first(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], metadata_of: _Describing) -> bool:
+    """Whether the result of an ATen operator has the dtype, shape and strides of its first argument, two axes of which
+    are transposed in memory."""
+    if name not in _OF_TWO or kwargs or not all(isinstance(arg, torch.Tensor) for arg in args):
         return False
+    first, *others = (_Operand(tuple(arg.shape), metadata_of(arg)) for arg in args)
+    known = first.known
+    if 1 in known.shape or not _has_result_shape(first, *others) or not _is_ordered(first):
+        return False
+    if any(other.known.device != known.device for other in others):
+        return False
+    result = _OF_TWO[name](first, *others)
+    pairs = itertools.combinations(range(len(known.shape)), 2)
+    return (
+        result is not None
+        and result[0].dtype == first.dtype
+        and any(is_contiguous(_transposed(known, one, other)) for one, other in pairs)
+    )
+
+
+def _transposed(known: Metadata, one: int, other: int) -> Metadata:
+    shape, strides = [*known.shape], [*known.strides]
+    for each in (shape, strides):
+        each[one], each[other] = each[other], each[one]
+    return known._replace(shape=tuple(shape), strides=tuple(strides))
+
+
+def _has_result_layout(first: Any, *others: Any) -> bool:
+    """Whether the first of the tensors that are broadcast together is contiguous and has the shape of the result."""
+    if not all(isinstance(each, _Operand) for each in (first, *others)):
+        return False
+    return is_contiguous(first.known) and _is_ordered(first) and _has_result_shape(first, *others)
+
+
+def _has_result_shape(first: _Operand, *others: _Operand) -> bool:
     pairs = [pair for other in others for pair in zip(reversed(other.dims), reversed(first.dims), strict=False)]
-    is_ordered = is_contiguous(first.known) and len({*first.known.strides}) == len(first.dims)
-    return is_ordered and all(size in (1, whole) for size, whole in pairs)
+    fits = all(len(other.dims) <= len(first.dims) for other in others)
+    return fits and all(size in (1, whole) for size, whole in pairs)
+
+
+def _is_ordered(first: _Operand) -> bool:
+    """Whether the order of a result's axes in memory is that of the first tensor, because its strides all differ."""
+    return len({*first.known.strides}) == len(first.dims)
 
 
 def _broadcast(*tensors: _Operand) -> tuple[Size, ...] | None:
@@ -211,6 +256,17 @@ def _looked_up(weight: _Operand, indices: _Operand, *options: Any) -> list[Conti
     return [Contiguous(weight.dtype, (*indices.shape, weight.shape[1]))] if is_table else None
 
 
+def _indexed(self: _Operand, indices: Sequence[_Operand | None]) -> list[Contiguous] | None:
+    """The result of indices along the first axes, which are broadcast together."""
+    given = [index for index in indices if index is not None]
+    are_places = all(index.dtype in (torch.int32, torch.int64) for index in given)
+    if not given or len(given) < len(indices) or len(indices) > len(self.dims) or not are_places:
+        return None
+    is_ordered = len(indices) == len(self.dims) or is_contiguous(self.known)
+    places = _broadcast(*given) if is_ordered else None
+    return None if places is None else [Contiguous(self.dtype, (*places, *self.shape[len(indices) :]))]
+
+
 def _group_norm(
     input: _Operand, weight: _Operand | None, bias: _Operand | None, n: Size, c: Size, hw: Size, groups: int, eps: float
 ) -> list[Contiguous] | None:
@@ -345,6 +401,7 @@ _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     "fill.Scalar": _fill,
     "fill.Tensor": _fill,
     "gelu": _gelu,
+    "index.Tensor": _indexed,
     "linear": _linear,
     "matmul": _matmul,
     "max_pool2d_with_indices": _max_pool,
@@ -357,7 +414,7 @@ _RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
     **_OF_TWO,
 }
 #: Operators whose result is contiguous whatever the layout of their arguments.
-_OF_ANY_LAYOUT = {"addmm", "bmm", "embedding", "linear", "matmul"}
+_OF_ANY_LAYOUT = {"addmm", "bmm", "embedding", "index.Tensor", "linear", "matmul", "native_layer_norm"}
 #: The keyword arguments that a rule takes.
 _OPTIONS = {
     "clone": {"memory_format"},

@@ -28,11 +28,12 @@ from onnx_parity.exporter.capture.fakes.broadcasting import (
     has_unknown_sizes,
     sizes_met,
 )
-from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
+from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results, lies_as_first
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.dispatch import original, result_of_whole
+from onnx_parity.exporter.capture.replace.registry import Kind, functions
 
 __all__ = ["ResultMemo", "describe"]
 
@@ -66,6 +67,11 @@ _VIEWS_OF_ANY_SIZE = frozenset(
     {_aten.alias.default, _aten.detach.default, _aten.transpose.int, _aten.unsqueeze.default}
 )
 
+#: This exporter's functions for results with dynamic sizes.
+_OWN_RESULTS = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
+#: Operators among them whose result depends on the metadata of the arguments alone, and whose questions need no note.
+_OWN_BY_METADATA = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.cat.default, _aten.stack.default})
+
 #: Results for static sizes, which all programs of the process share.
 _static_results: dict[Any, Any] = {}
 
@@ -82,13 +88,28 @@ class ResultMemo:
         self._metadata_of = metadata_of
         self._results = _static_results if fakes.symbols is None else {}
 
+    def result(
+        self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
+    ) -> Any:
+        """The result of an operator, by this exporter's own function for dynamic sizes if there is one."""
+        own = None if self._fakes.symbols is None else _OWN_RESULTS.get(original(func))
+        if own is None:
+            return self._broadcast_call(func, types, args, kwargs, in_block=in_block)
+        key, known = self._look_up(func, args, kwargs) if func in _OWN_BY_METADATA else (None, None)
+        if known is not None:
+            return self._made(func, known)
+        with self._fakes:
+            result = own(*args, **kwargs)
+        if result is NotImplemented:
+            return self._broadcast_call(func, types, args, kwargs, in_block=in_block)
+        if key is not None:
+            self._remember(key, args, result)
+        return result
+
     def call(self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `func` with fake tensors."""
-        try:
-            named = self._key(tuple(kwargs.items())) if kwargs else None
-            key = (func, torch.get_default_dtype(), self._key(args), named)
-            known = self._results.get(key)
-        except (_Unknown, TypeError):
+        key, known = self._look_up(func, args, kwargs)
+        if key is None:
             return self._fakes.dispatch(func, types, args, kwargs)
         if known is None:
             known = self._by_rule(func, args, kwargs) or self._by_kernel(func, args, kwargs)
@@ -97,12 +118,15 @@ class ResultMemo:
                 self._remember(key, args, result)
                 return result
             self._store(key, known)
+        return self._made(func, known)
+
+    def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
             made = [FakeTensor(self._fakes, *template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
 
-    def broadcast_call(
+    def _broadcast_call(
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
     ) -> Any:
         """Call `func` with fake tensors, which may have sizes that torch does not know to be equal."""
@@ -147,7 +171,7 @@ class ResultMemo:
             return self._fakes.contiguous(dtype, args[place].shape), args[place].fake_device
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
-            return None
+            return self._template(args[0]) if lies_as_first(name, args, kwargs, self._metadata_of) else None
         device = next(_tensors(args)).fake_device
         templates = [(self._fakes.contiguous(dtype, shape), device) for dtype, shape in results]
         return templates if len(func._schema.returns) > 1 else templates[0]
@@ -175,6 +199,17 @@ class ResultMemo:
                 return None
             templates = [(_like(each), device) for each in results]
         return templates if isinstance(result, (tuple, list)) else templates[0]
+
+    def _look_up(
+        self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, _Template | list[_Template] | None]:
+        """What determines a result, or None if an argument cannot be part of a key; and the result if it is known."""
+        try:
+            named = self._key(tuple(kwargs.items())) if kwargs else None
+            key = (func, torch.get_default_dtype(), self._key(args), named)
+            return key, self._results.get(key)
+        except (_Unknown, TypeError):
+            return None, None
 
     def _key(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):

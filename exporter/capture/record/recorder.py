@@ -32,7 +32,7 @@ from onnx_parity.exporter.capture.record.lost_writes import MayBeOne
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import PlainSizesError, original, without_keeping
-from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
+from onnx_parity.exporter.capture.replace.registry import OfAnyRank
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -68,7 +68,6 @@ _READS = frozenset(
     }
 )
 
-_RESULTS_WITH_DYNAMIC_SIZES = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
 
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 
@@ -302,13 +301,7 @@ class Recorder(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         with without_keeping():
-            result = NotImplemented
-            result_of = _RESULTS_WITH_DYNAMIC_SIZES.get(original(func))
-            if result_of is not None and self.fakes.symbols is not None:
-                with self.fakes:
-                    result = result_of(*args, **kwargs)
-            if result is NotImplemented:
-                result = self.memo.broadcast_call(func, types, args, kwargs, in_block=self.in_block)
+            result = self.memo.result(func, types, args, kwargs, in_block=self.in_block)
         if isinstance(result, OfAnyRank):
             result = result.tensor
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
