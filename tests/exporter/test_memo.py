@@ -156,6 +156,50 @@ def test_an_attention_lies_as_a_kernel_of_the_cpu_leaves_it(
     assert len(strides) > 1 and all(each == strides[0] for each in strides)
 
 
+def _strided_anew(x: torch.Tensor) -> torch.Tensor:
+    y = x[1:].t() * x[:-1].t()
+    return torch.as_strided(y, (y.numel(),), (1,), 0) + 1
+
+
+def _times_its_offset(x: torch.Tensor) -> torch.Tensor:
+    y = x[1:].t() * x[:-1].t()
+    offset = int(y.storage_offset())
+    return x * (offset + 1)
+
+
+@pytest.mark.parametrize("program", [_strided_anew, _times_its_offset])
+def test_a_product_that_lies_as_its_first_factor_has_memory_of_its_own(program: Callable[..., torch.Tensor]) -> None:
+    onnx_parity.export(program, (torch.rand(4, 3),), verify=True)
+
+
+@torch.library.custom_op("onnx_parity_tests::angles", mutates_args=())
+def angles() -> torch.Tensor:
+    return torch.arange(3.0)
+
+
+@angles.register_fake
+def _like_angles() -> torch.Tensor:
+    return torch.empty(3)
+
+
+def test_an_operator_without_arguments_beside_dynamic_axes() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = x + torch.ops.onnx_parity_tests.angles()
+        return result
+
+    capture = onnx_parity.capture_program(
+        program, (torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}
+    )
+    assert "onnx_parity_tests::angles" in capture.operators
+
+
+def test_an_index_out_of_range_is_torchs_error() -> None:
+    with pytest.raises(onnx_parity.ExportError, match="index 6 out of range"):
+        onnx_parity.export(
+            lambda x: x.select(2, 6), (torch.ones(4, 5, 6),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}
+        )
+
+
 #: Beside a tensor of sizes 2, 3 and 4: what it takes in, what it does not, and what lies otherwise in memory.
 _OTHERS = (
     torch.rand(2, 3, 4) + 1,

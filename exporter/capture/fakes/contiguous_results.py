@@ -3,8 +3,8 @@
 With dynamic sizes torch's kernels for these operators take 5 to 30 ms of processor time for each call, because they
 decompose into operators that ask many questions about the sizes. With static sizes they import sympy to ask the same
 questions, which takes a third of a process's first export. The functions here only take arguments for which no
-question is needed: contiguous tensors whose sizes are known to fit because they are the same expressions. Any other
-call is left to torch, which asks its questions or refuses it.
+question is needed: tensors whose sizes are known to fit because they are the same expressions, and which are contiguous
+where the layout of the result depends on that. Any other call is left to torch, which asks its questions or refuses it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def lies_as_first(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], met
         return False
     first, *others = (_Operand(tuple(arg.shape), metadata_of(arg)) for arg in args)
     known = first.known
-    if 1 in known.shape or not _has_result_shape(first, *others) or not _is_ordered(first):
+    if {0, 1} & {*known.shape} or not _has_result_shape(first, *others) or not _is_ordered(first):
         return False
     if any(other.known.device != known.device for other in others):
         return False

@@ -69,7 +69,8 @@ _VIEWS_OF_ANY_SIZE = frozenset(
 
 #: This exporter's functions for results with dynamic sizes.
 _OWN_RESULTS = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
-#: Operators among them whose result depends on the metadata of the arguments alone, and whose questions need no note.
+#: Operators among them whose result depends on the metadata of the arguments alone. What the function asks about sizes
+#: is recorded at the first call.
 _OWN_BY_METADATA = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.cat.default, _aten.stack.default})
 
 #: Results for static sizes, which all programs of the process share.
@@ -171,7 +172,7 @@ class ResultMemo:
             return self._fakes.contiguous(dtype, args[place].shape), args[place].fake_device
         results = contiguous_results(name, args, kwargs, self._metadata_of)
         if results is None:
-            return self._template(args[0]) if lies_as_first(name, args, kwargs, self._metadata_of) else None
+            return self._as_strided(args[0]) if lies_as_first(name, args, kwargs, self._metadata_of) else None
         device = next(_tensors(args)).fake_device
         templates = [(self._fakes.contiguous(dtype, shape), device) for dtype, shape in results]
         return templates if len(func._schema.returns) > 1 else templates[0]
@@ -179,8 +180,9 @@ class ResultMemo:
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
-        kernel = _kernel(func) if self._fakes.symbols is None else _kernel_of_view(func, args)
-        if self._fakes.symbols is None and func.namespace == "aten" and _is_tensor_constructor(func):
+        is_static = self._fakes.symbols is None
+        kernel = _kernel(func) if is_static else _kernel_with_dynamic_sizes(func, args)
+        if is_static and func.namespace == "aten" and _is_tensor_constructor(func):
             kernel, devices = func, {kwargs.get("device") or _CPU}
             kwargs = {**kwargs, "device": _META}
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
@@ -253,13 +255,19 @@ class ResultMemo:
         with torch._C.DisableTorchFunction(), temporarily_clear_interpreter_stack():
             return FakeTensor(self._fakes, known, device)
 
+    def _as_strided(self, tensor: FakeTensor) -> _Template:
+        """A tensor in memory of its own, with the shape and strides of another."""
+        with in_kernel_invocation_manager(self._fakes), plain_tensors():
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
+            return made, tensor.fake_device
+
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
             return _like(tensor), tensor.fake_device
 
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data with the metadata of this one."""
+    """A tensor without data with the metadata of this one. It may share its memory, which is not there."""
     with plain_tensors():
         if not tensor.is_inference():
             return tensor.detach()
@@ -301,21 +309,22 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     return None if func not in _VIEWS and any(is_special(func) for is_special, _ in op_implementations_checks) else func
 
 
-def _kernel_of_view(func: OpOverload, args: Sequence[Any]) -> Callable[..., Any] | None:
-    """The function that computes a view of a meta tensor with dynamic sizes; None if torch's has to be called.
+def _kernel_with_dynamic_sizes(func: OpOverload, args: Sequence[Any]) -> Callable[..., Any] | None:
+    """The function that computes a view of a meta tensor with dynamic sizes; None if it is no view, or torch's fake
+    tensors have to be asked.
 
-    torch's fake tensors take ten times as long, because they call Python functions instead of the kernels. Other
-    kernels do not take dynamic sizes, or take those of the example instead.
+    These take ten times as long, because they call Python functions instead of the kernels. Other kernels do not take
+    dynamic sizes, or take those of the example instead.
     """
     if func in _VIEWS_OF_ANY_SIZE:
         return func
-    x = args[0]
     if func is _aten.select.int:
-        _, dim, index = args
-        fits = isinstance(index, int) and -x.ndim <= dim < x.ndim and isinstance(x.shape[dim], int)
-        return func if fits else None
+        x, dim, index = args
+        size = x.shape[dim] if -x.ndim <= dim < x.ndim else None
+        return func if isinstance(size, int) and isinstance(index, int) and -size <= index < size else None
     if func is _aten.permute.default:
-        fits = list(range(-x.ndim, 0)) == sorted(dim - x.ndim if dim >= 0 else dim for dim in args[1])
+        x, dims = args
+        fits = list(range(-x.ndim, 0)) == sorted(dim - x.ndim if dim >= 0 else dim for dim in dims)
         return _permuted if fits else None
     return None
 

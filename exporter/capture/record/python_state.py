@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -84,9 +84,9 @@ class PythonState:
         """
         self._follows_code = follows_code
         self._places: list[Place] = []
-        self._waiting: deque[Any] = deque()
+        self._waiting: list[Any] = []
         self._seen: set[int] = set()
-        #: The names in the functions that were looked into, and the methods of classes that none of these names.
+        #: The names in the functions that were looked into, and methods of libraries that have none of these names.
         self._names: set[str] = set()
         self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
         #: Globals that functions name, by the identity of their dict.
@@ -101,11 +101,12 @@ class PythonState:
             self._add_package(root)
             self._add_package(type(root))
         self._wait_for(roots)
-        while self._left > 0:
-            if self._waiting:
-                self._look_into(self._waiting.popleft())
-            elif not self._look_into_globals():
-                break
+        while self._waiting and self._left > 0:
+            waiting, self._waiting = self._waiting, []
+            for value in waiting:
+                if self._left > 0:
+                    self._look_into(value)
+            self._look_into_globals()
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""
@@ -212,22 +213,16 @@ class PythonState:
             self._places.append(place)
         return place
 
-    def _look_into_globals(self) -> bool:
-        """Look into the globals that functions name, and return whether there were new ones.
-
-        Not into all of a file, because most files are long.
-        """
-        changed = [place for place in self._globals.values() if place.named]
-        for place in changed:
-            known = len(place.modules)
-            names = place.save_named()
-            if not names:
-                continue
-            self._wait_for([place.before[name] for name in names if name in place.before])
-            for number, module in enumerate(place.modules):
-                if self._is_users(module.__name__):
-                    self._globals_of(module.__dict__).named.append(names if number < known else place.names)
-        return bool(changed)
+    def _look_into_globals(self) -> None:
+        """Look into the globals that functions name. Not into all of a file, because most files are long."""
+        while changed := [place for place in self._globals.values() if place.named]:
+            for place in changed:
+                known = len(place.modules)
+                names = place.save_named()
+                self._wait_for([place.before[name] for name in names if name in place.before])
+                for number, module in enumerate(place.modules if names else ()):
+                    if self._is_users(module.__name__):
+                        self._globals_of(module.__dict__).named.append(names if number < known else place.names)
 
     def _look_into_class(self, cls: type) -> None:
         if not self._follows_code or not self._is_users(cls.__module__):
@@ -235,16 +230,18 @@ class PythonState:
         attributes = dict(vars(cls))
         self._places.append(ClassAttributes(cls, attributes))
         self._wait_for(cls.__bases__)
-        # A library may call what the class overrides; a program calls the other methods by name. Most methods of large
-        # libraries, such as those that load and store a network, are not part of a program.
-        overridable = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
+        if not is_installed(_package(cls.__module__)):
+            self._wait_for(attributes.values())
+            return
+        # Most methods of large libraries, such as those that load and store a network, are not part of a program. Those
+        # that are have a name that is in a function, or that a class of another library has, whose code may call it.
+        others = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
         for name, value in attributes.items():
-            if name in self._names or name.startswith("__") or any(name in names for names in overridable):
+            is_called = name in self._names or name.startswith("__") or any(name in names for names in others)
+            if is_called or type(value) not in _METHODS:
                 self._wait_for((value,))
-            elif type(value) in _METHODS:
-                self._unnamed[name].append(value)
             else:
-                self._wait_for((value,))
+                self._unnamed[name].append(value)
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
@@ -267,7 +264,7 @@ class PythonState:
 
 
 def _names_in(code: CodeType) -> frozenset[str]:
-    """The names of globals and attributes that a function and those inside of it use, also in strings for `getattr`."""
+    """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
     try:
         return _cached_names_in(code)
     except TypeError:  # A compiler has made code with constants that have no hash.
@@ -277,8 +274,15 @@ def _names_in(code: CodeType) -> frozenset[str]:
 @functools.lru_cache(_MOST)
 def _cached_names_in(code: CodeType) -> frozenset[str]:
     inner = [const for const in code.co_consts if type(const) is CodeType]
-    texts = [const for const in code.co_consts if type(const) is str and const.isidentifier()]
-    return frozenset(code.co_names).union(texts, *map(_names_in, inner))
+    return frozenset(code.co_names).union(_texts_in(code.co_consts), *map(_names_in, inner))
+
+
+def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
+    for const in consts:
+        if type(const) is str and const.isidentifier():
+            yield const
+        elif type(const) in _FIXED:
+            yield from _texts_in(const)
 
 
 @functools.lru_cache(_MOST)

@@ -99,7 +99,9 @@ class Globals(Place):
         """The names whose value is another, or is there now and was not, or the other way round."""
         now, before = self.now, self.before
         changed = [name for name, value in before.items() if now.get(name, ABSENT) is not value]
-        return [*changed, *((self.names & now.keys()) - before.keys())]
+        added = (self.names & now.keys()) - before.keys()
+        # A module that the program has imported stays: another import would not put it there again.
+        return [*changed, *(name for name in added if type(now[name]) is not ModuleType)]
 
     def new_values(self) -> Iterator[Any]:
         yield from [self.now[name] for name in self._changed() if name in self.now]

@@ -151,8 +151,7 @@ def _attention_result(query: torch.Tensor, key: torch.Tensor, value: torch.Tenso
 
 
 def _strides_of_flash_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[int, ...] | None:
-    """The strides of the result of flash attention, for dynamic sizes in the example; None if torch does not choose it
-    on a CPU."""
+    """The strides of the result in the example; None if torch does not choose flash attention on a CPU."""
     with torch._C._PreserveDispatchKeyGuard(), _disable_current_modes():
         torch._C._set_meta_in_tls_dispatch_include(False)  # Otherwise every kernel is that of tensors without data.
         like, *arguments = map(_allocated, (query, *args))
