@@ -193,6 +193,17 @@ def test_an_operator_without_arguments_beside_dynamic_axes() -> None:
     assert "onnx_parity_tests::angles" in capture.operators
 
 
+def test_inference_mode_is_only_that_of_its_export() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x.transpose(0, 1) * 2, 0).unsqueeze(0).relu_()
+
+    for inferring in (False, True, False):
+        with torch.inference_mode(inferring):
+            onnx_parity.export(
+                program, (torch.rand(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=True
+            )
+
+
 def test_an_index_out_of_range_is_torchs_error() -> None:
     with pytest.raises(onnx_parity.ExportError, match="index 6 out of range"):
         onnx_parity.export(
