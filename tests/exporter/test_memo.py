@@ -172,27 +172,6 @@ def test_a_product_that_lies_as_its_first_factor_has_memory_of_its_own(program: 
     onnx_parity.export(program, (torch.rand(4, 3),), verify=True)
 
 
-@torch.library.custom_op("onnx_parity_tests::angles", mutates_args=())
-def angles() -> torch.Tensor:
-    return torch.arange(3.0)
-
-
-@angles.register_fake
-def _like_angles() -> torch.Tensor:
-    return torch.empty(3)
-
-
-def test_an_operator_without_arguments_beside_dynamic_axes() -> None:
-    def program(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = x + torch.ops.onnx_parity_tests.angles()
-        return result
-
-    capture = onnx_parity.capture_program(
-        program, (torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}
-    )
-    assert "onnx_parity_tests::angles" in capture.operators
-
-
 def test_inference_mode_is_only_that_of_its_export() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return torch.cumsum(x.transpose(0, 1) * 2, 0).unsqueeze(0).relu_()
@@ -359,18 +338,25 @@ def test_what_is_remembered_from_inference_mode_can_be_used_outside_of_it() -> N
 
 
 @torch.library.custom_op("memo_tests::made", mutates_args=())
-def made(count: int) -> torch.Tensor:
+def made(count: int = 3) -> torch.Tensor:
     return torch.ones(count)
 
 
 @made.register_fake
-def _(count: int) -> torch.Tensor:
+def _(count: int = 3) -> torch.Tensor:
     return torch.empty(count)
 
 
 def test_a_custom_operator_without_tensors_is_captured() -> None:
     with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="memo_tests::made: there is no lowering for it"):
         onnx_parity.export(lambda x: x + made(3), (torch.ones(3),))
+
+
+def test_an_operator_without_arguments_beside_dynamic_axes() -> None:
+    capture = onnx_parity.capture_program(
+        lambda x: x + made(), (torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "rows"}}
+    )
+    assert "memo_tests::made" in capture.operators
 
 
 def test_as_much_as_is_allowed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

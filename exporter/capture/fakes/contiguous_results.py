@@ -78,11 +78,13 @@ def _operand(argument: Any, metadata_of: _Describing) -> Any:
 
 
 def lies_as_first(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], metadata_of: _Describing) -> bool:
-    """Whether the result of an ATen operator has the dtype, shape and strides of its first argument, two axes of which
-    are transposed in memory."""
+    """Whether the result of an ATen operator has the dtype, shape and strides of its first argument.
+
+    This is only seen where the first argument is contiguous but for two axes, which are transposed in memory.
+    """
     if name not in _OF_TWO or kwargs or not all(isinstance(arg, torch.Tensor) for arg in args):
         return False
-    first, *others = (_Operand(tuple(arg.shape), metadata_of(arg)) for arg in args)
+    first, *others = (_operand(arg, metadata_of) for arg in args)
     known = first.known
     if {0, 1} & {*known.shape} or not _has_result_shape(first, *others) or not _is_ordered(first):
         return False

@@ -1,15 +1,14 @@
-"""torch's fake tensors, faster.
+"""torch's fake tensors, created faster and without the import of `torch._dynamo`.
 
-New tensors, of which `torch.empty` is called for many results of operators, are created from kept ones without data.
-With dynamic sizes torch takes 0.3 ms of processor time for each, to compute their strides.
+The results of many operators are created by `torch.empty`. With dynamic sizes torch takes 0.3 ms of processor time for
+each, to compute the strides. Here, they are created from tensors of the same sizes that were kept.
 
-And `torch._dynamo` is not imported, which they cause although no capture uses it.
-
-The import takes a second of processor time, more than half of a process's first export of a small model. torch imports
-it for four reasons, and two of them are avoided here. The first is settings in `torch._dynamo.config`: that module is
-loaded alone. The second is a check whether a dispatch mode has to be protected from compilation: nothing is compiled
-here. The other two are patched while a program is captured, in `patches/dynamo.py`. Any other access to
-`torch._dynamo` imports it as usual, with its configuration already loaded.
+torch's fake tensors import `torch._dynamo`, although no capture uses it. The import takes a second of processor time,
+more than half of a process's first export of a small model. torch imports it for four reasons, and two of them are
+avoided here. The first is settings in `torch._dynamo.config`: that module is loaded alone. The second is a check
+whether a dispatch mode has to be protected from compilation: nothing is compiled here. The other two are patched while
+a program is captured, in `patches/dynamo.py`. Any other access to `torch._dynamo` imports it as usual, with its
+configuration already loaded.
 """
 
 from __future__ import annotations

@@ -220,6 +220,7 @@ class PythonState:
                 known = len(place.modules)
                 names = place.save_named()
                 self._wait_for([place.before[name] for name in names if name in place.before])
+                # A function may name an attribute of a module that it names: `layers` and `SCALE` in `layers.SCALE`.
                 for number, module in enumerate(place.modules if names else ()):
                     if self._is_users(module.__name__):
                         self._globals_of(module.__dict__).named.append(names if number < known else place.names)
