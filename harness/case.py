@@ -156,9 +156,11 @@ class Declaration:
             if isinstance(wanted, ListOf | OrNone)
         }
 
-    def most_nodes(self, opset: int) -> int | None:
-        """How many nodes this exporter's model has at most at an opset; None if the declaration does not say."""
-        return self.nodes[max(since)] if (since := [each for each in self.nodes if each <= opset]) else None
+    def most_nodes(self, opset: int, dtype: Dtype) -> int | None:
+        """How many nodes this exporter's model has at most at an opset; None if the declaration does not say, as of
+        dtypes that only the full tier adds, for which runtimes may need casts."""
+        since = [each for each in self.nodes if each <= opset] if dtype in self.dtypes else []
+        return self.nodes[max(since)] if since else None
 
     def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD, turn)

@@ -85,8 +85,9 @@ class _Biased(nn.Module):
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         distances = torch.arange(6) - torch.arange(5)[:, None] + 4
-        bias = self.table[distances].permute(2, 0, 1)[None]
-        bias = bias + torch.where(seen[:, None, None], 0.0, torch.finfo(bias.dtype).min)
+        bias = self.table[distances].permute(2, 0, 1)[None].to(query.dtype)
+        lowest = bias.new_full((), torch.finfo(bias.dtype).min)
+        bias = bias + torch.where(seen[:, None, None], torch.zeros_like(lowest), lowest)
         return _ATTEND(query, key, value, attn_mask=bias, scale=1.0)
 
 
@@ -98,6 +99,24 @@ def _with_computed_bias(
     lowest = torch.where(seen[:, None, None], bias, torch.finfo(bias.dtype).min)
     attended: torch.Tensor = _ATTEND(_ATTEND(query, key, value, attn_mask=bias), key, value, attn_mask=lowest)
     return attended
+
+
+class _Triangular(nn.Module):
+    """Attention of 128 steps with a known mask, which is made at run time for its size, and with learned biases.
+
+    With a `diagonal` of 0, the first step may look nowhere.
+    """
+
+    def __init__(self, diagonal: int, infinite: bool, biased: bool) -> None:
+        super().__init__()
+        self.diagonal, self.infinite = diagonal, infinite
+        self.bias = nn.Parameter(torch.linspace(-1.0, 1.0, 128)) if biased else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.ones(128, 128, dtype=torch.bool).triu(self.diagonal)
+        lowest = _NO if self.infinite else torch.finfo(x.dtype).min
+        mask = torch.zeros(x.shape[0], 4, 128, 128, dtype=x.dtype).masked_fill(hidden, lowest)
+        return _ATTEND(x, x, x, attn_mask=mask if self.bias is None else mask + self.bias.to(x.dtype))
 
 
 #: The last two of the second sequence's five steps are padding.
@@ -158,9 +177,20 @@ attention_computed_bias = op(
     dynamic={f"x{number}": {0: "batch"} for number in range(4)},
 )
 attention_lowest_triangle = op(
-    lambda x: _ATTEND(x, x, x, attn_mask=torch.full((x.shape[2],) * 2, torch.finfo(x.dtype).min).triu()),
+    lambda x: _ATTEND(x, x, x, attn_mask=x.new_full((x.shape[2],) * 2, torch.finfo(x.dtype).min).triu()),
     floats(2, 3, 4, 8),
     dynamic={"x": {0: "batch", 2: "length"}},
+)
+attention_known_triangle = op(
+    _Triangular,
+    floats(2, 4, 128, 8),
+    diagonal=1,
+    infinite=[False, True],
+    biased=[False, True],
+    nodes={9: 9},
+)
+attention_known_and_blind_triangle = op(
+    _Triangular, floats(2, 4, 128, 8), diagonal=0, infinite=[False, True], biased=[False, True]
 )
 attention_biased_and_blind = op(_Biased, *_EXAMPLE, bools(2, 6), blind=True)
 attention_repeated_mask = op(

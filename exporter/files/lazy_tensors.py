@@ -22,13 +22,14 @@ class WeightTensor(TorchTensor):
     """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced.
 
     One that `is_learned` is a parameter, and no input of the model. If it is finite, what replaces it is taken to be
-    finite too.
+    finite too. One that `is_literal` is a constant of the program, which nothing replaces.
     """
 
-    def __init__(self, tensor: torch.Tensor, is_learned: bool = False) -> None:
+    def __init__(self, tensor: torch.Tensor, *, is_learned: bool = False, is_literal: bool = False) -> None:
         super().__init__(tensor)
         self._current = tensor
         self.is_learned = is_learned
+        self.is_literal = is_literal
 
     @property
     def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute

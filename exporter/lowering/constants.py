@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -57,7 +58,7 @@ class Constants(Forms):
         tensor = tensor.detach().cpu()
         if tensor.numel() <= _COMPARED:
             return self._shared("const", tensor, TorchTensor)
-        return self._shared("literal", tensor, WeightTensor)
+        return self._shared("literal", tensor, partial(WeightTensor, is_literal=True))
 
     def _shared(self, name: str, tensor: torch.Tensor, data: Callable[[torch.Tensor], ir.TensorProtocol]) -> Value:
         """The initializer of all constants with the same content, which is made for the first of them."""

@@ -63,8 +63,8 @@ class ProgramValues:
         if not value.name and not tensor.is_meta:
             return self._g.literal(tensor)
         name = self._g.new_name(value.name or "literal")  # One without a name has no data yet.
-        is_learned = value.is_learned and not self._weights_are_inputs
-        known = self._g.initializer(name, WeightTensor(tensor, is_learned), value.dtype, tuple(tensor.shape))
+        data = WeightTensor(tensor, is_learned=value.is_learned and not self._weights_are_inputs)
+        known = self._g.initializer(name, data, value.dtype, tuple(tensor.shape))
         if value.name:
             self.weights[value.name] = known
             known.is_weight = True

@@ -132,7 +132,7 @@ class Bench:
         with self._stage(Stage.CHECK, outcome):
             if not made.is_checked:
                 # A declaration knows the fusions of this exporter; other exporters' models may be larger.
-                most = cell.case.declaration.most_nodes(cell.opset) if cell.exporter == PARITY else None
+                most = cell.case.declaration.most_nodes(cell.opset, cell.dtype) if cell.exporter == PARITY else None
                 check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected), most)
                 made.is_checked = True
             outcome.onnx = delivered.uses()

@@ -8,7 +8,11 @@ import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
-from onnx_parity.exporter.lowering.values.magnitudes import largest_magnitude, may_have_the_lowest
+from onnx_parity.exporter.lowering.values.magnitudes import (
+    each_row_is_above_the_lowest,
+    largest_magnitude,
+    may_have_the_lowest,
+)
 from onnx_parity.exporter.lowering.values.shapes import never_exceeds, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -92,9 +96,9 @@ def _above_the_lowest(g: Graph, mask: Value) -> Value:
     returns a mean (weighted by the scores if they are halves, and nearly equally here)."""
     if not mask.dtype.is_floating_point:
         return mask
-    largest, limits = largest_magnitude(mask.ir), torch.finfo(mask.dtype)
-    if not may_have_the_lowest(mask.ir) or (largest is not None and largest < limits.max):
+    if not may_have_the_lowest(mask.ir) or each_row_is_above_the_lowest(mask.ir):
         return mask
+    limits = torch.finfo(mask.dtype)
     return shaped(g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype)), mask.shape)
 
 
@@ -149,7 +153,9 @@ def _weights(g: Graph, scores: Value, mask: Value | None) -> Value:
 
 def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
     """0 in the rows whose mask excludes everything, where ONNX's Softmax and Attention give NaN."""
-    if mask.dtype.is_floating_point and largest_magnitude(mask.ir) is not None:
+    if mask.dtype.is_floating_point and (
+        largest_magnitude(mask.ir) is not None or each_row_is_above_the_lowest(mask.ir)
+    ):
         return x
     mask = _unrepeated(mask)
     known = (mask.repeats or mask).constant

@@ -12,7 +12,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
-__all__ = ["largest_magnitude", "may_have_the_lowest"]
+__all__ = ["each_row_is_above_the_lowest", "largest_magnitude", "may_have_the_lowest"]
 
 #: Operators whose results have no elements of another magnitude than those of their first input.
 _KEEPS = frozenset(
@@ -35,8 +35,14 @@ _COMBINED: dict[str, Callable[[list[float]], float]] = {
 _NEVER_LOWEST = frozenset(
     {"Conv", "ConvTranspose", "Einsum", "Erf", "Gemm", "LayerNormalization", "MatMul", "Sigmoid", "Softmax", "Tanh"}
 )
+#: Operators that keep the rows of their input, if its last axis keeps its size.
+_KEEPS_ROWS = frozenset({"Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 #: How many operators lie at most between a value and a tensor that is known.
 _DEPTH = 24
+#: Dtypes of which torch finds the minimum and the maximum.
+_WITH_MINIMUM = frozenset(
+    {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64}
+)
 #: Constants of more elements are not read.
 _MOST_ELEMENTS = 2**20
 
@@ -50,15 +56,23 @@ def largest_magnitude(value: ir.Value) -> float | None:
     return _bound(value, _DEPTH, {})
 
 
+def each_row_is_above_the_lowest(value: ir.Value) -> bool:
+    """Whether each row, along the last axis, is known to have an element above the lowest number of its dtype."""
+    dtype = TO_TORCH.get(value.dtype) if value.dtype is not None else None
+    if dtype is None or not dtype.is_floating_point:
+        return False
+    return _rows_have_less(value, torch.finfo(dtype).max, _DEPTH, {})
+
+
 def may_have_the_lowest(value: ir.Value) -> bool:
     """Whether an element may be the lowest number of its dtype, as in a mask. Products of matrices and functions that
     are bounded do not give it."""
     reached, seen = [value], {value}
     while reached:
         each = reached.pop()
-        node = each.producer()
-        if node is None:
-            if each.const_value is None or _may_be_lowest(each.const_value):
+        node, numbers = each.producer(), _numbers(each)
+        if numbers is not None or node is None:
+            if numbers is None or _may_be_lowest(numbers):
                 return True
         elif node.domain or any(given.type is ir.AttributeType.GRAPH for given in node.attributes.values()):
             return True
@@ -69,6 +83,16 @@ def may_have_the_lowest(value: ir.Value) -> bool:
             reached += inputs
             seen.update(inputs)
     return False
+
+
+def _numbers(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor that a value is, or the one number that it is filled with; None for a result that is not known."""
+    if value is None:
+        return None
+    node = value.producer()
+    if node is None or node.op_type != "ConstantOfShape" or "value" not in node.attributes:
+        return value.const_value
+    return node.attributes["value"].as_tensor()
 
 
 def _may_be_lowest(tensor: ir.TensorProtocol) -> bool:
@@ -89,9 +113,52 @@ def _bound(value: ir.Value | None, depth: int, known: dict[ir.Value, float | Non
     if value is None or value.dtype is None or value.dtype not in TO_TORCH:
         return None
     if value not in known:
-        bound = _of_constant(value.const_value) if value.const_value is not None else _of_result(value, depth, known)
+        numbers = _numbers(value)
+        bound = _of_result(value, depth, known) if numbers is None else _of_constant(numbers)
         known[value] = _in_dtype(bound, TO_TORCH[value.dtype])
     return known[value]
+
+
+def _rows_have_less(value: ir.Value | None, limit: float, depth: int, known: dict[ir.Value, float | None]) -> bool:
+    """Whether each row has an element whose magnitude is less than a limit."""
+    if value is None or not depth:
+        return False
+    if _is_less(value, limit, known):
+        return True
+    numbers, node = _numbers(value), value.producer()
+    if numbers is not None:
+        tensor = _fixed(numbers)
+        return tensor is not None and _in_each_row(tensor.double().abs() < limit)
+    if node is None or node.domain:
+        return False
+    if node.op_type in _KEEPS_ROWS and _same_last_size(node.inputs[0], value):
+        return _rows_have_less(node.inputs[0], limit, depth - 1, known)
+    if node.op_type == "Add":
+        bounds = [_bound(term, depth - 1, known) for term in node.inputs]
+        return any(
+            bound is not None and _rows_have_less(rows, limit - bound, depth - 1, known)
+            for rows, bound in zip(node.inputs, reversed(bounds), strict=True)
+        )
+    numbers = _numbers(node.inputs[0]) if node.op_type == "Where" else None
+    chosen = None if numbers is None else _fixed(numbers)
+    if chosen is None:
+        return False
+    branches = zip((chosen, ~chosen), node.inputs[1:], strict=True)
+    return any(_in_each_row(here) and _is_less(branch, limit, known) for here, branch in branches)
+
+
+def _in_each_row(elements: torch.Tensor) -> bool:
+    return elements.dim() > 0 and bool(elements.any(-1).all())
+
+
+def _is_less(value: ir.Value | None, limit: float, known: dict[ir.Value, float | None]) -> bool:
+    bound = _bound(value, _DEPTH, known)
+    return bound is not None and bound < limit
+
+
+def _same_last_size(a: ir.Value | None, b: ir.Value) -> bool:
+    sizes = [each.shape[-1] if each is not None and each.shape else None for each in (a, b)]
+    return isinstance(sizes[0], int) and sizes[0] == sizes[1]
 
 
 def _in_dtype(bound: float | None, dtype: torch.dtype) -> float | None:
@@ -119,7 +186,21 @@ def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None])
 
 
 def _of_constant(tensor: ir.TensorProtocol) -> float | None:
-    is_fixed = type(tensor) is TorchTensor or (isinstance(tensor, WeightTensor) and tensor.is_learned)
+    known = None if tensor.dtype is ir.DataType.BOOL else _fixed(tensor)
+    if known is None:
+        return None
+    # Other dtypes are those that few programs have.
+    ends = known.aminmax() if known.dtype in _WITH_MINIMUM else known.double().aminmax()
+    largest = max(abs(float(end)) for end in ends)
+    return largest if math.isfinite(largest) else None
+
+
+def _fixed(tensor: ir.TensorProtocol) -> torch.Tensor | None:
+    """The real numbers of a tensor that stays what it is, if they are not too many. Constants do, and parameters for
+    what is asked here."""
+    is_fixed = type(tensor) is TorchTensor or (
+        isinstance(tensor, WeightTensor) and (tensor.is_learned or tensor.is_literal)
+    )
     known = tensor.raw if isinstance(tensor, TorchTensor) and is_fixed else None
     if (
         not isinstance(known, torch.Tensor)
@@ -128,5 +209,4 @@ def _of_constant(tensor: ir.TensorProtocol) -> float | None:
         or not 0 < known.numel() <= _MOST_ELEMENTS
     ):
         return None
-    largest = float(known.detach().double().abs().max())
-    return largest if math.isfinite(largest) else None
+    return known.detach()
