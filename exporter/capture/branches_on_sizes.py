@@ -1,16 +1,20 @@
 """Branches that a program takes by a dynamic size, and whether the recorded program is right for the other sizes too.
 
-The program is recorded once more, as it would run on the other side of the branch. The branch does not matter if
+The program is recorded again, as it would run on the other side of a branch. The branch does not matter if
 
 1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask; if
    the question was whether a size is one number, they only have to be the same for this number;
 2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
    is the same; or all outputs are empty then; or the program itself fails then.
+
+On the other side the program may ask more: the second half of `height > 2 and width > 2` where the first does not hold
+in the example. So it is recorded with every combination of answers that it can be given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -21,54 +25,98 @@ if TYPE_CHECKING:
     import sympy
 
     from onnx_parity.exporter.capture.recording import Traced
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
-__all__ = ["Recording", "does_not_matter"]
+__all__ = ["Recording", "branches_that_matter"]
 
 
 class Recording(Protocol):
-    """Records the program once more: with the other answer to a question, or with an axis that is empty.
+    """Records the program once more: with the other answers to some questions, or with an axis that is empty.
 
     Returns None if the program fails.
     """
 
-    def __call__(self, *, denied: sympy.Basic | None = None, empty: str | None = None) -> Traced | None: ...
+    def __call__(self, *, denied: frozenset[sympy.Basic] = ..., empty: str | None = None) -> Traced | None: ...
 
 
+#: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
+_MOST_RECORDINGS = 16
 #: Their result is what they are given, if it has the same shape.
 _KEEPING = frozenset({torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
 
-def does_not_matter(question: sympy.Basic, recorded: Graph, again: Recording) -> bool:
-    """Whether a recording is right for all sizes, although the program asked this question and branched."""
-    symbols = _emptying(question)
-    if symbols:
-        return all(_is_right_without(symbol, recorded, again) for symbol in symbols)
-    other = again(denied=question)
-    return other is not None and other.has_denied and _Comparison(_equal_in(question)).same(recorded, other.graph)
+def branches_that_matter(recorded: Traced, again: Recording) -> list[Assumption]:
+    """The branches of a recording on dynamic sizes, without those whose other side is right too."""
+    questions = {each.expression for each in recorded.branches}
+    if not questions or len(questions) > _MOST_RECORDINGS:
+        return recorded.branches
+    mattering = {each for each in questions if _emptying(each) and not _is_right_if_empty(each, recorded, again)}
+    mattering |= _that_matter_together({each for each in questions if not _emptying(each)}, recorded, again)
+    return [each for each in recorded.branches if each.expression in mattering]
 
 
-def _equal_in(question: sympy.Basic) -> dict[sympy.Basic, sympy.Integer]:
-    """For the question whether a size is one number: that number, for which alone the other answer is right."""
+def _that_matter_together(questions: set[sympy.Basic], recorded: Traced, again: Recording) -> set[sympy.Basic]:
+    """Those of the questions that have other answers in a recording that is not the same."""
+    mattering: set[sympy.Basic] = set()
+    waiting = deque(frozenset([each]) for each in sorted(questions, key=str))
+    seen, recordings = set(waiting), 0
+    while waiting:
+        denied = waiting.popleft()
+        sizes = _sizes_where(denied)
+        if denied & mattering or sizes is None:
+            continue
+        recordings += 1
+        other = again(denied=denied) if recordings <= _MOST_RECORDINGS else None
+        if (
+            other is None
+            or (len(denied) == 1 and not other.has_denied)
+            or not _Comparison(sizes).same(recorded.graph, other.graph)
+        ):
+            mattering |= denied & questions
+            continue
+        further = {denied | {each.expression} for each in other.branches if not _emptying(each.expression)} - seen
+        waiting.extend(sorted(further, key=str))
+        seen |= further
+    return mattering
+
+
+def _sizes_where(denied: Iterable[sympy.Basic]) -> dict[sympy.Basic, sympy.Integer] | None:
+    """The sizes for which alone the other answers are right, if the questions were whether a size is one number. None
+    if that would be two numbers."""
     import sympy
 
-    if isinstance(question, sympy.Eq | sympy.Ne) and question.args[0].is_Symbol and question.args[1].is_Integer:
-        return {question.args[0]: question.args[1]}
-    return {}
+    numbers: dict[sympy.Basic, sympy.Integer] = {}
+    for question in denied:
+        is_equality = isinstance(question, sympy.Eq | sympy.Ne)
+        if is_equality and question.args[0].is_Symbol and question.args[1].is_Integer:
+            symbol, number = question.args
+            if numbers.setdefault(symbol, number) != number:
+                return None
+    return numbers
 
 
 def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
-    """For the question whether a tensor is empty: the sizes that can make it so."""
+    """For the question whether a tensor is empty, a product of sizes is 0: the sizes that can make it so."""
     import sympy
 
-    if not isinstance(question, sympy.Eq | sympy.Ne) or question.args[1] != 0:
+    if not isinstance(question, sympy.Rel):
         return []
-    symbols = list(question.free_symbols)
-    return symbols if all(question.args[0].xreplace({symbol: 0}) == 0 for symbol in symbols) else []
+    product, limit = question.args
+    if limit != (1 if isinstance(question, sympy.Ge | sympy.Lt) else 0):
+        return []
+    factors = product.as_powers_dict()
+    symbols = [factor for factor in factors if not factor.is_Integer]
+    return symbols if all(symbol.is_Symbol and factors[symbol] > 0 for symbol in symbols) else []
 
 
-def _is_right_without(symbol: sympy.Basic, recorded: Graph, again: Recording) -> bool:
+def _is_right_if_empty(question: sympy.Basic, recorded: Traced, again: Recording) -> bool:
+    asked = {each.expression for each in recorded.branches}
+    return all(_is_right_without(symbol, recorded.graph, asked, again) for symbol in _emptying(question))
+
+
+def _is_right_without(symbol: sympy.Basic, recorded: Graph, asked: set[sympy.Basic], again: Recording) -> bool:
     """Whether a recording is right where a size is 0."""
     import sympy
 
@@ -79,7 +127,9 @@ def _is_right_without(symbol: sympy.Basic, recorded: Graph, again: Recording) ->
     if axis is None:
         return False
     other = again(empty=axis)
-    return other is None or comparison.same(recorded, other.graph)
+    if other is None:
+        return True
+    return {each.expression for each in other.branches} <= asked and comparison.same(recorded, other.graph)
 
 
 class _Comparison:

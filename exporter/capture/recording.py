@@ -65,7 +65,7 @@ class Traced:
     looked_at: list[int] = field(default_factory=list)
     #: The questions about sizes that the program branched on.
     branches: list[Assumption] = field(default_factory=list)
-    #: Whether the program asked the question that was denied.
+    #: Whether the program asked the questions that were denied.
     has_denied: bool = False
 
 
@@ -111,15 +111,15 @@ class Attempt:
     #: The splits whose sizes only happen to be numbers that were read from values, and a trial that looks for such.
     coincidences: frozenset[int] = frozenset()
     trial: Trial | None = None
-    #: A question about sizes that is given the other answer where the program itself asks it.
-    denied: sympy.Basic | None = None
+    #: Questions about sizes that are given the other answer where the program itself asks them.
+    denied: frozenset[sympy.Basic] = frozenset()
     #: The name of an axis that has the size 0.
     empty: str | None = None
 
     @property
     def is_another_side(self) -> bool:
         """Whether only a branch of the program is looked at, and the recording is not the one that is exported."""
-        return self.denied is not None or self.empty is not None
+        return bool(self.denied) or self.empty is not None
 
 
 class SymbolicNumberFailed(Exception):
@@ -407,7 +407,7 @@ def _before_copy(value: Value) -> Value:
     return source if isinstance(source, Value) else value
 
 
-def _shape_env(denied: sympy.Basic | None) -> HintedShapeEnv:
+def _shape_env(denied: frozenset[sympy.Basic]) -> HintedShapeEnv:
     # Importing sympy and torch's symbolic shapes takes 0.2 s, and programs with static sizes do not need them.
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 

@@ -81,8 +81,6 @@ _RETRIED = (
     AxesFixed,
     FrozenValueError,
 )
-#: How many branches on sizes are followed to their other side.
-_MOST_BRANCHES = 8
 #: How a recording may end, other than with a graph.
 _FAILURES = (OnnxExporterError, *_RETRIED)
 
@@ -224,15 +222,11 @@ def _refuse_if_it_runs_otherwise(
 
 
 def _that_matter(traced: Traced, again: Recording) -> list[Assumption]:
-    """The branches of a recording on dynamic sizes, without those whose other side is right too.
+    if not traced.branches:
+        return []
+    from onnx_parity.exporter.capture.branches_on_sizes import branches_that_matter
 
-    Each takes another recording. If there are many, the program is not one that can be right for all sizes.
-    """
-    if not traced.branches or len(traced.branches) > _MOST_BRANCHES:
-        return traced.branches
-    from onnx_parity.exporter.capture.branches_on_sizes import does_not_matter
-
-    return [each for each in traced.branches if not does_not_matter(each.expression, traced.graph, again)]
+    return branches_that_matter(traced, again)
 
 
 def _recorded_again(
@@ -241,7 +235,7 @@ def _recorded_again(
     reached: PythonState,
     arguments: PythonState,
     *,
-    denied: sympy.Basic | None = None,
+    denied: frozenset[sympy.Basic] = frozenset(),
     empty: str | None = None,
 ) -> Traced | None:
     try:

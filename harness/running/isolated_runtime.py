@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import pickle
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,6 @@ class IsolatedRuntime:
         """`seconds` is how long a model may take to be loaded, or to be run."""
         self._runtime = runtime
         self._seconds = seconds
-        self._folder = tempfile.TemporaryDirectory(prefix="parity-")
         self._child: ChildProcess | None = None
         #: The process holds one model at a time: that of the session that was used last.
         self._current: _IsolatedSession | None = None
@@ -99,7 +98,7 @@ class IsolatedRuntime:
     def _ask(self, message: _Load | _Run) -> _Ran | None:
         try:
             if self._child is None:
-                self._child = ChildProcess.forked(self._serve, Path(self._folder.name) / "stderr")
+                self._child = ChildProcess.forked(self._serve, Path(os.devnull))
                 weakref.finalize(self, self._child.kill)
             self._child.send(pickle.dumps(message))
             answer = pickle.loads(self._answer_of(self._child))

@@ -393,11 +393,20 @@ def test_a_branch_that_expands_a_tensor_is_not_warned_about() -> None:
         lambda x: x * 2 if x.shape[0] > 3 else x,
         lambda x: x * 2 if x.shape[0] != 1 else x,
         lambda x: x.sum(0) if x.numel() == 0 else x.mean(0),
+        lambda x: x * 2 if x.shape[0] % 2 == 0 else x,
+        lambda x: x * 2 if x.shape[0] % 2 else x,
+        lambda x: x * 2 if x.shape[0] // 2 == 0 else x,
+        lambda x: x * 2 if x.shape[0] ** 2 - 2 * x.shape[0] == 0 else x,
+        # The second question is asked only if the answer to the first is another one.
+        lambda x: x * 2 if x.shape == (3, 5) else x,
+        lambda x: x * 2 if x.shape[0] > 5 and x.shape[1] > 5 else x,
+        # Each answer alone changes nothing.
+        lambda x: x * 2 if (x.shape[0] > 5) + (x.shape[1] > 5) == 2 else x,
     ],
 )
 def test_branches_that_matter_are_warned_about(program: Any) -> None:
     with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
-        onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0]})
+        onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0, 1]})
 
 
 def test_weights_come_before_tensors_of_dynamic_sizes() -> None:

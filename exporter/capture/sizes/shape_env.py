@@ -163,12 +163,12 @@ class HintedShapeEnv(ShapeEnv):
     torch's own environment evaluates each comparison with sympy, which is most of the cost of symbolic sizes.
     """
 
-    def __init__(self, denied: sympy.Basic | None = None) -> None:
-        """`denied` is a question that is given the other answer where the program itself asks it."""
+    def __init__(self, denied: frozenset[sympy.Basic] = frozenset()) -> None:
+        """`denied` are questions that are given the other answer where the program itself asks them."""
         with _without_dynamo():
             super().__init__(specialize_zero_one=False, duck_shape=False)
         self._denied = denied
-        self.has_denied = False
+        self._asked_of_denied: set[sympy.Basic] = set()
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
@@ -356,6 +356,11 @@ class HintedShapeEnv(ShapeEnv):
         """The answer for the example, where the model will have all answers, so that nothing is assumed."""
         return bool(self._in_example(question) == sympy.true)
 
+    @property
+    def has_denied(self) -> bool:
+        """Whether the program asked all questions that were denied."""
+        return self._asked_of_denied == self._denied
+
     def branches(self) -> list[Assumption]:
         """The questions that the program itself asked, and whose answers do not fix a size."""
         return [each for each in self.assumptions.values() if each.by_user and not each.fixes()]
@@ -371,8 +376,8 @@ class HintedShapeEnv(ShapeEnv):
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
-        if question == self._denied:
-            self.has_denied = True
+        if question in self._denied:
+            self._asked_of_denied.add(question)
             return not answer
         return bool(answer)
 
@@ -391,7 +396,7 @@ class HintedShapeEnv(ShapeEnv):
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
         known = self.assumptions.get(orig_expr)
-        if known is not None and orig_expr != self._denied:
+        if known is not None and orig_expr not in self._denied:
             return known.answer
         if orig_expr in self._certain:
             return self._certain[orig_expr]
@@ -421,8 +426,8 @@ class HintedShapeEnv(ShapeEnv):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
             self.has_taken_general = True
             return sympy.Not(answer)
-        if by_user and orig_expr == self._denied:
-            self.has_denied = True
+        if by_user and orig_expr in self._denied:
+            self._asked_of_denied.add(orig_expr)
             return sympy.Not(answer)
         if (by_user or self._conditions) and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
