@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -124,9 +125,12 @@ def trace(
             traced = _recorded(wanted, attempt, reached, arguments, earlier)
             break
         except SymbolicNumberFailed as error:
+            failure = error.__cause__
+            if not attempt.plain_numbers:
+                attempt = replace(attempt, plain_numbers=True)
+                continue
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
-            failure = error.__cause__
             attempt = replace(attempt, symbolic=bool(attempt.axes.inputs), freezes=True)
         except TooGeneral:
             attempt = replace(attempt, special_sizes_as_in_example=True)
@@ -253,7 +257,7 @@ def _recorded(
     """
     survivors, outer = Survivors(), sys.exception()
     try:
-        with capturing_surroundings():
+        with capturing_surroundings(), _calls_with_sizes(reached, attempt):
             traced = record(wanted, attempt, survivors)
     except BaseException as error:
         clear_locals(error, outer)
@@ -271,3 +275,11 @@ def _recorded(
     survivors.restore(reached)
     survivors.remove()
     return traced
+
+
+def _calls_with_sizes(reached: PythonState, attempt: Attempt) -> AbstractContextManager[None]:
+    if not attempt.symbolic or attempt.plain_numbers:
+        return nullcontext()
+    from onnx_parity.exporter.capture.sizes.python_functions import calls_with_sizes
+
+    return calls_with_sizes(reached.functions)

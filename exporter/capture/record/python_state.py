@@ -91,6 +91,8 @@ class PythonState:
         self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
         #: Globals that functions name, by the identity of their dict.
         self._globals: dict[int, Globals] = {}
+        #: The functions of the program that were looked into.
+        self.functions: list[FunctionType] = []
         self._left = _MOST
         #: Whether modules belong to the program.
         self._users: dict[str | None, bool] = {}
@@ -189,6 +191,7 @@ class PythonState:
     def _look_into_function(self, function: FunctionType) -> None:
         if not self._follows_code or not self._is_users(function.__module__):
             return
+        self.functions.append(function)
         if function.__defaults__:
             self._wait_for(function.__defaults__)
         if function.__kwdefaults__:

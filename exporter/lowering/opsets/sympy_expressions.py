@@ -99,6 +99,10 @@ class ExpressionForms(Base):
             for _ in range(int(expression.args[1]) - 1):
                 total = self.op("Mul", total, arguments[0])
             return total
+        if name == "PowByNatural":
+            # float64 has all integers that are sizes, but a power may be rounded just below one.
+            power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
+            return self.cast(self.op("Floor", self.op("Add", power, self.const([0.5], torch.float64))), torch.int64)
         if name in ("FloorDiv", "CleanDiv"):
             return self.floor_divide(*arguments)
         if name in ("Mod", "PythonMod"):
