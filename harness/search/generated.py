@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,9 @@ from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.search.parts import Part
 
 #: Names that a line may use besides those of inputs and of values.
-NAMES: Mapping[str, object] = {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan")}
+NAMES: Mapping[str, object] = {
+    "torch": torch, "F": torch.nn.functional, "math": math, "inf": math.inf, "nan": math.nan,
+}  # fmt: skip
 #: The numbers of the files that modules seem to come from.
 _numbers = itertools.count()
 
@@ -142,7 +145,7 @@ def _made(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module
     """A module of the class that has this source, which is stored where tracebacks and TorchScript look for it."""
     file = f"<program {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names: dict[str, object] = {**NAMES, **constants, "__name__": __name__}
+    names: dict[str, object] = {**NAMES, **constants, "__name__": "program"}
     exec(compile(source, file, "exec"), names)
     made = names["Program"]
     assert isinstance(made, type)

@@ -36,6 +36,8 @@ raise SystemExit(not all(same))
 '''
 _OF_EXPORTER = '''"""{title}"""
 
+import math
+
 import numpy as np
 import onnxruntime
 import torch
@@ -57,6 +59,8 @@ print("expected", *expected)
 raise SystemExit(not all(np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in zip(got, expected)))
 '''
 _OF_TORCH = '''"""{title}"""
+
+import math
 
 import torch
 import torch.nn.functional as F

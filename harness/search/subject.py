@@ -58,7 +58,7 @@ class Subject:
         """What an exporter is asked for that is given the program in this form."""
         assert self.example is not None
         module = self.scriptable if way_in is Capture.SCRIPT else self.module
-        return Request(module, self.example.inputs, self.names, self.program.dynamic_axes, way_in)
+        return Request(module, self.example.inputs, self.names, self.program.dynamic_axes, way_in, strict=True)
 
     @cached_property
     def scriptable(self) -> torch.nn.Module:

@@ -36,6 +36,8 @@ class Request:
     input_names: tuple[str, ...]
     dynamic: DynamicAxes
     way_in: Capture = Capture.TRACE
+    #: Whether this exporter refuses what it warns of otherwise: values and branches that become those of the example.
+    strict: bool = False
 
     def program(self) -> Any:
         """The module, or the scripted or exported program that torch makes of it."""
@@ -126,6 +128,7 @@ class Parity:
                 request.inputs,
                 input_names=list(request.input_names),
                 dynamic_axes=request.dynamic,
+                strict=request.strict,
                 # The mode of an exported program is fixed.
                 training=request.module.training and request.way_in is not Capture.EXPORTED_PROGRAM,
             )

@@ -399,6 +399,15 @@ def test_branches_that_matter_are_warned_about(program: Any) -> None:
         onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0, 1]})
 
 
+@pytest.mark.parametrize("name", ["<string>", "<python-input-0>", "<stdin>"])
+def test_branches_of_programs_that_are_compiled_from_text_are_warned_about(name: str) -> None:
+    """As by `python -c`, in an interactive session and in a notebook."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def program(x):\n    return x * 2 if x.shape[0] > 3 else x\n", name, "exec"), names)
+    with pytest.warns(onnx_parity.TracerWarning, match=f"branches on a dynamic size at {name}:2: rows > 3 is True"):
+        onnx_parity.export(names["program"], (torch.randn(5, 3),), dynamic_axes={"x": {0: "rows"}})
+
+
 def test_weights_come_before_tensors_of_dynamic_sizes() -> None:
     """As in the affine layers of ResMLP."""
     scale, shift, half = nn.Parameter(torch.full((1, 3), 2.0)), nn.Parameter(torch.ones(1, 3)), torch.tensor(0.5)

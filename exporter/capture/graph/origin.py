@@ -37,8 +37,13 @@ _MODULE_CALL = torch.nn.Module._call_impl.__code__
 #: torch.fx runs each node of a graph with this function. A node stores the line that it was captured from.
 _NODE_RUN = fx.Interpreter.run_node.__code__
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
-#: By file name, whether the file belongs to the user, that is neither to torch nor to this package.
-_is_user: dict[str, bool] = {}
+#: The packages of these folders, whose code that was compiled from text is not the user's.
+_INTERNAL_PACKAGES = frozenset({"torch", "onnx_parity"})
+#: The names of what Python and torch compile from text for themselves.
+_GENERATED = ("<frozen", "<eval_with_key", "<__array_function__")
+#: By file name, whether the file belongs to the user, that is neither to torch nor to this package. None for text, for
+#: which the name does not tell.
+_is_user: dict[str, bool | None] = {}
 
 
 #: Functions that call an export on behalf of a user: neither they nor their callers belong to the program. They are
@@ -66,15 +71,22 @@ def asked_for_caller(code: CodeType) -> bool:
     return code.co_filename in _asking_for_callers
 
 
-def _users(code: CodeType) -> bool:
-    known = _is_user.get(code.co_filename)
-    if known is None:
-        known = _is_user[code.co_filename] = _users_file(code.co_filename)
-    return known
+def _users(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    if name not in _is_user:
+        is_text = name.startswith("<") and not name.startswith(_GENERATED)
+        _is_user[name] = None if is_text else _users_file(name)
+    known = _is_user[name]
+    return _is_of_user(frame) if known is None else known
+
+
+def _is_of_user(frame: FrameType) -> bool:
+    """Whether code that was compiled from text, as by `python -c`, `exec` or a dataclass, belongs to the user."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] not in _INTERNAL_PACKAGES
 
 
 def _users_file(name: str) -> bool:
-    return (bool(name) and not name.startswith(("<", *_INTERNAL))) or name.startswith(("<ipython", "<stdin>"))
+    return bool(name) and not name.startswith(("<", *_INTERNAL))
 
 
 class Place(NamedTuple):
@@ -95,17 +107,16 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
             file, line = _line_of(frame.f_locals["n"])
             if file:
                 return Place(file, line, frame)
-        elif not in_graph and _users(frame.f_code):
+        elif not in_graph and _users(frame):
             return Place(frame.f_code.co_filename, frame.f_lineno, frame)
         frame = frame.f_back
     return None
 
 
 def program_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of the program on the stack that ends in `frame`; its code may be generated from a string."""
+    """The innermost frame of the program on the stack that ends in `frame`, which may be the code of a graph."""
     while frame is not None and id(frame.f_code) not in _outermost:
-        name = frame.f_code.co_filename
-        if _users(frame.f_code) or (name.startswith("<") and not name.startswith("<frozen")):
+        if _users(frame) or frame.f_code.co_filename.startswith("<eval_with_key"):
             return frame
         frame = frame.f_back
     return None
@@ -120,7 +131,7 @@ def last_user_line(error: BaseException) -> Origin:
         if frame.f_code is _NODE_RUN:
             file, line = _line_of(frame.f_locals["n"])
             found = Origin(file, line) if file else found
-        elif _users(frame.f_code):
+        elif _users(frame):
             found = Origin(frame.f_code.co_filename, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
@@ -176,7 +187,7 @@ class OriginFinder:
                     file, line = _line_of(node)
                 if module is None:
                     module = _module_of(node)
-            elif not file and not in_graph and _users(code):
+            elif not file and not in_graph and _users(frame):
                 file, line = code.co_filename, frame.f_lineno
             frame = frame.f_back
         return Origin(file, line, module or "")

@@ -9,7 +9,6 @@ of these functions, so that all other code goes on calling Python's.
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -128,9 +127,11 @@ def calls_with_sizes(functions: Iterable[FunctionType]) -> Iterator[None]:
 
 def _exchange_for(function: FunctionType) -> _Exchange | None:
     own, names = function.__code__, function.__globals__
-    meant = frozenset(name for name in _OURS if name not in names)
-    ours = _with_ours(own, meant)
-    if ours is own:
+    try:
+        ours = _with_ours(own, own.co_filename, frozenset(name for name in _OURS if name not in names))
+    except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
+        return None
+    if ours is None:
         return None
     function.__code__ = ours
     exchange = _exchanges[function] = _Exchange(own, ours)
@@ -138,12 +139,14 @@ def _exchange_for(function: FunctionType) -> _Exchange | None:
 
 
 @functools.lru_cache(20_000)
-def _with_ours(code: CodeType, meant: frozenset[str]) -> CodeType:
-    """The code of a function that calls ours in place of Python's functions of these names; the same if it calls none.
+def _with_ours(code: CodeType, file: str, meant: frozenset[str]) -> CodeType | None:
+    """The code of a function that calls ours in place of Python's functions of these names; None if it calls none.
 
     A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump moves.
+    Equal code may be that of another file.
     """
-    consts = [_with_ours(const, meant) if type(const) is CodeType else const for const in code.co_consts]
+    inner = [_with_ours(const, file, meant) if type(const) is CodeType else None for const in code.co_consts]
+    consts = [own if ours is None else ours for own, ours in zip(code.co_consts, inner, strict=True)]
     changed = bytearray(code.co_code)
     if not meant.isdisjoint(code.co_names):
         start = argument = 0
@@ -160,8 +163,8 @@ def _with_ours(code: CodeType, meant: frozenset[str]) -> CodeType:
                 consts.append(_OURS[name])
                 changed[start:end] = _load_of(len(consts) - 1, end - start)
             start, argument = end, 0
-    if bytes(changed) == code.co_code and all(map(operator.is_, consts, code.co_consts)):
-        return code
+    if len(consts) == len(inner) and not any(inner):
+        return None
     return code.replace(co_code=bytes(changed), co_consts=tuple(consts))
 
 

@@ -8,6 +8,7 @@ from onnx_parity.harness.search.rules import (  # noqa: F401  (each registers it
     matrices,
     pointwise,
     reductions,
+    sizes,
     views,
     writes,
 )
