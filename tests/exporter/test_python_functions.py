@@ -50,7 +50,7 @@ def inside(x: torch.Tensor) -> torch.Tensor:
 def powers(x: torch.Tensor) -> torch.Tensor:
     """Room for a Fourier transform."""
     length = int(2 ** math.ceil(math.log2(max(len(x), 2))))
-    return F.pad(x, (0, 0, 0, length - len(x))) * float(3 ** x.shape[1])
+    return F.pad(x, (0, 0, 0, length - len(x))) * float(3 ** x.shape[1] + abs(len(x) - 6))
 
 
 def kinds(x: torch.Tensor) -> torch.Tensor:

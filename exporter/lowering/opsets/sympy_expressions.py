@@ -99,6 +99,8 @@ class ExpressionForms(Base):
             for _ in range(int(expression.args[1]) - 1):
                 total = self.op("Mul", total, arguments[0])
             return total
+        if name == "Abs":
+            return self.op("Abs", *arguments)
         if name == "PowByNatural":
             # float64 has all integers that are sizes, but a power may be rounded just below one.
             power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
