@@ -91,8 +91,8 @@ class PythonState:
         self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
         #: Globals that functions name, by the identity of their dict.
         self._globals: dict[int, Globals] = {}
-        #: The functions of the program that were looked into.
-        self.functions: list[FunctionType] = []
+        #: The functions of the program that were looked into, with the names in them.
+        self.functions: list[tuple[FunctionType, frozenset[str]]] = []
         self._left = _MOST
         #: Whether modules belong to the program.
         self._users: dict[str | None, bool] = {}
@@ -191,7 +191,6 @@ class PythonState:
     def _look_into_function(self, function: FunctionType) -> None:
         if not self._follows_code or not self._is_users(function.__module__):
             return
-        self.functions.append(function)
         if function.__defaults__:
             self._wait_for(function.__defaults__)
         if function.__kwdefaults__:
@@ -203,6 +202,7 @@ class PythonState:
         if vars(function):
             self._save_dict(vars(function))
         names = _names_in(function.__code__)
+        self.functions.append((function, names))
         self._globals_of(function.__globals__).named.append(names)
         for name in names - self._names:
             self._names.add(name)

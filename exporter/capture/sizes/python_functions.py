@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from opcode import opmap
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 
-__all__ = ["calls_with_sizes"]
+__all__ = ["NAMES", "calls_with_sizes"]
 
 asks_for_its_caller(__file__)
 
@@ -85,6 +86,8 @@ _OURS: dict[str, Callable[..., Any]] = {
     "min": _extreme(min, torch.sym_min),
     "divmod": _divmod,
 }
+#: The names of the functions for which there are others.
+NAMES = frozenset(_OURS)
 _LOAD_GLOBAL, _LOAD_CONST, _PUSH_NULL = opmap["LOAD_GLOBAL"], opmap["LOAD_CONST"], opmap["PUSH_NULL"]
 _EXTENDED_ARG, _CACHE, _NOP = opmap["EXTENDED_ARG"], opmap["CACHE"], opmap["NOP"]
 #: Whether the NULL that is pushed with what is called lies above it.
@@ -100,6 +103,8 @@ class _Exchange:
 
 _lock = threading.Lock()
 _exchanges: dict[FunctionType, _Exchange] = {}
+#: By function: its code, the names that are exchanged in it, and what it is exchanged for.
+_known: WeakKeyDictionary[FunctionType, tuple[CodeType, frozenset[str], CodeType | None]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -126,16 +131,25 @@ def calls_with_sizes(functions: Iterable[FunctionType]) -> Iterator[None]:
 
 
 def _exchange_for(function: FunctionType) -> _Exchange | None:
-    own, names = function.__code__, function.__globals__
-    try:
-        ours = _with_ours(own, own.co_filename, frozenset(name for name in _OURS if name not in names))
-    except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
-        return None
+    own = function.__code__
+    # A file may have functions of its own of these names.
+    meant = NAMES.difference(function.__globals__)
+    known = _known.get(function)
+    if known is None or known[0] is not own or known[1] != meant:
+        known = _known[function] = own, meant, _code_for(own, meant)
+    ours = known[2]
     if ours is None:
         return None
     function.__code__ = ours
     exchange = _exchanges[function] = _Exchange(own, ours)
     return exchange
+
+
+def _code_for(code: CodeType, meant: frozenset[str]) -> CodeType | None:
+    try:
+        return _with_ours(code, code.co_filename, meant)
+    except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
+        return None
 
 
 @functools.lru_cache(20_000)
