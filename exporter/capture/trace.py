@@ -132,6 +132,11 @@ def trace(
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
             attempt = replace(attempt, symbolic=bool(attempt.axes.inputs), freezes=True)
+        except ProgramFailedError:
+            if attempt.plain_numbers or not attempt.symbolic:
+                raise
+            # It may need plain numbers, as `table[len(x)]` does.
+            attempt = replace(attempt, plain_numbers=True)
         except TooGeneral:
             attempt = replace(attempt, special_sizes_as_in_example=True)
         except RankNeeded as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import threading
 import warnings
@@ -60,7 +61,29 @@ def kinds(x: torch.Tensor) -> torch.Tensor:
     return x * rows + columns
 
 
-@pytest.mark.parametrize("program", [scaled, padded, kept, pooled, inside, powers, kinds])
+def rounded_as_by_python(x: torch.Tensor) -> torch.Tensor:
+    """Factors and terms that sympy would merge."""
+    rows = len(x)
+    numbers = [
+        int(rows * 0.1 + rows * 0.7),
+        int(rows * 0.7 * 10),
+        int((float(rows) - 1) * 0.7),
+        math.floor(rows * 0.1 * 3),
+    ]
+    return torch.tensor(numbers) + x.sum().long() * 0 + (int(rows) & 3)
+
+
+class Kind(enum.IntEnum):
+    SMALL = 4
+
+
+def compared_with_a_member(x: torch.Tensor) -> torch.Tensor:
+    return x * (len(x) * Kind.SMALL + max(Kind.SMALL, 5))
+
+
+@pytest.mark.parametrize(
+    "program", [scaled, padded, kept, pooled, inside, powers, kinds, rounded_as_by_python, compared_with_a_member]
+)
 def test_sizes_stay_dynamic(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     code = program.__code__ if isinstance(program, FunctionType) else None
     with warnings.catch_warnings():
@@ -69,7 +92,7 @@ def test_sizes_stay_dynamic(program: Callable[[torch.Tensor], torch.Tensor]) -> 
             program, (torch.rand(4, 5),), input_names=["x"], dynamic_axes={"x": {0: "rows", 1: "columns"}}, verify=True
         )
     assert code is not None and program.__code__ is code
-    for sizes in ((3, 4), (7, 9), (2, 16)):
+    for sizes in ((3, 4), (7, 9), (2, 16), (10, 4), (11, 3)):
         assert_agrees(exported, program, torch.rand(sizes))
 
 
@@ -113,6 +136,50 @@ def test_of_a_function_with_many_names() -> None:
     program = many_names()
     exported = onnx_parity.export(program, (torch.rand(4),), input_names=["x"], dynamic_axes={"x": [0]})
     assert_agrees(exported, program, torch.rand(5))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * len(str(len(x))),
+        lambda x: x * len(f"{int(x.shape[0])}"),
+        lambda x: x * len(f"{float(x.shape[0]):.2f}"),
+        lambda x: x * dict(enumerate([0.5] * 20))[len(x)],
+    ],
+)
+def test_texts_and_hashes_are_those_of_numbers(program: Any) -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError, match=r"the program needs (n|ToFloat\(n\)) to be 4"):
+        onnx_parity.export(program, (torch.ones(4),), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: x * {4: 1.0}[len(x)], lambda x: x * len(str(len(x))), lambda x: x * float(x.shape[0]).hex().count("p")],
+)
+def test_an_axis_that_needs_a_plain_number_is_static_where_it_may_be(program: Any) -> None:
+    automatic = {"x": {0: torch.export.Dim.AUTO}}
+    exported = onnx_parity.export(program, (torch.ones(4),), input_names=["x"], dynamic_shapes=automatic)
+    assert_agrees(exported, program, torch.rand(4))
+    assert exported.model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 4
+
+
+def test_floor_division_of_real_numbers_is_refused() -> None:
+    with pytest.raises(onnx_parity.CaptureError, match=r"use math.floor\(a / b\)"):
+        onnx_parity.export(
+            lambda x: x * (float(len(x)) // 0.1), (torch.ones(4),), input_names=["x"], dynamic_axes={"x": [0]}
+        )
+
+
+def test_classes_that_are_made_belong_to_their_file() -> None:
+    made = []
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        made.append(type("Made", (), {}).__module__)
+        return x * len(x)
+
+    with calls_with_sizes([program]):  # type: ignore[list-item]
+        program(torch.ones(1))
+    assert made == [__name__]
 
 
 def test_code_is_exchanged_until_the_last_recording_ends() -> None:

@@ -6,13 +6,15 @@ Python's own functions convert their argument to a float, which would fix the si
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch
 
 __all__ = ["PATCHES"]
 
@@ -59,6 +61,23 @@ def _may_be_a_base(base: Any) -> bool:
     return isinstance(base, (int, float)) and base > 0
 
 
+def _floor_division(torchs: Callable[..., Any], *numbers: Any) -> Any:
+    """Python computes `//` of real numbers by the exact remainder, and torch by a quotient that is rounded."""
+    if any(type(number) in (float, torch.SymFloat) for number in numbers):
+        raise refused_here(
+            "// of real numbers that are computed from dynamic sizes is not supported, use math.floor(a / b)"
+        )
+    return torchs(*numbers)
+
+
+def _node_of(torchs: Callable[..., Any], node: Any, number: Any) -> Any:
+    """The node of an operand. torch takes no subclasses of `int` and `float`, such as members of an `IntEnum`."""
+    made = torchs(node, number)
+    if made is NotImplemented and isinstance(number, (int, float)):
+        return torchs(node, int(number) if isinstance(number, int) else float(number))
+    return made
+
+
 def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
     """TorchScript's compiler finds the functions of `math` by their identity."""
     pythons = getattr(function, "__wrapped__", None)
@@ -68,6 +87,14 @@ def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
 PATCHES: tuple[Patch, ...] = (
     *(FunctionAttribute(lambda: math, name, _of_one(name)) for name in _NAMES),
     FunctionAttribute(lambda: math, "pow", _pow),
+    Attribute(
+        lambda: sys.modules.get("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)
+    ),
+    *(
+        FunctionCode(lambda kind=kind, name=name: getattr(kind, name), _floor_division)  # type: ignore[misc]
+        for kind in (torch.SymInt, torch.SymFloat)
+        for name in ("__floordiv__", "__rfloordiv__")
+    ),
     # Other threads may compile a script meanwhile.
     FunctionCode(lambda: vars(torch.jit._builtins)["_find_builtin"], _builtin_of, here=lambda: True),
 )

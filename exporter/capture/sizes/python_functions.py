@@ -22,22 +22,19 @@ from weakref import WeakKeyDictionary
 import torch
 
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.sizes.size_node import with_text_of_number
 
 __all__ = ["NAMES", "calls_with_sizes"]
 
 asks_for_its_caller(__file__)
 
-#: Numbers of Python that are instances of the same types as symbolic ones are to be.
-_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
-_INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
-
 
 def _int(*args: Any, **kwargs: Any) -> Any:
-    return torch.sym_int(args[0]) if _is_of_a_size(args) and not kwargs else int(*args, **kwargs)
+    return with_text_of_number(torch.sym_int(args[0])) if _is_of_a_size(args) and not kwargs else int(*args, **kwargs)
 
 
 def _float(*args: Any) -> Any:
-    return torch.sym_float(args[0]) if _is_of_a_size(args) else float(*args)
+    return with_text_of_number(torch.sym_float(args[0])) if _is_of_a_size(args) else float(*args)
 
 
 def _is_of_a_size(args: tuple[Any, ...]) -> bool:
@@ -46,7 +43,7 @@ def _is_of_a_size(args: tuple[Any, ...]) -> bool:
 
 def _len(value: Any, /) -> Any:
     if isinstance(value, torch.Tensor) and type(value).__len__ is torch.Tensor.__len__ and value.dim():
-        return value.shape[0]
+        return with_text_of_number(value.shape[0])
     return len(value)
 
 
@@ -55,8 +52,12 @@ def _isinstance(value: Any, kinds: Any, /) -> bool:
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
-    kind = type(*args, **kwargs)
-    return type(_LIKE[kind]) if kind in _LIKE else kind
+    if len(args) == 1:
+        kind = type(args[0])
+        return type(_LIKE[kind]) if kind in _LIKE else kind
+    # The module of a new class is that of the calling frame.
+    name, bases, attributes = args
+    return type(name, bases, {"__module__": sys._getframe(1).f_globals.get("__name__"), **attributes}, **kwargs)
 
 
 def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -76,6 +77,9 @@ def _divmod(number: Any, divisor: Any, /) -> Any:
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
 
 
+#: Numbers of Python that are instances of the same types as symbolic ones are to be.
+_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+_INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
 _OURS: dict[str, Callable[..., Any]] = {
     "int": _int,
     "float": _float,

@@ -16,10 +16,27 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.sym_node import SymNode
 from torch.utils._sympy import functions
 
+from onnx_parity.exporter.capture.graph.origin import refused_here
+
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["SizeNode", "function_of"]
+__all__ = ["SizeNode", "function_of", "with_text_of_number"]
+
+#: The operations whose result is rounded, if their operands are real numbers.
+_ROUNDING = frozenset({"_add", "_sub", "_mul", "_truediv", "_float_truediv", "_int_truediv", "_pow", "_float_pow"})
+
+
+class Rounded(sympy.Function):  # type: ignore[misc]  # sympy has no types
+    """A real number that is an operand of another operation. sympy would merge the two, as 0.1 n and 0.7 n into 0.8 n,
+    and the sum be rounded otherwise than Python's."""
+
+    is_real = True
+    _torch_handler_name = "identity"
+
+    @classmethod
+    def eval(cls, number: sympy.Expr) -> sympy.Expr | None:
+        return number if number.is_Number else None
 
 
 class SizeNode(SymNode):
@@ -46,6 +63,22 @@ class SizeNode(SymNode):
         return known
 
 
+class _NodeOfNumber(SizeNode):
+    """A node whose text is that of a number, which fixes the size. The text of others is that of a symbol."""
+
+    def _graph_repr(self) -> str:
+        return str(self.guard_int("", 0) if self.pytype is int else self.guard_float("", 0))
+
+
+def with_text_of_number(number: Any) -> Any:
+    """A symbolic number whose text is that of a number, as texts of what `int` and `len` return are."""
+    if not isinstance(number, (torch.SymInt, torch.SymFloat)):
+        return number
+    node = number.node
+    made = SymNode(node.expr, node.shape_env, node.pytype, None)
+    return type(number)(_NodeOfNumber.of(made))
+
+
 def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFloat:
     """A function of Python's `math`, such as `sqrt`, of a symbolic number."""
     node = torch.sym_float(number).node
@@ -66,10 +99,24 @@ def _binary(name: str) -> Callable[[SizeNode, SymNode], SymNode]:
     compute = getattr(SymNode, name)
 
     def operation(self: SizeNode, other: SymNode) -> SymNode:
-        key = (name, self._expr, other._expr, self.pytype, other.pytype)
-        return _known(self.shape_env, key, lambda: compute(self, other))
+        left: SymNode = self
+        if float in (left.pytype, other.pytype):
+            if name == "_mod":
+                raise refused_here("% of real numbers that are computed from dynamic sizes is not supported")
+            if name in _ROUNDING:
+                left, other = _rounded(left), _rounded(other)
+        key = (name, left._expr, other._expr, left.pytype, other.pytype)
+        return _known(self.shape_env, key, lambda: compute(left, other))
 
     return operation
+
+
+def _rounded(node: SymNode) -> SymNode:
+    expression, environment = node._expr, node.shape_env
+    if node.pytype is not float or not isinstance(expression, (sympy.Add, sympy.Mul, sympy.Pow)):
+        return node
+    made = SymNode(Rounded(expression), environment, float, None)
+    return _known(environment, ("rounded", expression), lambda: made)  # type: ignore[arg-type]
 
 
 def _of_layout(name: str) -> Callable[[SizeNode, Sequence[SymNode], Sequence[SymNode]], SymNode]:

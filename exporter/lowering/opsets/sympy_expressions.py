@@ -101,10 +101,15 @@ class ExpressionForms(Base):
             return total
         if name == "Abs":
             return self.op("Abs", *arguments)
+        if name == "BitwiseFn_bitwise_and" and expression.args[1].is_Integer:
+            mask = int(expression.args[1])
+            if mask > 0 and mask & (mask + 1) == 0:
+                period = self.const([mask + 1], torch.int64)
+                return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(arguments[0], period), period))
         if name == "PowByNatural":
-            # float64 has all integers that are sizes, but a power may be rounded just below one.
+            # In float64, which has all integers that are sizes. A runtime may compute a power just below one.
             power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
-            return self.cast(self.op("Floor", self.op("Add", power, self.const([0.5], torch.float64))), torch.int64)
+            return self.cast(self.elementary("Round", power), torch.int64)
         if name in ("FloorDiv", "CleanDiv"):
             return self.floor_divide(*arguments)
         if name in ("Mod", "PythonMod"):
@@ -149,6 +154,8 @@ class ExpressionForms(Base):
             value, axis = self.symbol(str(expression))
             assert axis is None, f"{expression} is a size, not a real number"
             return self.reshape(self.cast(value, torch.float64), [1])
+        if name == "Rounded":
+            return self.real(expression.args[0])
         if name == "ToFloat":
             return self.cast(self.integer(expression.args[0]), torch.float64)
         if name == "IntTrueDiv":
