@@ -5,10 +5,10 @@ The program is recorded again, as it would run on the other side of a branch. Th
 1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask; if
    the question was whether a size is one number, they only have to be the same for this number;
 2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
-   is the same; or all outputs are empty then; or the program itself fails then.
+   is the same; or all outputs are empty then, and of the same shapes; or the program itself fails then.
 
 On the other side the program may ask more: the second half of `height > 2 and width > 2` where the first does not hold
-in the example. So it is recorded with every combination of answers that it can be given.
+in the example. What it asks there is denied too, as is every combination of questions that alone do not matter.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Size, Value, Varying
+from onnx_parity.exporter.capture.sizes.shape_env import is_question
 
 if TYPE_CHECKING:
     import sympy
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.capture.recording import Traced
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
-__all__ = ["Recording", "branches_that_matter"]
+__all__ = ["NotRecorded", "Recording", "branches_that_matter"]
+
+
+class NotRecorded(Exception):
+    """Another side of the program cannot be recorded, although it may run."""
 
 
 class Recording(Protocol):
     """Records the program once more: with the other answers to some questions, or with an axis that is empty.
 
-    Returns None if the program fails.
+    Returns None if the program fails, and raises NotRecorded if it cannot be recorded.
     """
 
     def __call__(self, *, denied: frozenset[sympy.Basic] = ..., empty: str | None = None) -> Traced | None: ...
@@ -59,27 +64,42 @@ def branches_that_matter(recorded: Traced, again: Recording) -> list[Assumption]
 
 def _that_matter_together(questions: set[sympy.Basic], recorded: Traced, again: Recording) -> set[sympy.Basic]:
     """Those of the questions that have other answers in a recording that is not the same."""
+    asked = {each.expression for each in recorded.branches}
     mattering: set[sympy.Basic] = set()
     waiting = deque(frozenset([each]) for each in sorted(questions, key=str))
-    seen, recordings = set(waiting), 0
+    seen = set(waiting)
+    left = _MOST_RECORDINGS
     while waiting:
         denied = waiting.popleft()
-        sizes = _sizes_where(denied)
-        if denied & mattering or sizes is None:
+        numbers = _sizes_where(denied)
+        if denied & mattering or numbers is None:
             continue
-        recordings += 1
-        other = again(denied=denied) if recordings <= _MOST_RECORDINGS else None
-        if (
-            other is None
-            or (len(denied) == 1 and not other.has_denied)
-            or not _Comparison(sizes).same(recorded.graph, other.graph)
-        ):
+        further = None if not left else _asked_where(denied, numbers, recorded, again)
+        left -= bool(left)
+        if further is None:
             mattering |= denied & questions
             continue
-        further = {denied | {each.expression} for each in other.branches if not _emptying(each.expression)} - seen
-        waiting.extend(sorted(further, key=str))
-        seen |= further
+        # Questions of the recording about empty tensors are looked at by themselves.
+        found = {denied | {each} for each in further if not (each in asked and _emptying(each))} - seen
+        waiting.extend(sorted(found, key=str))
+        seen |= found
     return mattering
+
+
+def _asked_where(
+    denied: frozenset[sympy.Basic], numbers: Mapping[sympy.Basic, sympy.Integer], recorded: Traced, again: Recording
+) -> list[sympy.Basic] | None:
+    """What the program asks where these questions have the other answers; None if it computes something else there."""
+    try:
+        other = again(denied=denied)
+    except NotRecorded:
+        return None
+    # A question that torch asks, and not the program, keeps its answer.
+    if other is None or (len(denied) == 1 and not other.has_denied):
+        return None
+    further = [each.expression for each in other.branches]
+    is_same = all(map(is_question, further)) and _Comparison(numbers).same(recorded, other)
+    return further if is_same else None
 
 
 def _sizes_where(denied: Iterable[sympy.Basic]) -> dict[sympy.Basic, sympy.Integer] | None:
@@ -112,24 +132,28 @@ def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
 
 
 def _is_right_if_empty(question: sympy.Basic, recorded: Traced, again: Recording) -> bool:
-    asked = {each.expression for each in recorded.branches}
-    return all(_is_right_without(symbol, recorded.graph, asked, again) for symbol in _emptying(question))
+    return all(_is_right_without(symbol, recorded, again) for symbol in _emptying(question))
 
 
-def _is_right_without(symbol: sympy.Basic, recorded: Graph, asked: set[sympy.Basic], again: Recording) -> bool:
+def _is_right_without(symbol: sympy.Basic, recorded: Traced, again: Recording) -> bool:
     """Whether a recording is right where a size is 0."""
     import sympy
 
-    comparison = _Comparison({symbol: sympy.Integer(0)})
-    if comparison.all_empty(recorded):
-        return True
-    axis = recorded.axis_names.get(str(symbol))
+    axis = recorded.graph.axis_names.get(str(symbol))
     if axis is None:
         return False
-    other = again(empty=axis)
+    try:
+        other = again(empty=axis)
+    except NotRecorded:
+        return False
     if other is None:
         return True
-    return {each.expression for each in other.branches} <= asked and comparison.same(recorded, other.graph)
+    if not {each.expression for each in other.branches} <= {each.expression for each in recorded.branches}:
+        return False
+    comparison = _Comparison({symbol: sympy.Integer(0)})
+    if comparison.all_empty(recorded.graph):
+        return comparison.same_form(recorded, other)
+    return comparison.same(recorded, other)
 
 
 class _Comparison:
@@ -142,15 +166,27 @@ class _Comparison:
         #: What these nodes give where they change nothing, and what they are given.
         self._unchanged: dict[Value, Value] = {}
 
-    def same(self, one: Graph, other: Graph) -> bool:
+    def same(self, recorded: Traced, another: Traced) -> bool:
         """Whether they compute the same."""
+        one, other = recorded.graph, another.graph
         self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
         steps, others = self._changing(one.live_nodes()), self._changing(other.live_nodes())
         return (
             len(steps) == len(others)
             and all(map(self._same_node, steps, others))
             and self._same_value(one.outputs, other.outputs)
-            and self._same_shapes(one.outputs, other.outputs)
+            and self.same_form(recorded, another)
+        )
+
+    def same_form(self, recorded: Traced, another: Traced) -> bool:
+        """Whether they return the same structure, with outputs of the same names, dtypes and shapes."""
+        one, other = recorded.returned, another.returned
+        outputs, others = recorded.graph.outputs, another.graph.outputs
+        return (
+            (one.spec, one.names) == (other.spec, other.names)
+            and [each.dtype for each in outputs] == [each.dtype for each in others]
+            and self._same_shapes(outputs, others)
+            and self._same_value(one.plain, other.plain)
         )
 
     def all_empty(self, graph: Graph) -> bool:
@@ -180,6 +216,8 @@ class _Comparison:
             return False
         for mine, theirs in zip(one.outputs, other.outputs, strict=True):
             if mine is not None and theirs is not None:
+                if mine.dtype is not theirs.dtype:
+                    return False
                 self._pairs[mine] = theirs
         return [output is None for output in one.outputs] == [output is None for output in other.outputs]
 
@@ -198,7 +236,7 @@ class _Comparison:
             return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self._same_value, one, other))
         if isinstance(one, Block) or isinstance(other, Block):
             return False
-        return bool(self._plain(one) == self._plain(other))
+        return _same_number(self._plain(one), self._plain(other))
 
     def _same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:
         shapes = ([[self._plain(size) for size in value.shape] for value in values] for values in (one, other))
@@ -209,6 +247,13 @@ class _Comparison:
             return number
         expression = number.node.expr.xreplace(dict(self._sizes))
         return int(expression) if expression.is_Integer else expression
+
+
+def _same_number(one: Any, other: Any) -> bool:
+    """Whether numbers, or other attributes, are the same: 2 and 2.0 are not, nor are 0.0 and -0.0."""
+    if isinstance(one, float) and isinstance(other, float):
+        return repr(one) == repr(other)
+    return type(one) is type(other) and bool(one == other)
 
 
 def _same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -247,10 +247,14 @@ def _recorded_again(
     denied: frozenset[sympy.Basic] = frozenset(),
     empty: str | None = None,
 ) -> Traced | None:
+    from onnx_parity.exporter.capture.branches_on_sizes import NotRecorded
+
     try:
         return _recorded(wanted, replace(attempt, denied=denied, empty=empty), reached, arguments, [])
-    except _FAILURES:
+    except ProgramFailedError:
         return None
+    except _FAILURES as error:
+        raise NotRecorded from error
 
 
 def _recorded(

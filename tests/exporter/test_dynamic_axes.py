@@ -390,8 +390,19 @@ def test_a_branch_that_expands_a_tensor_is_not_warned_about() -> None:
         # The second question is asked only if the answer to the first is another one.
         lambda x: x * 2 if x.shape == (3, 5) else x,
         lambda x: x * 2 if x.shape[0] > 5 and x.shape[1] > 5 else x,
+        lambda x: x if x.shape[0] > 4 or x.shape[1] == 3 else x * 2,
+        lambda x: x if x.shape[0] > 4 or x.shape[1] != 0 else x.new_ones(1),
+        lambda x: x if x.shape[0] > 4 else x if x.shape[0] else x.new_ones(1),
         # Each answer alone changes nothing.
         lambda x: x * 2 if (x.shape[0] > 5) + (x.shape[1] > 5) == 2 else x,
+        # Where it is empty the result is not, or cannot be recorded.
+        lambda x: x.new_ones(1, 3) if x.shape[0] == 0 else x,
+        lambda x: x.new_tensor(x.numpy().sum()) if x.shape[0] == 0 else x.sum(),
+        # Another dtype, another sign, another name of the output.
+        lambda x: x.long() * (2 if x.shape[0] > 3 else 2.0),
+        lambda x: torch.full((2,), 1 if x.shape[0] > 3 else 1.0),
+        lambda x: x / (0.0 if x.shape[0] > 3 else -0.0),
+        lambda x: {"long" if x.shape[0] > 3 else "short": x},
     ],
 )
 def test_branches_that_matter_are_warned_about(program: Any) -> None:

@@ -38,7 +38,7 @@ from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import standing_in
 
-__all__ = ["Assumption", "HintedShapeEnv"]
+__all__ = ["Assumption", "HintedShapeEnv", "is_question"]
 
 
 for _module in (torch, recording, sym_node, symbolic_shapes):
@@ -70,7 +70,7 @@ class Assumption:
         elif isinstance(self.expression, sympy.Ne):
             sides, holds = self.expression.args, self.answer == sympy.false
         else:
-            return not _is_question(self.expression)
+            return not is_question(self.expression)
         if any(side.is_Integer and side > 0 for side in sides):
             sides = tuple(map(_not_cut_off, sides))
         difference = sides[0] - sides[1]
@@ -112,7 +112,7 @@ def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
     return found
 
 
-def _is_question(expression: sympy.Basic) -> bool:
+def is_question(expression: sympy.Basic) -> bool:
     """Whether the answer is a boolean rather than a number. (In sympy a symbol is a Boolean too.)"""
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
@@ -362,8 +362,8 @@ class HintedShapeEnv(ShapeEnv):
         return self._asked_of_denied == self._denied
 
     def branches(self) -> list[Assumption]:
-        """The questions that the program itself asked, and whose answers do not fix a size."""
-        return [each for each in self.assumptions.values() if each.by_user and not each.fixes()]
+        """The questions that the program itself asked."""
+        return [each for each in self.assumptions.values() if each.by_user]
 
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that decides the result but that torch does not ask, such as whether `squeeze` drops an
@@ -416,7 +416,7 @@ class HintedShapeEnv(ShapeEnv):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             has_answer = kwargs.get("fallback_value") is not None
-            followed = not has_answer and ((user is not None and asker is user.frame) or not _is_question(orig_expr))
+            followed = not has_answer and ((user is not None and asker is user.frame) or not is_question(orig_expr))
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
@@ -429,7 +429,7 @@ class HintedShapeEnv(ShapeEnv):
         if by_user and orig_expr in self._denied:
             self._asked_of_denied.add(orig_expr)
             return sympy.Not(answer)
-        if (by_user or self._conditions) and _is_question(orig_expr):
+        if (by_user or self._conditions) and is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
             if possible.is_singleton():
                 self._certain[orig_expr] = possible.lower
