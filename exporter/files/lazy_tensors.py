@@ -21,8 +21,8 @@ BLOCK = 1 << 18
 class WeightTensor(TorchTensor):
     """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced.
 
-    One that `is_learned` is a parameter, and no input of the model. If it is finite, what replaces it is taken to be
-    finite too. One that `is_literal` is a constant of the program, which nothing replaces.
+    One that `is_learned` is a parameter, and no input of the model. One that `is_literal` is a constant of the program,
+    which nothing replaces.
     """
 
     def __init__(self, tensor: torch.Tensor, *, is_learned: bool = False, is_literal: bool = False) -> None:
@@ -30,6 +30,8 @@ class WeightTensor(TorchTensor):
         self._current = tensor
         self.is_learned = is_learned
         self.is_literal = is_literal
+        #: Whether the model is right only for numbers that are finite and far from the largest of the dtype.
+        self.stays_finite = False
 
     @property
     def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute

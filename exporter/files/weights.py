@@ -6,6 +6,7 @@ Therefore values can be replaced after the export, except if a lowering has read
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,9 +69,21 @@ class Weights:
                     f"the weight {name!r} cannot be replaced, because its value was read during the export and is "
                     "built into the model: set the new value in the module and export again"
                 )
+            if source.stays_finite and not _is_moderate(tensor):
+                raise ArgumentError(
+                    f"the weight {name!r} is given with numbers that are infinite, NaN or nearly the largest of its "
+                    "dtype. It is a part of a mask of attention, and the model was made for a finite one: set the new "
+                    "value in the module and export again"
+                )
         for name, tensor in state_dict.items():
             if name in sources:
                 sources[name].hold(in_pairs(tensor))
+
+
+def _is_moderate(tensor: torch.Tensor) -> bool:
+    """Whether sums with other masks cannot exceed the numbers of the dtype."""
+    limit = torch.finfo(tensor.dtype).max / 4 if tensor.dtype.is_floating_point else math.inf
+    return bool((tensor.detach().abs() < limit).all())
 
 
 def _under_other_names(program: object, sources: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:

@@ -420,3 +420,27 @@ def test_tied_weights_have_several_names() -> None:
     program.apply_weights(second.state_dict())
     assert_agrees(program, second, ids)
     assert onnx_parity.export(first, ids, export_params=False).weight_names == ("embedding.weight",)
+
+
+def test_a_learned_part_of_a_mask_stays_finite() -> None:
+    class Biased(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.zeros(5, 5))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = torch.ones(5, 5).triu(1) > 0
+            mask = torch.zeros(5, 5).masked_fill(hidden, float("-inf")) + self.bias
+            attended: torch.Tensor = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+            return attended
+
+    model, x = Biased(), torch.randn(1, 2, 5, 8)
+    program = onnx_parity.export(model, (x,))
+    bias = torch.randn(5, 5)
+    program.apply_weights({"bias": bias})
+    model.load_state_dict({"bias": bias})
+    torch.testing.assert_close(program(x), model(x))
+    bias[2] = float("-inf")
+    with pytest.raises(onnx_parity.ArgumentError, match="a part of a mask of attention"):
+        program.apply_weights({"bias": bias})
+    torch.testing.assert_close(program(x), model(x))

@@ -50,8 +50,8 @@ _MOST_ELEMENTS = 2**20
 def largest_magnitude(value: ir.Value) -> float | None:
     """A number that no element's magnitude exceeds; None if that is not known, or if one may be infinite or NaN.
 
-    Parameters are taken for what they are now, and this does not count as reading them: masks of attention are made of
-    biases that are learned and of the lowest number, and what is learned later is finite too. Buffers may be anything.
+    Masks of attention are made of biases that are learned and of the lowest number. Parameters are taken for what they
+    are now, which does not count as reading them: others may replace them if they are finite. Buffers may be anything.
     """
     return _bound(value, _DEPTH, {})
 
@@ -127,7 +127,7 @@ def _rows_have_less(value: ir.Value | None, limit: float, depth: int, known: dic
         return True
     numbers, node = _numbers(value), value.producer()
     if numbers is not None:
-        tensor = _fixed(numbers)
+        tensor = _constant(numbers)
         return tensor is not None and _in_each_row(tensor.double().abs() < limit)
     if node is None or node.domain:
         return False
@@ -139,8 +139,8 @@ def _rows_have_less(value: ir.Value | None, limit: float, depth: int, known: dic
             bound is not None and _rows_have_less(rows, limit - bound, depth - 1, known)
             for rows, bound in zip(node.inputs, reversed(bounds), strict=True)
         )
-    numbers = _numbers(node.inputs[0]) if node.op_type == "Where" else None
-    chosen = None if numbers is None else _fixed(numbers)
+    condition = _numbers(node.inputs[0]) if node.op_type == "Where" else None
+    chosen = None if condition is None else _constant(condition)
     if chosen is None:
         return False
     branches = zip((chosen, ~chosen), node.inputs[1:], strict=True)
@@ -186,22 +186,29 @@ def _of_result(value: ir.Value, depth: int, known: dict[ir.Value, float | None])
 
 
 def _of_constant(tensor: ir.TensorProtocol) -> float | None:
-    known = None if tensor.dtype is ir.DataType.BOOL else _fixed(tensor)
+    is_learned = isinstance(tensor, WeightTensor) and tensor.is_learned
+    known = None if tensor.dtype is ir.DataType.BOOL else _known(tensor) if is_learned else _constant(tensor)
     if known is None:
         return None
     # Other dtypes are those that few programs have.
     ends = known.aminmax() if known.dtype in _WITH_MINIMUM else known.double().aminmax()
     largest = max(abs(float(end)) for end in ends)
-    return largest if math.isfinite(largest) else None
+    if not math.isfinite(largest):
+        return None
+    if isinstance(tensor, WeightTensor):
+        tensor.stays_finite = True
+    return largest
 
 
-def _fixed(tensor: ir.TensorProtocol) -> torch.Tensor | None:
-    """The real numbers of a tensor that stays what it is, if they are not too many. Constants do, and parameters for
-    what is asked here."""
-    is_fixed = type(tensor) is TorchTensor or (
-        isinstance(tensor, WeightTensor) and (tensor.is_learned or tensor.is_literal)
-    )
-    known = tensor.raw if isinstance(tensor, TorchTensor) and is_fixed else None
+def _constant(tensor: ir.TensorProtocol) -> torch.Tensor | None:
+    """The numbers of a tensor that nothing replaces."""
+    is_fixed = type(tensor) is TorchTensor or (isinstance(tensor, WeightTensor) and tensor.is_literal)
+    return _known(tensor) if is_fixed else None
+
+
+def _known(tensor: ir.TensorProtocol) -> torch.Tensor | None:
+    """The numbers of a tensor, if they are real and not too many."""
+    known = tensor.raw if isinstance(tensor, TorchTensor) else None
     if (
         not isinstance(known, torch.Tensor)
         or known.is_meta
