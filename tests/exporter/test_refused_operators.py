@@ -78,9 +78,9 @@ OF_DYNAMIC_SIZES = [
         dynamic=DYNAMIC,
     ),
     case(
-        lambda x: torch.zeros(x.shape[2] & 3),
+        lambda x: torch.zeros(x.shape[2] & 5),
         (X,),
-        "aten::zeros: the size BitwiseFn_bitwise_and(h, 3) cannot be written in ONNX: BitwiseFn_bitwise_and of sizes "
+        "aten::zeros: the size BitwiseFn_bitwise_and(h, 5) cannot be written in ONNX: BitwiseFn_bitwise_and of sizes "
         "is not supported",
         dynamic=DYNAMIC,
     ),
