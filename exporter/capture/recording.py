@@ -96,7 +96,7 @@ class Attempt:
     lifts: bool = False
     #: Whether numbers that are read from tensors are taken from the example inputs and become constants.
     freezes: bool = False
-    #: Whether Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).
+    #: Whether Python's `int`, `float` and `len` give the example's numbers (see `sizes/exchanged_calls.py`).
     plain_numbers: bool = False
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     squeezes_as_in_example: bool = False

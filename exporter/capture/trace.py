@@ -289,6 +289,6 @@ def _recorded(
 def _calls_with_sizes(reached: PythonState, attempt: Attempt) -> AbstractContextManager[None]:
     if not attempt.symbolic or attempt.plain_numbers:
         return nullcontext()
-    from onnx_parity.exporter.capture.sizes.python_functions import NAMES, calls_with_sizes
+    from onnx_parity.exporter.capture.sizes.exchanged_calls import NAMES, calls_with_sizes
 
     return calls_with_sizes(function for function, names in reached.functions if not NAMES.isdisjoint(names))
