@@ -96,6 +96,22 @@ def test_sizes_stay_dynamic(program: Callable[[torch.Tensor], torch.Tensor]) -> 
         assert_agrees(exported, program, torch.rand(sizes))
 
 
+class Merging(nn.Module):
+    """A module with the pairs of a tokenizer, which are many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.merges = [(str(number), "e") for number in range(30_000)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[: int(len(x) / 2)]
+
+
+def test_of_a_module_that_holds_much() -> None:
+    exported = onnx_parity.export(Merging(), (torch.rand(4),), input_names=["x"], dynamic_axes={"x": [0]})
+    assert_agrees(exported, Merging(), torch.rand(9))
+
+
 class Halving(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x[: self.first_half(x)]

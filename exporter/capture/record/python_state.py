@@ -38,6 +38,8 @@ __all__ = ["PythonState", "is_installed"]
 
 #: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
+#: Of more values than these, tuples of what cannot be written to are left out.
+_MANY = 1000
 #: How deep a new value is searched.
 _DEPTH = 6
 
@@ -135,6 +137,11 @@ class PythonState:
 
     def _wait_for(self, values: Iterable[Any]) -> None:
         waiting = [value for value in values if type(value) not in _ATOMS and id(value) not in self._seen]
+        if len(waiting) > _MANY:
+            # Such as the pairs that a tokenizer merges.
+            waiting = [
+                value for value in waiting if type(value) is not tuple or not _ATOMS.issuperset(map(type, value))
+            ]
         self._left -= len(waiting)
         if self._left > 0:
             self._seen.update(map(id, waiting))
