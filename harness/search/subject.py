@@ -58,7 +58,9 @@ class Subject:
         """What an exporter is asked for that is given the program in this form."""
         assert self.example is not None
         module = self.scriptable if way_in is Capture.SCRIPT else self.module
-        return Request(module, self.example.inputs, self.names, self.program.dynamic_axes, way_in, strict=True)
+        # Declared cases are exported as their cells are, some with a warning.
+        strict = not self.program.side_by_side
+        return Request(module, self.example.inputs, self.names, self.program.dynamic_axes, way_in, strict=strict)
 
     @cached_property
     def scriptable(self) -> torch.nn.Module:
