@@ -1,6 +1,7 @@
 """Functions of Python's `math`, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
 
-Python's own functions convert their argument to a float, which would fix the size to that of the example.
+Python's own functions convert their argument to a float, which would fix the size to that of the example. Besides,
+operators of symbolic numbers as Python has them: `//` of real numbers, and operands of a subclass of `int`.
 """
 
 from __future__ import annotations

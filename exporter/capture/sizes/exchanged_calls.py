@@ -82,9 +82,10 @@ def _exchange(function: FunctionType) -> _Exchange | None:
 
 def _ours_or_none(code: CodeType, meant: frozenset[str]) -> CodeType | None:
     try:
-        return _with_ours(code, code.co_filename, meant)
+        hash(code)
     except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
         return None
+    return _with_ours(code, code.co_filename, meant)
 
 
 @functools.lru_cache(20_000)

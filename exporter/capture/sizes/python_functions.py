@@ -21,6 +21,10 @@ __all__ = ["WITH_SIZES"]
 
 asks_for_its_caller(__file__)
 
+#: Numbers of Python that are instances of the same types as symbolic ones are to be.
+_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+_INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
+
 
 def _int(*args: Any, **kwargs: Any) -> Any:
     return with_text_of_number(torch.sym_int(args[0])) if _is_of_a_size(args) and not kwargs else int(*args, **kwargs)
@@ -70,9 +74,6 @@ def _divmod(number: Any, divisor: Any, /) -> Any:
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
 
 
-#: Numbers of Python that are instances of the same types as symbolic ones are to be.
-_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
-_INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
 #: The functions by the names of Python's.
 WITH_SIZES: dict[str, Callable[..., Any]] = {
     "int": _int,

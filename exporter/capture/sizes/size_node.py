@@ -115,8 +115,11 @@ def _rounded(node: SymNode) -> SymNode:
     expression, environment = node._expr, node.shape_env
     if node.pytype is not float or not isinstance(expression, (sympy.Add, sympy.Mul, sympy.Pow)):
         return node
-    made = SymNode(Rounded(expression), environment, float, None)
-    return _known(environment, ("rounded", expression), lambda: made)  # type: ignore[arg-type]
+
+    def compute() -> SymNode:
+        return SymNode(Rounded(expression), environment, float, None)
+
+    return _known(environment, ("rounded", expression), compute)  # type: ignore[arg-type]
 
 
 def _of_layout(name: str) -> Callable[[SizeNode, Sequence[SymNode], Sequence[SymNode]], SymNode]:
