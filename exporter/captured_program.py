@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import torch
 from torch._ops import OpOverload
 
@@ -49,8 +49,7 @@ from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, exp
 __all__ = ["Capture", "ModelOptions", "as_model"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a captured program is written as a model. `export` describes each of them."""
 
     opset_version: int
@@ -59,7 +58,7 @@ class ModelOptions:
     do_constant_folding: bool = True
     strip_doc_string: bool = True
     keep_initializers_as_inputs: bool = False
-    custom_opsets: Mapping[str, int] = field(default_factory=dict)
+    custom_opsets: Mapping[str, int] = {}
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False
     #: Whether the model will refer to files that hold the weights. Then weights stay as they are stored there.
     refers_to_files: bool = False

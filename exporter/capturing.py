@@ -6,11 +6,12 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import msgspec
 import torch
+from msgspec.structs import replace
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 
@@ -59,8 +60,7 @@ class DroppedWriteWarning(OnnxExporterWarning):
     """The program writes to its buffers or inputs, and the exported model does not return the new values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordOptions:
+class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a program is recorded. `export` describes each of them."""
 
     input_names: Sequence[str] | None = None
@@ -195,8 +195,7 @@ def _left_out(args: Any, kwargs: Mapping[str, Any] | None) -> bool:
     return isinstance(args, tuple) and not args and kwargs is None
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
+class _Inputs(msgspec.Struct, frozen=True):
     """The call to record, with marked arguments wrapped, and the names of its inputs and of the weights."""
 
     call: Call

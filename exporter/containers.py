@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
+import msgspec
 import torch
 from torch.utils import _pytree as pytree
 
@@ -55,8 +55,7 @@ _PLAIN = frozenset({int, float, bool, str, type(None)})
 _ORDINARY = frozenset(pytree.BUILTIN_TYPES)
 
 
-@dataclass(slots=True, eq=False)
-class Opened:
+class Opened(msgspec.Struct, eq=False):
     """An object that holds tensors: its class, its number within the structure, its items and its attributes."""
 
     cls: type
@@ -76,8 +75,7 @@ class QuantizedTensor:
     """The class of an `Opened` that is a quantized tensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Again:
+class _Again(msgspec.Struct, frozen=True):
     """An object that stands elsewhere in the structure, by its number."""
 
     number: int

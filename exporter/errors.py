@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = [
     "ArgumentError",
@@ -96,8 +97,7 @@ def on_its_own_line(where: str, module: str) -> str:
     return f"\n      at {place}" if place else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """One operator that could not be lowered."""
 
     operator: str

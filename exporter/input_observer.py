@@ -6,9 +6,9 @@ import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch.export.dynamic_shapes import Dim
 from torch.utils import _pytree as pytree
@@ -25,12 +25,11 @@ __all__ = ["InputObserver"]
 Arguments = tuple[Any, ...] | dict[str, Any] | tuple[tuple[Any, ...], dict[str, Any]] | list[torch.Tensor]
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(msgspec.Struct):
     #: The arguments by parameter; the first `positional` of them were given by position.
     arguments: dict[str, Any]
     positional: int
-    outputs: list[torch.Tensor] = field(default_factory=list)
+    outputs: list[torch.Tensor] = []
     seconds: float = 0.0
 
 

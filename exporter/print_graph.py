@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import onnx_ir as ir
 import torch
 
@@ -29,12 +29,11 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scopes:
+class Scopes(msgspec.Struct, frozen=True):
     """The position of a node in the module hierarchy: `AlexNet/Sequential[features]/Conv2d[0]`."""
 
     #: The names of the modules' classes, by their paths from the root.
-    classes: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, str] = {}
 
     @classmethod
     def of(cls, program: object) -> Scopes:

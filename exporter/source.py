@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import torch
 from torch.utils import _pytree as pytree
 
@@ -18,8 +18,7 @@ from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
 __all__ = ["Source"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """What a model was exported from."""
 
     program: Callable[..., Any]
@@ -27,7 +26,7 @@ class Source:
     kwargs: Mapping[str, Any]
     #: Whether it was recorded in training mode; None if each module kept its own mode.
     training: bool | None = None
-    axes: Axes = field(default_factory=Axes)
+    axes: Axes = msgspec.field(default_factory=Axes)
     #: The positions of the inputs among the arguments, if some inputs are marked lists or optionals.
     layout: Layout | None = None
     #: The recorded graph.

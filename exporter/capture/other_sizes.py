@@ -7,11 +7,11 @@ features, whatever `dynamic_axes` says. Otherwise such a model would be less tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import sympy
 import torch
+from msgspec.structs import replace
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.recording import Attempt, ToRecord

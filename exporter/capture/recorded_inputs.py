@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
@@ -25,8 +25,7 @@ __all__ = ["Changed", "RecordedInputs"]
 _Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """What a program put into the objects among its arguments."""
 
     #: The new tensors in the place of inputs, by the number of the input.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
+from msgspec.structs import replace
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
@@ -53,24 +54,22 @@ _RENORM = torch.ops.aten.embedding_renorm.default
 _SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
 
 
-@dataclass(slots=True)
-class Traced:
+class Traced(msgspec.Struct):
     """A recorded program and how its outputs were structured."""
 
     graph: Graph
     returned: Returned
     #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
-    written: list[str] = field(default_factory=list)
+    written: list[str] = []
     #: The positions of the inputs whose values decided what was recorded.
-    looked_at: list[int] = field(default_factory=list)
+    looked_at: list[int] = []
     #: The questions about sizes that the program branched on.
-    branches: list[Assumption] = field(default_factory=list)
+    branches: list[Assumption] = []
     #: Whether the program asked the questions that were denied.
     has_denied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToRecord:
+class ToRecord(msgspec.Struct, frozen=True):
     """A program, its arguments, and what the caller chose; the same in every attempt."""
 
     program: Callable[..., Any]
@@ -84,8 +83,7 @@ class ToRecord:
     allow_ignored_inputs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """The settings of one attempt. The first attempt is the cheapest, and each failure decides the next settings."""
 
     axes: Axes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import sympy
 import torch
 from torch.utils._sympy.interp import sympy_interp
@@ -16,8 +16,7 @@ from onnx_parity.exporter.capture.graph.graph import Value
 __all__ = ["SymbolicNumber"]
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicNumber:
+class SymbolicNumber(msgspec.Struct, frozen=True):
     """An expression, and the graph values from which its symbols are read."""
 
     expression: sympy.Expr

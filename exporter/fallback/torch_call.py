@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import onnx
 import onnx.numpy_helper
 import torch
@@ -18,8 +18,7 @@ from onnx_parity.exporter.fallback.encoding import decoded, operator_of
 __all__ = ["TorchCall"]
 
 
-@dataclass(frozen=True, slots=True)
-class TorchCall:
+class TorchCall(msgspec.Struct, frozen=True):
     """An operator of torch with all arguments except the tensors."""
 
     op: OpOverload

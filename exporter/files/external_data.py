@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import onnx_ir as ir
+from msgspec.structs import replace
 
 from onnx_parity.exporter.errors import ArgumentError, WriteError
 from onnx_parity.exporter.files.lazy_tensors import chunks_of
@@ -19,8 +20,7 @@ __all__ = ["ExternalData", "Place", "Placement", "external_data_path", "place"]
 EXTERNAL_FROM = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalData:
+class ExternalData(msgspec.Struct, frozen=True):
     """How weights are stored in files beside the model: `external_data=ExternalData(shard_size=2 * 10**9)`."""
 
     #: The maximum size of a file of weights in bytes; a larger weight has a file of its own. None: one file for all.
@@ -48,8 +48,7 @@ def _counts_bytes(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 1
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a weight is stored: the file, relative to the model, and the offset in it."""
 
     location: str
@@ -85,8 +84,7 @@ class _Shard:
             position = offset + tensor.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """The place of each value, by its id, and the files to write."""
 
     places: dict[int, Place]

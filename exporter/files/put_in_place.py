@@ -19,8 +19,9 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from onnx_parity.exporter.errors import WriteError
 
@@ -31,8 +32,7 @@ __all__ = ["NewFile", "name_aside", "put_in_place"]
 _COPIED_UP_TO = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class NewFile:
+class NewFile(msgspec.Struct, frozen=True):
     """A file that was written completely under a temporary name, and its final name."""
 
     aside: Path
@@ -67,13 +67,12 @@ def put_in_place(model: NewFile, weights: Sequence[NewFile], referring_to: Calla
     changes.remove_temporary()
 
 
-@dataclass(slots=True)
-class _Changes:
+class _Changes(msgspec.Struct):
     """The changes so far, and how to undo them."""
 
     target: Path
-    _undo: list[Callable[[], object]] = field(default_factory=list)
-    _temporary: list[Path] = field(default_factory=list)
+    _undo: list[Callable[[], object]] = []
+    _temporary: list[Path] = []
 
     def temporary(self, path: Path) -> Path:
         """Register a file that is removed at the end."""

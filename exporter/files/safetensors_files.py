@@ -12,9 +12,9 @@ import math
 import mmap
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.tensor_adapters import TorchTensor
@@ -45,8 +45,7 @@ _LONGEST_HEADER = 100_000_000
 _BLOCK = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One tensor of a file, whose bytes begin at `offset`."""
 
     dtype: ir.DataType | None
@@ -55,8 +54,7 @@ class Entry:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SafetensorsFile:
+class SafetensorsFile(msgspec.Struct, frozen=True):
     path: Path
     entries: Mapping[str, Entry]
 

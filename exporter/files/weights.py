@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import onnx_ir as ir
 import torch
 
@@ -21,16 +21,15 @@ from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 __all__ = ["Weights"]
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True):
     """The weights of a model by their names in the program."""
 
     #: The tensors of the initializers, or from which initializers are computed.
-    sources: Mapping[str, WeightTensor] = field(default_factory=dict)
+    sources: Mapping[str, WeightTensor] = {}
     #: Weights whose values a lowering has read.
     built_in: frozenset[str] = frozenset()
     #: The values in the program of weights that are inputs of the model (`export_params=False`), by input name.
-    as_inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    as_inputs: Mapping[str, torch.Tensor] = {}
 
     @classmethod
     def of(

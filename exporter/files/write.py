@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import onnx
 import onnx_ir as ir
 
@@ -41,8 +41,7 @@ class Sink(Protocol):
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Weight:
+class _Weight(msgspec.Struct, frozen=True):
     """An initializer: its protobuf header without data, and the source of the data."""
 
     header: bytes

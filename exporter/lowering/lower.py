@@ -7,9 +7,9 @@ the module, and the first opset that supports it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
+import msgspec
 import onnx.helper
 import onnx_ir as ir
 import torch
@@ -34,8 +34,7 @@ __all__ = ["Lowered", "Names", "lower"]
 _SINCE = {Holds.TENSOR: ("tensors", 1), Holds.LIST: ("sequences", 11), Holds.OPTIONAL: ("optionals", 15)}
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     """The names of the inputs and outputs, and those of the dynamic axes of outputs, by output and axis."""
 
     inputs: Sequence[str]
@@ -43,8 +42,7 @@ class Names:
     output_axes: Mapping[int, Mapping[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(msgspec.Struct, frozen=True):
     """A model, and its value for each weight of the program, by the name of the weight in the program."""
 
     model: ir.Model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.known_values import KnownValues
@@ -30,8 +30,7 @@ class OperatorExportTypes(enum.Enum):
     RAW = "RAW"
 
 
-@dataclass(frozen=True, slots=True)
-class LoweringOptions:
+class LoweringOptions(msgspec.Struct, frozen=True):
     style: OperatorExportTypes
     #: The versions to import of domains other than ONNX's.
     opset_versions: Mapping[str, int]

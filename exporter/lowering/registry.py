@@ -7,7 +7,7 @@
 A name may have an overload (`aten::max.dim`), which is looked up before the name without one. A lowering registered
 with `since` is used at that opset and later ones; of several, the one with the highest `since` up to the target opset.
 Users' lowerings take precedence over those of this package, and a composite operator for which a user registers a
-lowering is not decomposed.
+lowering is not decomposed. Families of lowerings that few programs need are imported when they are first asked for.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     namespace, colons, operator = name.partition("::")
     if not (namespace and colons and operator):
         raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
-    _lowerings.setdefault(name, {})[since] = function
     if is_from_user(function):
+        _import_others()  # Registered later, one of this package would replace the user's.
         _from_users.add(name)
+    _lowerings.setdefault(name, {})[since] = function
 
 
 def unregister(name: str, since: int = 1) -> None:
@@ -94,6 +95,8 @@ def is_from_user(function: Lowering) -> bool:
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
     """The lowering of an operator for an opset."""
+    if not is_lowered(op):
+        return None
     for name in _names_of(op):
         functions = _lowerings.get(name)
         if functions:
@@ -103,13 +106,18 @@ def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
     return None
 
 
-def is_lowered(op: OpOverload) -> bool:
+def is_lowered(op: OpOverload | Primitive) -> bool:
     """Whether there is a lowering for any opset."""
-    return any(name in _lowerings for name in _names_of(op))
+    names = _names_of(op)
+    if any(name in _lowerings for name in names):
+        return True
+    _import_others()
+    return any(name in _lowerings for name in names)
 
 
 def lowered_operators() -> tuple[str, ...]:
     """The operators that have a lowering: `aten::elu`, `aten::max.dim`."""
+    _import_others()
     return tuple(sorted(_lowerings))
 
 
@@ -120,11 +128,18 @@ def user_lowered_operators() -> list[OpOverload]:
 
 def lowered_in(modules: Collection[str]) -> frozenset[str]:
     """The names of the operators that functions of these modules lower."""
+    _import_others()
     return frozenset(
         name
         for name, functions in _lowerings.items()
         if any(function.__module__ in modules for function in functions.values())
     )
+
+
+def _import_others() -> None:
+    from onnx_parity.exporter.lowering.families import import_others
+
+    import_others()
 
 
 def operators_named(name: str) -> list[OpOverload]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import onnx_ir as ir
 
 from onnx_parity.exporter.passes.matching import axes_of, axis_of, ints_of, producer_of
@@ -65,8 +65,7 @@ class Lengths:
         return axis, first, max(first, last)
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(msgspec.Struct, frozen=True):
     """A part of a value along an axis: from `start` on, up to `stop`."""
 
     value: ir.Value

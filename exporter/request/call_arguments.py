@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import torch
 from torch.nn.parameter import is_lazy
 
@@ -46,8 +46,7 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
     return args, named
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A call of a program: its arguments as they were given, and by the names of the parameters they belong to.
 
     Objects that hold tensors are opened (see `containers`).
@@ -88,8 +87,7 @@ def checked_program(model: Any) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnExample:
+class OwnExample(msgspec.Struct, frozen=True):
     """The arguments of an export that a module itself provides, by the methods of `torch.onnx.ExportableModule`."""
 
     args: tuple[Any, ...]

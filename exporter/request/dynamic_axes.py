@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Mark, example_of, without_marks
@@ -27,18 +28,17 @@ DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int] | Mark]
 Named = dict[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(msgspec.Struct, frozen=True):
     """Dynamic axes by position, for each input and each output that has any."""
 
-    inputs: dict[int, Named] = field(default_factory=dict)
-    outputs: dict[int, Named] = field(default_factory=dict)
+    inputs: dict[int, Named] = {}
+    outputs: dict[int, Named] = {}
     #: Names of axes with `Dim.AUTO`: if the program fixes their sizes, they become static without an error.
     automatic: frozenset[str] = frozenset()
     #: Whether an axis that the program can run with only one size of is an error, and not a warning.
     must_vary: bool = False
     #: By name, the declared smallest and largest size of an axis; torch's `int_oo` is no largest size.
-    ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    ranges: dict[str, tuple[Any, Any]] = {}
 
     def without(self, names: Container[str]) -> Axes:
         """These axes without those of the given names, which become static."""

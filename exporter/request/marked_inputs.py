@@ -4,9 +4,9 @@ that is not a constant of the model (`AnyNumber`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import msgspec
 import torch
 from torch.export.dynamic_shapes import Dim
 from torch.utils import _pytree as pytree
@@ -31,8 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True):
     """In `dynamic_shapes` or `dynamic_axes`: the argument is a list of any number of tensors, a sequence in ONNX.
 
         export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
@@ -41,12 +40,11 @@ class ListOf:
     iterate over, index and change such a list. A traced program can only pass it to scripts.
     """
 
-    axes: Mapping[int, Any] = field(default_factory=dict)
+    axes: Mapping[int, Any] = {}
     said: ClassVar[str] = "a list of tensors"
 
 
-@dataclass(frozen=True, slots=True)
-class OrNone:
+class OrNone(msgspec.Struct, frozen=True):
     """In `dynamic_shapes` or `dynamic_axes`: the argument is a tensor that may be None, an optional in ONNX.
 
         export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
@@ -55,12 +53,11 @@ class OrNone:
     a script.
     """
 
-    axes: Mapping[int, Any] = field(default_factory=dict)
+    axes: Mapping[int, Any] = {}
     said: ClassVar[str] = "a tensor or None"
 
 
-@dataclass(frozen=True, slots=True)
-class AnyNumber:
+class AnyNumber(msgspec.Struct, frozen=True):
     """In `dynamic_shapes` or `dynamic_axes`: the argument is an int, a float or a bool, and an input of the model.
 
         export(model, (x, 3), dynamic_axes={"times": AnyNumber()})
@@ -79,8 +76,7 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
 Given = torch.Tensor | list[torch.Tensor] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held(Whole):
+class Held(Whole, msgspec.Struct, frozen=True, eq=False):
     """A marked argument, wrapped so that pytree treats it as one leaf. It becomes one input."""
 
     mark: Mark
@@ -243,8 +239,7 @@ def without_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
 # --- arguments and inputs ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The positions of the inputs among the arguments of a program with marked inputs."""
 
     spec: pytree.TreeSpec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
@@ -24,8 +24,7 @@ __all__ = ["feeds_of"]
 _PLAIN = (int, float, complex, bool, str, type(None))
 
 
-@dataclass(frozen=True, slots=True)
-class _NotHeld:
+class _NotHeld(msgspec.Struct, frozen=True):
     """Stands for the values of an object that holds no tensor yet, such as a cache before the first token."""
 
     #: The object's place among the arguments.

@@ -27,9 +27,9 @@ the inputs give the same zero as torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from onnx_parity.exporter.arrays import BFLOAT16, EIGHT_BITS, Array, Float64Array, Mask, epsilon, is_float, ulp
@@ -58,8 +58,7 @@ FALLBACK = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """One expected output. It is computed once for an input set, and used at every opset."""
 
     #: torch's result, in the cell's dtype.
@@ -72,8 +71,7 @@ class Expected:
     zeros: Mask | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Distance:
+class Distance(msgspec.Struct, frozen=True):
     """The distance of the runtime's outputs from the expected ones, for the worst output."""
 
     max_abs: float | None
@@ -94,8 +92,7 @@ class Distance:
     expected: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether a runtime's outputs are correct, and their distance from the expected ones."""
 
     passed: bool

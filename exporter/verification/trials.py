@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch.utils import _pytree as pytree
 
@@ -17,8 +17,7 @@ from onnx_parity.exporter.source import Source
 __all__ = ["Trial", "other_sizes", "trials"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """Arguments to call the program and the model with."""
 
     #: A description for messages, such as "the example inputs".

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -206,3 +208,32 @@ def test_names_that_are_none() -> None:
         onnx_parity.unregister_custom_op_symbolic(3, 9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no lowering of 'parity_tests::cube' for opset 3 to remove"):
         registry.unregister("parity_tests::cube", since=3)
+
+
+def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_imported_late() -> None:
+    code = inspect.cleandoc(
+        """
+        import onnx_parity
+        from onnx_parity.exporter.lowering import families, registry
+        early = set(registry._lowerings)
+        families.import_others()
+        late = set(registry._lowerings) - early
+        print(len(early) > 300, len(late) > 100, {n.split(".")[0] for n in early} & {n.split(".")[0] for n in late})
+        """
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split(maxsplit=2) == ["True", "True", "set()\n"]
+
+
+def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
+    code = inspect.cleandoc(
+        """
+        import onnx_parity, torch
+        from onnx_parity.exporter.lowering import registry
+        onnx_parity.lowering("aten::special_zeta")(lambda g, self, other: g.op("Add", self, other))
+        registry.lowered_operators()
+        print(*(node.op_type for node in onnx_parity.export(torch.special.zeta, (torch.ones(2),) * 2).model.graph))
+        """
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "Add\n"

@@ -16,9 +16,9 @@ the parts on a last axis of 2, as of `torch.view_as_real`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
 import torch
 from torch._ops import OpOverload
 
@@ -40,8 +40,7 @@ class Parts(NamedTuple):
 Operand: TypeAlias = Parts | Real
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """What is recorded instead of an operator."""
 
     function: Callable[..., Any]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.errors import line_and_module, on_its_own_line
@@ -147,43 +147,41 @@ class Value:
         return f"Value({self.name or '?'}: {self.dtype}{list(self.shape)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(msgspec.Struct, frozen=True):
     """An operation that torch's dispatcher does not have: a branch, a loop, an operation on a list."""
 
     name: str
 
 
-@dataclass(slots=True, eq=False)
 class Block:
     """A body of a branch or of a loop. It may use every value of the blocks around it."""
 
-    inputs: list[Value]
-    nodes: list[Node]
-    outputs: list[Value]
-    #: The values of outer blocks that it uses, and the sizes that appear in it.
-    captured: list[Value] = field(init=False)
-    sizes: list[Varying] = field(init=False)
+    __slots__ = ("captured", "inputs", "nodes", "outputs", "sizes")
 
-    def __post_init__(self) -> None:
-        own = {id(value) for value in self.inputs}
-        own.update(id(output) for node in self.nodes for output in node.outputs)
-        used = [*(value for node in self.nodes for value in node.inputs()), *self.outputs]
+    def __init__(self, inputs: list[Value], nodes: list[Node], outputs: list[Value]) -> None:
+        self.inputs = inputs
+        self.nodes = nodes
+        self.outputs = outputs
+        own = {id(value) for value in inputs}
+        own.update(id(output) for node in nodes for output in node.outputs)
+        used = [*(value for node in nodes for value in node.inputs()), *outputs]
+        #: The values of outer blocks that it uses.
         self.captured = list({id(value): value for value in used if id(value) not in own}.values())
-        ends = [*self.inputs, *self.outputs]
-        self.sizes = [size for value in ends for size in value.shape if not isinstance(size, int)]
-        self.sizes += [size for node in self.nodes for size in node.sizes() if not isinstance(size, int)]
+        #: The sizes that appear in it.
+        self.sizes: list[Varying] = [
+            size for value in (*inputs, *outputs) for size in value.shape if not isinstance(size, int)
+        ]
+        self.sizes += [size for node in nodes for size in node.sizes() if not isinstance(size, int)]
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(msgspec.Struct, eq=False):
     """One call of an operator. `arguments` holds `Value`s, lists of them, numbers and `SymInt`s, by schema name."""
 
     op: torch._ops.OpOverload | Primitive
     arguments: dict[str, Any]
     origin: Origin
     #: One for each returned tensor, with lists flattened; None for a result that is not a tensor.
-    outputs: list[Value | None] = field(default_factory=list)
+    outputs: list[Value | None] = []
 
     def inputs(self) -> Iterator[Value]:
         """The values among the arguments, in order, and those that its blocks use."""
@@ -210,8 +208,7 @@ class Node:
                     yield item
 
 
-@dataclass(slots=True, eq=False)
-class Input:
+class Input(msgspec.Struct, eq=False):
     """An input of the program, in the order of the flattened arguments."""
 
     value: Value
@@ -219,24 +216,23 @@ class Input:
     example: torch.Tensor
 
 
-@dataclass(slots=True, eq=False)
-class Graph:
+class Graph(msgspec.Struct, eq=False):
     """A captured program."""
 
     inputs: list[Input]
     nodes: list[Node]
     outputs: list[Value]
     #: Names of the symbols of dynamic axes, by sympy symbol name: `s0` to `batch`.
-    axis_names: dict[str, str] = field(default_factory=dict)
+    axis_names: dict[str, str] = {}
     #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
     #: it is the value itself.
-    symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
+    symbol_sources: dict[str, tuple[Value, int | None]] = {}
     #: Whether the program has complex tensors, of which the graph has the parts.
     has_complex: bool = False
     #: Whether the program asks autograd for gradients.
     differentiates: bool = False
     #: Names of symbolic sizes, cached by expression.
-    _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
+    _size_names: dict[sympy.Basic, str] = {}
 
     def size_name(self, size: Varying) -> str:
         """The name of a symbolic size in a shape: `batch`, `2*batch`."""

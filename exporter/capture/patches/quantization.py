@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch

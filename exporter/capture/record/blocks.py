@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -67,8 +67,7 @@ class UnlikeItems(CaptureError):
         self.place = place
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(msgspec.Struct, frozen=True):
     """The results of one iteration of a loop's body."""
 
     #: Whether there is another iteration: True, or a tensor of one bool.
@@ -82,15 +81,13 @@ class Iteration:
 _Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
+class _Shared(msgspec.Struct, frozen=True):
     """A reference to one of the tensors that a block shares with the code around it."""
 
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """One recorded body of a branch."""
 
     #: Copies of the shared tensors for this body.
@@ -101,14 +98,13 @@ class _Side:
     settled: Sequence[Leaf]
 
 
-@dataclass(slots=True)
-class _Carried:
+class _Carried(msgspec.Struct):
     """One leaf that a loop carries from each iteration to the next, and the assumptions about it in all iterations."""
 
     start: Leaf
     varies: bool
     #: The axes whose size differs between iterations.
-    free: set[int] = field(default_factory=set)
+    free: set[int] = msgspec.field(default_factory=set)
     #: Whether it is a list whose tensors differ in their number of axes.
     of_any_rank: bool = False
     inside: Leaf = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
@@ -50,8 +50,7 @@ def _rules() -> Mapping[OpOverload, Rule]:
     return rules()
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(msgspec.Struct):
     """A complex tensor: its parts, or one tensor of them, or both."""
 
     fake: torch.Tensor

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from onnx_parity.exporter.capture.graph.graph import Origin
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError
@@ -20,8 +21,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """A recording to find out where the sizes of a split come from: the program reads other numbers."""
 
     #: All whole numbers that it reads and that depend on inputs, in the order in which it reads them.

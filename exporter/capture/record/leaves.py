@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
@@ -35,8 +35,7 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Absent:
+class Absent(msgspec.Struct, frozen=True):
     """A placeholder for a tensor whose dtype and shape are not known yet."""
 
     description: str

@@ -7,17 +7,17 @@ value of its own, so a write in place to one of the two, after the script, would
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Value
 
 __all__ = ["MayBeOne", "TensorThen", "lost_write"]
 
 
-@dataclass(slots=True, eq=False)
-class TensorThen:
+class TensorThen(msgspec.Struct, eq=False):
     """A tensor of the program when a script returned: how often its memory had been written to, and its value."""
 
     tensor: torch.Tensor
@@ -38,8 +38,7 @@ class TensorThen:
             self.written_at = nodes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MayBeOne:
+class MayBeOne(msgspec.Struct, frozen=True, eq=False):
     """Two tensors that may be one, and the line of the call."""
 
     tensors: tuple[TensorThen, TensorThen]

@@ -9,16 +9,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import torch
+from msgspec.structs import replace
 
 __all__ = ["Buffer", "attribute_at", "buffers_of", "compiled_attributes", "parameters_of", "preserved"]
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(msgspec.Struct, frozen=True):
     """A buffer of a module, by its name from the root, or a parameter that the program asks for gradients by."""
 
     path: str

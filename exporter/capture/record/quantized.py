@@ -9,11 +9,12 @@ DequantizeLinear before each operator, and a QuantizeLinear behind it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import torch
 import torch.nn.functional as F
+from msgspec.structs import replace
 
 from onnx_parity.exporter.capture.evaluate import outside_of_recording
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
@@ -53,8 +54,7 @@ _OF_OWN_SCALE = {
 _OF_SHAPES = frozenset({"size", "dim", "numel", "nelement", "stride", "__len__", "ndimension", "is_contiguous"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Quantized(Whole):
+class Quantized(Whole, msgspec.Struct, frozen=True, eq=False):
     """A quantized tensor of the program."""
 
     value: torch.Tensor

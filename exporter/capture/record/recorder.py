@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
@@ -37,8 +37,7 @@ from onnx_parity.exporter.capture.replace.registry import OfAnyRank
 __all__ = ["Recorder", "unwrapped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The state of the symbols before a block was recorded, so that the block can be recorded again."""
 
     known: list[dict[Any, Any]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, cast
 
+import msgspec
 import torch
 from torch.utils import _pytree as pytree
 
@@ -35,8 +35,7 @@ PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.d
 _MARK = "_onnx_parity_number"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorList(Whole):
+class TensorList(Whole, msgspec.Struct, frozen=True, eq=False):
     """A list of data-dependent length, passed between scripts: its stacked items, or a list of the graph."""
 
     tensor: torch.Tensor
@@ -54,8 +53,7 @@ class TensorList(Whole):
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorOrNone(Whole):
+class TensorOrNone(Whole, msgspec.Struct, frozen=True, eq=False):
     """A tensor or None, depending on data, as a flag and a tensor. `optional` has both in one value, to be returned."""
 
     present: Any
@@ -85,16 +83,14 @@ class Kind(enum.Enum):
     PLAIN = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A buffer or attribute that a program wrote to, by its path from the root; or an input, with its position too."""
 
     name: str
     place: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True):
     """A structure and its leaves. `plain` has None in place of each leaf that is an output."""
 
     spec: pytree.TreeSpec

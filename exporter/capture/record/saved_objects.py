@@ -6,10 +6,11 @@ import functools
 import gc
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, MutableSequence, Set
-from dataclasses import dataclass, field
 from operator import is_
 from types import CellType, ModuleType
 from typing import Any
+
+import msgspec
 
 __all__ = [
     "ABSENT",
@@ -30,10 +31,8 @@ __all__ = [
 ABSENT: Any = object()
 
 
-class Place:
+class Place(msgspec.Struct, eq=False):
     """An object that can be written to, and its contents when it was saved."""
-
-    __slots__ = ()
 
     def new_values(self) -> Iterator[Any]:
         """What it holds now that it did not hold."""
@@ -43,8 +42,7 @@ class Place:
         raise NotImplementedError
 
 
-@dataclass(slots=True, eq=False)
-class Entries(Place):
+class Entries(Place, eq=False):
     now: dict[Any, Any]
     before: dict[Any, Any]
 
@@ -73,17 +71,16 @@ class Entries(Place):
             write.update(self.now, self.before)
 
 
-@dataclass(slots=True, eq=False)
-class Globals(Place):
+class Globals(Place, eq=False):
     """Globals of a file that functions name."""
 
     now: dict[str, Any]
     names: Set[str] = frozenset()
-    before: dict[str, Any] = field(default_factory=dict)
+    before: dict[str, Any] = {}
     #: The values that are modules.
-    modules: list[ModuleType] = field(default_factory=list)
+    modules: list[ModuleType] = []
     #: Names that were not saved yet.
-    named: list[Set[str]] = field(default_factory=list)
+    named: list[Set[str]] = []
 
     def save_named(self) -> Set[str]:
         """Save the values of the names that were not saved yet, and return these names."""
@@ -114,8 +111,7 @@ class Globals(Place):
                 del self.now[name]
 
 
-@dataclass(slots=True, eq=False)
-class Cache(Place):
+class Cache(Place, eq=False):
     """What `functools.lru_cache` keeps. It can only be emptied, which costs no more than computing it again."""
 
     cache: functools._lru_cache_wrapper[Any]
@@ -131,8 +127,7 @@ class Cache(Place):
             self.cache.cache_clear()
 
 
-@dataclass(slots=True, eq=False)
-class Items(Place):
+class Items(Place, eq=False):
     now: MutableSequence[Any]
     before: list[Any]
 
@@ -150,8 +145,7 @@ class Items(Place):
             self.now.extend(self.before)
 
 
-@dataclass(slots=True, eq=False)
-class Members(Place):
+class Members(Place, eq=False):
     now: set[Any]
     before: set[Any]
 
@@ -165,8 +159,7 @@ class Members(Place):
             self.now.update(self.before)
 
 
-@dataclass(slots=True, eq=False)
-class Cell(Place):
+class Cell(Place, eq=False):
     """A variable in the closure of a function."""
 
     cell: CellType
@@ -186,8 +179,7 @@ class Cell(Place):
             self.cell.cell_contents = self.before
 
 
-@dataclass(slots=True, eq=False)
-class ClassAttributes(Place):
+class ClassAttributes(Place, eq=False):
     cls: type
     before: dict[str, Any]
 
@@ -201,8 +193,7 @@ class ClassAttributes(Place):
             _set(self.cls, name, now.get(name, ABSENT), self.before.get(name, ABSENT), type)
 
 
-@dataclass(slots=True, eq=False)
-class Slots(Place):
+class Slots(Place, eq=False):
     owner: Any
     before: dict[str, Any]
 

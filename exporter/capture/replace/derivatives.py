@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch._decomp.decompositions import _rnn_helper, gather_params, one_layer_lstm
 from torch._ops import OpOverload
@@ -223,8 +223,7 @@ def _grid_sampler(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: i
     return total.reshape(batch, channels, *grid.shape[1:-1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Sampling:
+class _Sampling(msgspec.Struct, frozen=True):
     """How an image is interpolated and continued, by torch's numbers."""
 
     rank: int

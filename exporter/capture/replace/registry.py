@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import torch
 from torch._ops import OpOverload
 
@@ -50,8 +50,7 @@ class Kind(enum.Enum):
     RESULT_WITH_DYNAMIC_SIZES = "the fake result is computed by this exporter if sizes are symbols"
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(msgspec.Struct, frozen=True):
     """An operator, how it is replaced, and the reason."""
 
     op: OpOverload
@@ -64,8 +63,7 @@ class Replacement:
         return f"{self.op}: {self.kind.value}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class OfAnyRank:
+class OfAnyRank(msgspec.Struct, frozen=True):
     """The fake result of an operator whose number of axes depends on sizes: the tensor that the example has."""
 
     tensor: torch.Tensor

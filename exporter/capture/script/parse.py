@@ -6,12 +6,14 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import torch
+from msgspec.structs import replace
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
@@ -38,8 +40,7 @@ _CONTAINER_WRITES = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     name: str
     #: Whether it is given by keyword only.
     named: bool
@@ -48,8 +49,7 @@ class Parameter:
     takes_scalar: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Operator:
+class Operator(msgspec.Struct, frozen=True, eq=False):
     """An operator of torch's dispatcher, with the facts from its schema that the interpreter needs."""
 
     call: OpOverload
@@ -58,8 +58,7 @@ class Operator:
     returns_view: bool
 
 
-@dataclass(slots=True, eq=False)
-class Step:
+class Step(msgspec.Struct, eq=False):
     """One node of the graph."""
 
     #: `aten::add`, `prim::If`.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.record.blocks import Blocks

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape
@@ -29,13 +30,12 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, eq=False)
-class ScriptList:
+class ScriptList(msgspec.Struct, eq=False):
     """A list. It has `items`; or, if their number depends on values, a `stack` of all items along the first axis of one
     tensor; or, if their sizes also differ, a `sequence`, which is a list of the graph.
     """
 
-    items: list[Any] = field(default_factory=list)
+    items: list[Any] = []
     stack: Leaf = None
     sequence: Leaf = None
 
@@ -45,15 +45,13 @@ class ScriptList:
         return self.stack is None and self.sequence is None
 
 
-@dataclass(slots=True, eq=False)
-class Instance:
+class Instance(msgspec.Struct, eq=False):
     """An object of a compiled class."""
 
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Maybe:
+class Maybe(msgspec.Struct, frozen=True, eq=False):
     """A value that may be None. Whether it is None is only known when the model runs."""
 
     present: Leaf

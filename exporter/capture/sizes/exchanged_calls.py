@@ -11,10 +11,11 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from opcode import opmap
 from types import CodeType, FunctionType
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from onnx_parity.exporter.capture.sizes.python_functions import WITH_SIZES
 
@@ -28,8 +29,7 @@ _EXTENDED_ARG, _CACHE, _NOP = opmap["EXTENDED_ARG"], opmap["CACHE"], opmap["NOP"
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
 
 
-@dataclass(slots=True)
-class _Exchange:
+class _Exchange(msgspec.Struct):
     own: CodeType
     ours: CodeType
     users: int = 0

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import msgspec
 import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
@@ -46,8 +47,7 @@ for _module in (torch, recording, sym_node, symbolic_shapes):
     asks_for_its_caller(str(_module.__file__))
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(msgspec.Struct, frozen=True):
     """A comparison or other expression over sizes that was evaluated with the example's sizes."""
 
     expression: sympy.Basic

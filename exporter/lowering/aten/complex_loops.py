@@ -5,8 +5,7 @@ The building blocks of `matrix_loops` take that axis for one of the batch, and d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.aten.matrix_loops import (
@@ -109,8 +108,7 @@ def adjoint(g: Graph, a: Value) -> Value:
     return conjugate(g, transposed(g, a))
 
 
-@dataclass(frozen=True, slots=True)
-class Reflection:
+class Reflection(msgspec.Struct, frozen=True):
     """1 - tau * v @ v.H"""
 
     v: Value

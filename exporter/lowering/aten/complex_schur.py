@@ -55,10 +55,9 @@ def _square_root(g: Graph, x: Value) -> Value:
     return joined(g, shaped(real, a.shape), shaped(imaginary, a.shape))
 
 
-class _Window(Window):
+class _Window(Window, frozen=True):
     """Its sweeps have one shift."""
 
-    __slots__ = ()
     reflections = Reflection
     span = 1
 

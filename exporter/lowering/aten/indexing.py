@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -152,8 +152,7 @@ def index_select(g: Graph, self: Value, dim: int, index: Value) -> Value:
     return g.gather(self, index, dim % self.rank)
 
 
-@dataclass(frozen=True, slots=True)
-class _Indexed:
+class _Indexed(msgspec.Struct, frozen=True):
     """Axes that are indexed with tensors, and the indices into each; with several of them, none is negative."""
 
     axes: list[int]

@@ -9,8 +9,8 @@ would differ from matrix to matrix of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -113,8 +113,7 @@ def orthogonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value
     return turned, scale, vectors[0] if vectors else None
 
 
-@dataclass(frozen=True, slots=True)
-class Tournament:
+class Tournament(msgspec.Struct, frozen=True):
     """Which columns meet in which round: in round r, column i meets column r - i, modulo an odd number of rounds."""
 
     rounds: Size
@@ -150,8 +149,7 @@ def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Va
     return shaped(g.where(goes_first, product, others), product.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(msgspec.Struct, frozen=True):
     """The sine of the angle that each column and its partner rotate by, and the tangent of half of it.
 
     Those of the partner are the opposite.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.aten.series import choose, number, result, wide
@@ -21,8 +21,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 _Next = Callable[[Graph, Value, Value, Value, Value], Value]
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
+class _Family(msgspec.Struct, frozen=True):
     """The polynomial of degree 1 is slope * x + offset, and that of degree 0 is 1."""
 
     slope: float

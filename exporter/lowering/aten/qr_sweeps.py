@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -112,8 +112,7 @@ def swept(g: Graph, h: Value, z: Value, per_matrix: Sequence[Size], window: type
     return shaped(g.where(standing(g, is_left), g.const(float("nan"), t.dtype), t), t.shape), z
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The part of each matrix, from row `top` to row `bottom`, that is worked on; all below has been found."""
 
     reflections: ClassVar[type[Reflects]]

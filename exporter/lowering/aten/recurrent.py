@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.aten.packed_sequences import Padding, padded, repacked
@@ -15,8 +15,7 @@ from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
+class _Cell(msgspec.Struct, frozen=True):
     """ONNX's operator, the order in which it has torch's gates, and how many states it returns."""
 
     op: str

@@ -6,9 +6,9 @@ A step takes the contributions of the input and of the state to the gates, and t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -21,8 +21,7 @@ __all__ = ["STEPS", "Parameters", "run_direction"]
 Step: TypeAlias = Callable[[Graph, Value, Value, "list[Value]", int], "list[Value]"]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True):
     """The parameters of one layer in one direction, in torch's layout; an LSTM may have a projection (`proj_size`)."""
 
     input: Value
@@ -66,8 +65,7 @@ STEPS: dict[str, tuple[Step, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Direction:
+class _Direction(msgspec.Struct, frozen=True):
     """One layer in one direction."""
 
     g: Graph

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -15,8 +15,7 @@ from onnx_parity.exporter.lowering.values.value import Number, Value
 __all__ = ["Axis", "Source", "covering_weights", "gathered", "known_weights", "mixed", "resized", "weighted_sum"]
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """One spatial axis: its number, its sizes before and after, and the factor that the user gave."""
 
     number: int

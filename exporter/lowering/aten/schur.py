@@ -5,8 +5,7 @@ It does what LAPACK's hseqr does for small matrices, so that eigenvalues are fou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.aten.matrix_loops import (
@@ -48,8 +47,7 @@ def schur(g: Graph, a: Value) -> tuple[Value, Value]:
     return shaped(g.op("Mul", t, scale), a.shape), z
 
 
-@dataclass(frozen=True, slots=True)
-class _Reflection:
+class _Reflection(msgspec.Struct, frozen=True):
     """1 - tau * v @ v.T"""
 
     v: Value
@@ -80,10 +78,9 @@ class _Reflection:
         return transposed(g, self.applied(g, transposed(g, x)))
 
 
-class _Window(Window):
+class _Window(Window, frozen=True):
     """Its sweeps have two shifts at once, so that what is complex in pairs is found with real numbers."""
 
-    __slots__ = ()
     reflections = _Reflection
     span = 2
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -80,8 +79,7 @@ def _is_wide(a: Value) -> bool:
     return isinstance(rows, int) and isinstance(columns, int) and rows < columns
 
 
-@dataclass(frozen=True, slots=True)
-class _Singular:
+class _Singular(msgspec.Struct, frozen=True):
     """The singular values in descending order, in the same order the columns of A @ V divided by a scale, and V."""
 
     values: Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.schema.compute_dtype import compute_dtype, not_taken
@@ -14,8 +14,7 @@ from onnx_parity.exporter.lowering.schema.signatures import POINTWISE, Signature
 __all__ = ["CallPlan", "call_plan"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlan:
+class CallPlan(msgspec.Struct, frozen=True):
     """The dtypes for an operator at an opset and the dtypes of its inputs. None if they depend on the call itself."""
 
     signature: Signature

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import onnx.defs
 import torch
 
@@ -48,8 +48,7 @@ _FROM_STRING: dict[str, torch.dtype] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """Inputs and outputs with the same type constraint (`T`) have one dtype."""
 
     op: str
@@ -108,24 +107,19 @@ def _dtypes(strings: Iterable[str]) -> frozenset[torch.dtype]:
     return frozenset(_FROM_STRING[string] for string in strings if string in _FROM_STRING)
 
 
-@cache
-def _first_versions() -> dict[str, int]:
-    first: dict[str, int] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if not schema.domain and not schema.deprecated:
-            first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
-    return first
-
-
 def is_known(op: str) -> bool:
     """Whether ONNX has the operator at any opset."""
-    return op in _first_versions()
+    return bool(onnx.defs.has(op))
 
 
 def _missing(op: str) -> Unsupported | TypeError:
-    first = _first_versions().get(op)
-    if first is None:
-        return TypeError(
-            f"ONNX has no operator {op}: check its name; an operator of another domain is written 'my_domain::{op}'"
-        )
-    return Unsupported(f"ONNX has {op} only from opset {first}", since=first)
+    for opset in range(1, onnx.defs.onnx_opset_version() + 1) if is_known(op) else ():
+        try:
+            first = onnx.defs.get_schema(op, opset)
+        except onnx.defs.SchemaError:
+            continue
+        if not first.deprecated:
+            return Unsupported(f"ONNX has {op} only from opset {first.since_version}", since=first.since_version)
+    return TypeError(
+        f"ONNX has no operator {op}: check its name; an operator of another domain is written 'my_domain::{op}'"
+    )
