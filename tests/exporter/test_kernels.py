@@ -1,7 +1,9 @@
-"""The table of onnxruntime's kernels agrees with the kernels that the installed onnxruntime lists."""
+"""The tables of onnxruntime's kernels and of ONNX's operators agree with what the installed packages list."""
 
 from __future__ import annotations
 
+import msgspec
+import onnx
 import onnxruntime
 import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_itself
 import pytest
@@ -11,7 +13,10 @@ import onnx_parity
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.schema import runtime_kernels
-from onnx_parity.exporter.lowering.schema.signatures import signature
+from onnx_parity.exporter.lowering.schema.signature_table import TABLE, versions
+from onnx_parity.exporter.lowering.schema.signatures import is_known, signature
+from onnx_parity.exporter.lowering.schema.write_signatures import __name__ as writer
+from onnx_parity.exporter.lowering.schema.write_signatures import table_of_onnx
 
 OPSETS = range(7, 27)
 NO_END = 2**31 - 1
@@ -62,3 +67,30 @@ def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> N
     matrices = torch.linspace(-1, 1, 32, dtype=torch.float64).reshape(2, 4, 4).cos()
     program = onnx_parity.export(torch.det, (matrices,))
     torch.testing.assert_close(program.call_reference(matrices), torch.det(matrices))
+
+
+@pytest.mark.skipif(not onnx.__version__.startswith("1.23."), reason="the table describes onnx 1.23")
+def test_signatures_are_those_of_onnx() -> None:
+    names = msgspec.json.decode(TABLE.read_bytes(), type=dict[str, msgspec.Raw])
+    assert {op: list(versions(op)) for op in names} == table_of_onnx(), f"write it anew: python -m {writer}"
+
+
+def test_signature_of_an_opset_is_that_of_the_version_it_has() -> None:
+    assert [signature("Add", opset).since_version for opset in (7, 12, 13, 14, 26)] == [7, 7, 13, 14, 14]
+    assert torch.bfloat16 in signature("Add", 13).allowed["T"]
+    assert torch.bfloat16 not in signature("Add", 12).allowed["T"]
+    concat = signature("Concat", 13)
+    assert (concat.variadic_input, concat.heterogeneous) == (True, False)
+    assert signature("Loop", 13).heterogeneous
+
+
+def test_operators_that_an_opset_does_not_have() -> None:
+    with pytest.raises(Unsupported, match="ONNX has Gelu only from opset 20") as error:
+        signature("Gelu", 19)
+    assert error.value.since == 20
+    with pytest.raises(Unsupported, match="ONNX removed Upsample in opset 10"):
+        signature("Upsample", 13)
+    with pytest.raises(TypeError, match="ONNX has no operator Gelo: check its name"):
+        signature("Gelo", 20)
+    assert is_known("Gelu")
+    assert not is_known("Gelo")

@@ -61,7 +61,8 @@ _making_twins = threading.Lock()
 _composites: set[str] = set()
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
-_kernels = torch.library.Library("aten", "IMPL")
+#: Not a `torch.library.Library`, which would take 3 ms more for the bookkeeping of all kernels.
+_kernels = torch._C._dispatch_library("IMPL", "aten", "")
 _fallback = torch.library.Library("_", "IMPL")
 
 
@@ -153,7 +154,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
                 return whole(op)(*args, **kwargs)
         return _decomposed(op, args, kwargs)
 
-    _kernels.impl(name, kernel, _KEY_NAME)
+    _kernels.impl(name, _KEY_NAME, kernel)
 
 
 class PlainSizesError(CaptureError):
@@ -211,7 +212,7 @@ def _other(op: OpOverload) -> None:
         with without_keeping():
             return op(*args, **kwargs)
 
-    _kernels.impl(op, kernel, _KEY_NAME)
+    _kernels.impl(op.name(), _KEY_NAME, kernel)
 
 
 @functools.cache
