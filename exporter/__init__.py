@@ -6,15 +6,28 @@ program = onnx_parity.export(model, (x,), "model.onnx", opset_version=13, dynami
 y = program(x)
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from onnx_parity.exporter.startup.deferred_imports import standing_in
 from onnx_parity.exporter.startup.gc_pause import importing
 
 with importing():
-    # onnx_ir._symbolic_shapes imports sympy at once; onnx_ir.schemas is only needed for operators' signatures.
-    with standing_in("sympy", "onnx_ir._symbolic_shapes", "onnx_ir.schemas"):
+    # onnx_ir._symbolic_shapes imports sympy at once; onnx_ir.schemas is only needed for operators' signatures, and
+    # protobuf's texts and JSON by onnx.load and onnx.save of files in those formats.
+    with standing_in(
+        "sympy",
+        "onnx_ir._symbolic_shapes",
+        "onnx_ir.schemas",
+        "google.protobuf.internal.python_message",
+        "google.protobuf.json_format",
+        "google.protobuf.text_format",
+    ):
         import onnx_ir  # noqa: F401
 
-    from onnx_parity.exporter import errors, operators, ops, symbolic_helper, testing, verification
+    from onnx_parity.exporter import errors, ops
     from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
     from onnx_parity.exporter.capture.record.values_read import TracerWarning
     from onnx_parity.exporter.captured_program import Capture
@@ -34,7 +47,6 @@ with importing():
     )
     from onnx_parity.exporter.exporting import export
     from onnx_parity.exporter.files.external_data import ExternalData
-    from onnx_parity.exporter.input_observer import InputObserver
     from onnx_parity.exporter.lowering.custom.local_functions import local_function
     from onnx_parity.exporter.lowering.custom.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
     from onnx_parity.exporter.lowering.options import OperatorExportTypes
@@ -42,6 +54,13 @@ with importing():
     from onnx_parity.exporter.program import ONNXProgram
     from onnx_parity.exporter.request.marked_inputs import AnyNumber, ListOf, OrNone
     from onnx_parity.exporter.torch_onnx.legacy_arguments import TrainingMode, set_training
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter import operators, symbolic_helper, testing, verification
+    from onnx_parity.exporter.input_observer import InputObserver
+
+#: Modules that an export does not need. They are imported when they are first used.
+_WHEN_USED = ("input_observer", "operators", "symbolic_helper", "testing", "verification")
 
 __all__ = [
     "AnyNumber",
@@ -82,3 +101,15 @@ __all__ = [
     "unregister_custom_op_symbolic",
     "verification",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHEN_USED:
+        return import_module(f"{__name__}.{name}")
+    if name == "InputObserver":
+        return import_module(f"{__name__}.input_observer").InputObserver
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -46,5 +46,10 @@ def standing_in(*names: str, **known: Any) -> Iterator[None]:
         yield
     finally:
         for name in put:
-            if isinstance(sys.modules.get(name), StandIn):
+            placeholder = sys.modules.get(name)
+            if isinstance(placeholder, StandIn):
                 del sys.modules[name]
+                # `import a.b` finds the module as an attribute of `a`, which Python sets when it imports the real one.
+                package, _, last = name.rpartition(".")
+                if package in sys.modules and not hasattr(sys.modules[package], last):
+                    setattr(sys.modules[package], last, placeholder)

@@ -73,6 +73,8 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
+#: The names in code, by its identity: a hash of code, which its constants may not even have, would take longer.
+_names: dict[int, tuple[CodeType, frozenset[str]]] = {}
 #: Classes of the standard library whose objects contain what programs put into them.
 _CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
 
@@ -136,7 +138,10 @@ class PythonState:
             self._users.clear()
 
     def _wait_for(self, values: Iterable[Any]) -> None:
-        waiting = [value for value in values if type(value) not in _ATOMS and id(value) not in self._seen]
+        seen = self._seen
+        waiting = [value for value in values if type(value) not in _ATOMS and id(value) not in seen]
+        if not waiting:
+            return
         if len(waiting) > _MANY:
             # Such as the pairs that a tokenizer merges.
             waiting = [
@@ -202,18 +207,19 @@ class PythonState:
             self._wait_for(function.__defaults__)
         if function.__kwdefaults__:
             self._wait_for(function.__kwdefaults__.values())
-        for cell in function.__closure__ or ():
-            content = content_of(cell)
-            self._places.append(Cell(cell, content))
-            self._wait_for((content,))
-        if vars(function):
-            self._save_dict(vars(function))
+        if function.__closure__:
+            cells = [Cell(cell, content_of(cell)) for cell in function.__closure__]
+            self._places += cells
+            self._wait_for([cell.before for cell in cells])
+        if attributes := function.__dict__:
+            self._save_dict(attributes)
         names = _names_in(function.__code__)
         self.functions.append((function, names))
         self._globals_of(function.__globals__).named.append(names)
-        for name in names - self._names:
-            self._names.add(name)
-            if name in self._unnamed:
+        new = names - self._names
+        if new:
+            self._names |= new
+            for name in new & self._unnamed.keys():
                 self._wait_for(self._unnamed.pop(name))
 
     def _globals_of(self, entries: dict[str, Any]) -> Globals:
@@ -247,12 +253,14 @@ class PythonState:
         # Most methods of large libraries, such as those that load and store a network, are not part of a program. Those
         # that are have a name that is in a function, or that a class of another library has, whose code may call it.
         others = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
+        called = []
         for name, value in attributes.items():
             is_called = name in self._names or name.startswith("__") or any(name in names for names in others)
             if is_called or type(value) not in _METHODS:
-                self._wait_for((value,))
+                called.append(value)
             else:
                 self._unnamed[name].append(value)
+        self._wait_for(called)
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
@@ -276,16 +284,23 @@ class PythonState:
 
 def _names_in(code: CodeType) -> frozenset[str]:
     """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
-    try:
-        return _cached_names_in(code)
-    except TypeError:  # A compiler has made code with constants that have no hash.
-        return _cached_names_in.__wrapped__(code)
-
-
-@functools.lru_cache(_MOST)
-def _cached_names_in(code: CodeType) -> frozenset[str]:
-    inner = [const for const in code.co_consts if type(const) is CodeType]
-    return frozenset(code.co_names).union(_texts_in(code.co_consts), *map(_names_in, inner))
+    known = _names.get(id(code))
+    if known is not None:
+        return known[1]
+    names = set(code.co_names)
+    for const in code.co_consts:
+        kind = type(const)
+        if kind is str:
+            if const.isidentifier():
+                names.add(const)
+        elif kind is CodeType:
+            names |= _names_in(const)
+        elif kind in _FIXED:
+            names.update(_texts_in(const))
+    if len(_names) >= _MOST:
+        _names.clear()
+    _names[id(code)] = code, frozenset(names)
+    return _names[id(code)][1]
 
 
 def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
