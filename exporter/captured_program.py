@@ -29,7 +29,6 @@ from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
 from onnx_parity.exporter.passes.fusions.keep_rows_apart import keep_rows_apart
 from onnx_parity.exporter.passes.fusions.transform_by_products import transform_by_products
 from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
-from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
 from onnx_parity.exporter.passes.moves.merge_moves import merge_moves
 from onnx_parity.exporter.passes.moves.move_transposes import move_transposes
 from onnx_parity.exporter.passes.remove_unused import remove_unused
@@ -166,6 +165,8 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             separate_biases(model)
         turn_vector_products(model)
         if options.as_functions:
+            from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
+
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
         elif options.folds and not options.weights_vary:
             # Before folding, which would make one constant of two equal halves of angles.

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import onnx
 import onnx_ir as ir
@@ -24,16 +24,16 @@ from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.remove_unused import remove_unused
-from onnx_parity.exporter.passes.rename_axes import AxisNames, rename_axes
 from onnx_parity.exporter.passes.weights_as_inputs import presented
-from onnx_parity.exporter.print_graph import Scopes, printed
 from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.names import checked_names
-from onnx_parity.exporter.runtime.bind_call import feeds_of
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.passes.rename_axes import AxisNames
 
 __all__ = ["ONNXProgram"]
 
@@ -84,6 +84,8 @@ class ONNXProgram:
 
     def __str__(self) -> str:
         """The printed graph, as `verbose=True` shows it."""
+        from onnx_parity.exporter.print_graph import Scopes, printed
+
         return printed(self.model, Scopes.of(self.source.program))
 
     # --- writing --------------------------------------------------------------------------------------------------
@@ -148,6 +150,8 @@ class ONNXProgram:
 
     def rename_axes(self, rename_mapping: AxisNames) -> None:
         """Rename dynamic axes: `program.rename_axes({"batch": "N"})`."""
+        from onnx_parity.exporter.passes.rename_axes import rename_axes
+
         rename_axes(self.model, rename_mapping)
         self.release()
 
@@ -225,6 +229,8 @@ class ONNXProgram:
 
     def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Given]:
         """The values of the model's inputs: the inputs among the arguments, and the weights that are inputs."""
+        from onnx_parity.exporter.runtime.bind_call import feeds_of
+
         source = self.source
         feeds = feeds_of(self._signature, source.held_arguments, self._actual_inputs(), args, kwargs)
         return {**feeds, **self._weights.as_inputs}

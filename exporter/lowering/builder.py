@@ -26,7 +26,6 @@ from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
 from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.constants import Constants
-from onnx_parity.exporter.lowering.custom.schema_check import check_call
 from onnx_parity.exporter.lowering.schema.call_plans import CallPlan, call_plan
 from onnx_parity.exporter.lowering.schema.compute_dtype import has_kernel, not_taken
 from onnx_parity.exporter.lowering.schema.signatures import Signature, is_known, signature
@@ -206,6 +205,8 @@ class Graph(Constants):
         """Add a node without casts, and return its outputs, which have these dtypes."""
         given = [attribute_of(key, item) for key, item in attributes.items() if item is not None]
         if self.is_checked:
+            from onnx_parity.exporter.lowering.custom.schema_check import check_call
+
             kinds = {attribute.name: attribute.type for attribute in given}
             version = (self.versions.get(domain) or self.domains.get(domain, 1)) if domain else self.opset
             check_call(op_type, domain, version, [operand is not None for operand in operands], kinds, len(dtypes))

@@ -6,11 +6,9 @@ is met that none of these lowers, when a user registers a lowering, or when all 
 
 from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     activation,
-    adaptive_pooling,
     arithmetic,
     attention,
     comparison,
-    control_flow,
     convolution,
     creation,
     cumulative,
@@ -20,18 +18,13 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     indexing,
     joining,
     linear_algebra,
-    lists,
     normalization,
     padding,
     pooling,
     rearrange,
-    recurrent,
     reduction,
-    resize,
-    rotary,
     scatter,
     shape,
-    sorting,
 )
 from onnx_parity.exporter.lowering.custom import autograd, onnx_ops  # noqa: F401
 
@@ -41,10 +34,12 @@ __all__ = ["import_others"]
 def import_others() -> None:
     """Register all other lowerings. An operator's overloads are all lowered here, or all above."""
     from onnx_parity.exporter.lowering.aten import (  # noqa: F401
+        adaptive_pooling,
         airy,
         bessel,
         complex_matrices,
         complex_schur,
+        control_flow,
         detection,
         distances,
         divisors,
@@ -54,6 +49,7 @@ def import_others() -> None:
         grouped_matmul,
         incomplete_gamma,
         ldl,
+        lists,
         loss,
         lu,
         matrix_exponential,
@@ -66,7 +62,11 @@ def import_others() -> None:
         quantization,
         quantized_decomposed,
         random,
+        recurrent,
+        resize,
+        rotary,
         schur,
+        sorting,
         special,
         spectral,
         triangular,

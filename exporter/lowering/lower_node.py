@@ -24,15 +24,12 @@ from onnx_parity.exporter.dtypes import TO_ONNX, type_of
 from onnx_parity.exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
 from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
-from onnx_parity.exporter.lowering.custom.torch_refusal import torchs_refusal
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.registry import Lowering, find, is_from_user
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.lowering.without_lowering import why_not
 
 __all__ = ["NodeLowering"]
 
@@ -70,6 +67,8 @@ class NodeLowering:
         """Add the nodes of an ATen node to `g`, or a refusal."""
         function = self._lowering_of(node)
         if function is None:
+            from onnx_parity.exporter.lowering.without_lowering import why_not
+
             self._refuse(node, why_not(operator_name(node.op)), None)
             return
         if any(value in self._refused for value in node.inputs()):
@@ -180,7 +179,11 @@ class NodeLowering:
         """Check the results of a lowering, whose nodes start at number `first`, and store them as outputs."""
         values = _as_values(node, results)
         # Only for users' lowerings. The test cases check those of this package, and shape inference is slow.
-        ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset}) if self.g.is_checked else {}
+        ranks: dict[ir.Value, int] = {}
+        if self.g.is_checked:
+            from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
+
+            ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset})
         for output, result in zip(node.outputs, values, strict=False):
             if output is None or result is None:
                 continue
@@ -271,6 +274,8 @@ def _check_result(node: Node, output: AtenValue, result: Value, ranks: dict[ir.V
 
 def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:
     """Report an error of the program if torch cannot compute the call either, so that the lowering is not at fault."""
+    from onnx_parity.exporter.lowering.custom.torch_refusal import torchs_refusal
+
     refusal = torchs_refusal(node)
     if refusal is not None:
         raise CaptureError(
