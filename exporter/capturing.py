@@ -21,7 +21,7 @@ from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.capture.graph.origin import nearest_user_place
 from onnx_parity.exporter.capture.patches.exporting_flag import exporting
 from onnx_parity.exporter.capture.patches.this_thread import records_here
-from onnx_parity.exporter.capture.replace.registry import Kind, functions
+from onnx_parity.exporter.capture.replace.registry import Kind, functions, named
 from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
 from onnx_parity.exporter.capture.trace import Traced, trace
 from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
@@ -317,8 +317,8 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     torchs = _core_aten_decompositions_post_autograd()
-    ours = {op: _ours_or(torchs.get(op), function) for op, function in functions(Kind.DECOMPOSITION).items()}
-    return {**torchs, **ours}
+    ours = {named(name): function for name, function in functions(Kind.DECOMPOSITION).items()}
+    return {**torchs, **{op: _ours_or(torchs.get(op), function) for op, function in ours.items()}}
 
 
 def _ours_or(torchs: Callable[..., Any] | None, ours: Callable[..., Any]) -> Callable[..., Any]:

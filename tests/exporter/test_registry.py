@@ -167,7 +167,7 @@ _REACHED_OTHERWISE = {
 
 def is_recorded(op: OpOverload) -> bool:
     """Whether a recording sees the operator itself: functionalization replaces writes, torch decomposes composites."""
-    if op in registered(Kind.WHOLE):
+    if op.name() in registered(Kind.WHOLE):
         return True
     is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     return not is_composite and not op._schema.is_mutable
@@ -218,7 +218,7 @@ def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_im
         early = set(registry._lowerings)
         families.import_others()
         late = set(registry._lowerings) - early
-        print(len(early) > 300, len(late) > 100, {n.split(".")[0] for n in early} & {n.split(".")[0] for n in late})
+        print(len(early) > 200, len(late) > 150, {n.split(".")[0] for n in early} & {n.split(".")[0] for n in late})
         """
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

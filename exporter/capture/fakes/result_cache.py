@@ -93,7 +93,7 @@ class ResultMemo:
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
     ) -> Any:
         """The result of an operator, by this exporter's own function for dynamic sizes if there is one."""
-        own = None if self._fakes.symbols is None else _OWN_RESULTS.get(original(func))
+        own = None if self._fakes.symbols is None else _OWN_RESULTS.get(original(func).name())
         if own is None:
             return self._broadcast_call(func, types, args, kwargs, in_block=in_block)
         key, known = self._look_up(func, args, kwargs) if func in _OWN_BY_METADATA else (None, None)

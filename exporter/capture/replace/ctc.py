@@ -14,7 +14,7 @@ from onnx_parity.exporter.capture.replace.registry import decomposition_of, inst
 _aten = torch.ops.aten
 
 
-@decomposition_of(_aten._ctc_loss.default, _aten._ctc_loss.Tensor, why="torch has a kernel for it and no decomposition")
+@decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor", why="torch has a kernel for it and no decomposition")
 def _ctc_loss(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     zero_infinity: bool = False,
@@ -81,8 +81,8 @@ def _log_sum(terms: torch.Tensor) -> torch.Tensor:
 
 
 @instead_of(
-    _aten.ctc_loss.IntList,
-    _aten.ctc_loss.Tensor,
+    "aten::ctc_loss.IntList",
+    "aten::ctc_loss.Tensor",
     why="torch makes a tensor of the lengths by writing to its memory, and leaves one in the CPU's memory where it is",
 )
 def _mean_ctc_loss(

@@ -15,7 +15,7 @@ _aten = torch.ops.aten
 
 
 @decomposition_of(
-    _aten._weight_norm_interface.default,
+    "aten::_weight_norm_interface",
     why="for a weight of one axis torch's own takes the norm over that axis, and the kernel over none",
 )
 def _weight_norm_interface(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -25,7 +25,7 @@ def _weight_norm_interface(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tu
     return v * (g / norm.to(g.dtype)), norm
 
 
-@decomposition_of(_aten.col2im.default, why="torch's own scatters elements, also those of blocks that do not overlap")
+@decomposition_of("aten::col2im", why="torch's own scatters elements, also those of blocks that do not overlap")
 def _col2im(
     self: torch.Tensor,
     output_size: list[Size],

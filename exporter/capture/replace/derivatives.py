@@ -20,13 +20,13 @@ _aten = torch.ops.aten
 _KERNEL_ONLY = "torch has a kernel for it and no decomposition"
 
 
-@decomposition_of(_aten._efficientzerotensor.default, why="a tangent of 0, which torch represents without memory")
+@decomposition_of("aten::_efficientzerotensor", why="a tangent of 0, which torch represents without memory")
 def _zero_tangent(size: Sequence[Size], **options: Any) -> torch.Tensor:
     return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
 
 
 @instead_of(
-    _aten.scaled_dot_product_attention.default,
+    "aten::scaled_dot_product_attention",
     why="the kernels that torch chooses have derivatives that are kernels too; those of the definition are operators",
 )
 def _attention(
@@ -40,7 +40,7 @@ def _attention(
     return _aten._scaled_dot_product_attention_math.default(query, key, value, attn_mask, *args, **kwargs)[0]
 
 
-@instead_of(_aten.lstm.input, why="torch chooses oneDNN's layer, whose derivative is a kernel too")
+@instead_of("aten::lstm.input", why="torch chooses oneDNN's layer, whose derivative is a kernel too")
 def _lstm(
     input: torch.Tensor, hx: Sequence[torch.Tensor], params: list[torch.Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
@@ -55,7 +55,7 @@ def _lstm(
     return out, *(torch.stack(each, 0) for each in zip(*last, strict=True))
 
 
-@decomposition_of(_aten.convolution_backward.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::convolution_backward", why=_KERNEL_ONLY)
 def _convolution_backward(
     grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, stride: list[int],
     padding: list[int], dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
@@ -107,7 +107,7 @@ def _cut(x: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
 # --- pooling and resampling -------------------------------------------------------------------------------------------
 
 
-@decomposition_of(_aten.avg_pool2d_backward.default, _aten.avg_pool3d_backward.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::avg_pool2d_backward", "aten::avg_pool3d_backward", why=_KERNEL_ONLY)
 def _avg_pool_backward(
     grad_output: torch.Tensor, self: torch.Tensor, kernel_size: list[int], stride: list[int], padding: list[int],
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
@@ -123,9 +123,7 @@ def _avg_pool_backward(
     return grad if divisor_override is None else grad / divisor_override
 
 
-@decomposition_of(
-    _aten._adaptive_avg_pool2d_backward.default, _aten._adaptive_avg_pool3d_backward.default, why=_KERNEL_ONLY
-)
+@decomposition_of("aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward", why=_KERNEL_ONLY)
 def _adaptive_avg_pool_backward(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
     rank = grad_output.dim() - 2
     sizes = grad_output.shape[-rank:]
@@ -195,8 +193,8 @@ _CUBIC_A = -0.75
 
 
 @instead_of(
-    _aten.grid_sampler_2d.default,
-    _aten.grid_sampler_3d.default,
+    "aten::grid_sampler_2d",
+    "aten::grid_sampler_3d",
     why="its derivative is a kernel; those of the definition are operators",
 )
 def _grid_sampler(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool) -> Any:
@@ -282,7 +280,7 @@ def _on_image(x: torch.Tensor, size: Size, how: _Sampling) -> torch.Tensor:
 # --- distances --------------------------------------------------------------------------------------------------------
 
 
-@decomposition_of(_aten._cdist_backward.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_cdist_backward", why=_KERNEL_ONLY)
 def _cdist_backward(grad: torch.Tensor, x1: torch.Tensor, x2: torch.Tensor, p: float, cdist: torch.Tensor) -> Any:
     """Of a distance of 0 the derivative is 0."""
     if p not in (1.0, 2.0):

@@ -13,7 +13,6 @@ are first called, because creating all of them at import would take time that fe
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from torch.utils import _pytree as pytree
 from onnx_parity.exporter.capture.gradients import is_seen_once
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
-from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
+from onnx_parity.exporter.capture.replace.registry import Kind, functions, named, registered
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.own_operators import define
 
@@ -101,7 +100,7 @@ def original(op: OpOverload) -> OpOverload:
 
 def result_of_whole(op: OpOverload) -> Callable[..., Any] | None:
     """The registered function for the fake results of an operator that is kept whole; None for torch's own."""
-    ours = _RESULTS.get(op)
+    ours = _RESULTS.get(op.name())
     if ours is None:
         return None
 
@@ -133,13 +132,13 @@ def _new_twin(op: OpOverload) -> OpOverload:
     return _twins[op]
 
 
-def _composite(name: str, known: OpOverload | None = None) -> None:
+def _composite(name: str) -> None:
     """Register the kernel of a composite operator, which replaces it, keeps it whole, or else decomposes it."""
-    instead = None if known is None else _INSTEAD.get(known)
-    is_whole = known in _WHOLE
+    instead = _INSTEAD.get(name)
+    is_whole = name in _WHOLE
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        op = _overload(name) if known is None else known
+        op = named(name)
         if torch._C._is_any_autocast_enabled():
             cast = _cast_whole(op, args) if is_whole or instead is not None else None
             if cast is None:
@@ -199,27 +198,21 @@ def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None
     return tuple(pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args))
 
 
-def _other(op: OpOverload) -> None:
+def _other(name: str) -> None:
     """Register the replacement of an operator that writes in place or that is not composite."""
-    instead = _INSTEAD[op]
+    instead = _INSTEAD[name]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         result = instead(*args, **kwargs)
         if result is not NotImplemented:
             return result
+        op = named(name)
         if op._can_decompose():
             return op.decompose(*args, **kwargs)
         with without_keeping():
             return op(*args, **kwargs)
 
-    _kernels.impl(op.name(), _KEY_NAME, kernel)
-
-
-@functools.cache
-def _overload(name: str) -> OpOverload:
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    op: OpOverload = getattr(getattr(_aten, packet), overload or "default")
-    return op
+    _kernels.impl(name, _KEY_NAME, kernel)
 
 
 def _composites_of_tensors() -> Iterator[str]:
@@ -239,6 +232,18 @@ def _composites_of_tensors() -> Iterator[str]:
             yield qualified
 
 
+def _is_composite(name: str) -> bool:
+    """Whether an operator writes nothing, and torch decomposes it, in C++ or in Python (then its object exists)."""
+    qualified, _, overload = name.partition(".")
+    if torch._C._get_schema(qualified, overload).is_mutable:
+        return False
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        return True
+    packet = vars(_aten).get(qualified.removeprefix("aten::"))
+    op = None if packet is None else vars(packet).get(overload or "default")
+    return op is not None and torch._C.DispatchKey.CompositeImplicitAutograd in op.py_kernels
+
+
 def _is_view(schema: str) -> bool:
     """Whether a schema marks an alias and no write. (Reading the arguments of all 800 schemas would take 4 ms more.)"""
     signature = schema.partition("(")[2]
@@ -247,13 +252,10 @@ def _is_view(schema: str) -> bool:
 
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
 _composites.update(_composites_of_tensors())
-_done = set()
-for _op in dict.fromkeys((*_WHOLE, *_INSTEAD)):
-    _done.add(_op.name())
-    if _op._schema.is_mutable or not _op._can_decompose():
-        _composites.discard(_op.name())
-        _other(_op)
-    else:
-        _composite(_op.name(), _op)
-for _name in _composites - _done:
+_named = {*_WHOLE, *_INSTEAD}
+_others = {_name for _name in _named if not _is_composite(_name)}
+_composites -= _others
+for _name in _others:
+    _other(_name)
+for _name in _composites | _named - _others:
     _composite(_name)

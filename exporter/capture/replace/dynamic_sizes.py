@@ -22,26 +22,24 @@ _aten = torch.ops.aten
 
 
 @instead_of(
-    _aten._shape_as_tensor.default, why="torch's kernel writes the sizes to memory, which a fake tensor does not have"
+    "aten::_shape_as_tensor", why="torch's kernel writes the sizes to memory, which a fake tensor does not have"
 )
 def _shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
     sizes = [torch.scalar_tensor(size, dtype=torch.int64, device=x.device) for size in x.shape]
     return torch.stack(sizes) if sizes else torch.empty(0, dtype=torch.int64, device=x.device)
 
 
-@instead_of(_aten._reshape_from_tensor.default, why="torch's kernel reads the memory of the tensor with the sizes")
+@instead_of("aten::_reshape_from_tensor", why="torch's kernel reads the memory of the tensor with the sizes")
 def _reshape_from_tensor(x: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
     return x.reshape([cast("int", size.item()) for size in shape.unbind(0)])
 
 
-@instead_of(_aten._dim_arange.default, why="torch's decomposition reads the size as a plain int")
+@instead_of("aten::_dim_arange", why="torch's decomposition reads the size as a plain int")
 def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.arange(like.shape[dim], device=like.device)
 
 
-@instead_of(
-    _aten.chunk.default, why="torch's decomposition computes the number of parts, which fixes the size of the axis"
-)
+@instead_of("aten::chunk", why="torch's decomposition computes the number of parts, which fixes the size of the axis")
 def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
     # The result has the requested number of chunks, unless the axis is too short.
     size = x.shape[dim]
@@ -57,9 +55,7 @@ def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
     return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
 
 
-@instead_of(
-    _aten.broadcast_tensors.default, why="torch expands to a dynamic size that meets a known one, though it may be 1"
-)
+@instead_of("aten::broadcast_tensors", why="torch expands to a dynamic size that meets a known one, though it may be 1")
 def _broadcast_tensors(tensors: list[torch.Tensor]) -> Any:
     sizes: list[Size] = []
     for axis in range(-max((x.dim() for x in tensors), default=0), 0):
@@ -77,7 +73,7 @@ def _is_zero(size: Size) -> bool:
 
 
 @instead_of(
-    _aten.tensor_split.sections, why="torch's decomposition computes which parts are longer, which fixes the size"
+    "aten::tensor_split.sections", why="torch's decomposition computes which parts are longer, which fixes the size"
 )
 def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
     size = x.shape[dim]
@@ -89,7 +85,7 @@ def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
 
 
 @instead_of(
-    _aten.tensor_split.tensor_indices_or_sections, why="torch's decomposition reads the memory of the index tensor"
+    "aten::tensor_split.tensor_indices_or_sections", why="torch's decomposition reads the memory of the index tensor"
 )
 def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
     if places.ndim == 0:
@@ -99,7 +95,8 @@ def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any
 
 
 @instead_of(
-    _aten.repeat_interleave.self_Tensor, why="torch's own asks whether there is one number for each element or for all"
+    "aten::repeat_interleave.self_Tensor",
+    why="torch's own asks whether there is one number for each element or for all",
 )
 def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, **output_size: Any) -> Any:
     sizes: list[Size] = [*x.shape, *repeats.shape]
@@ -117,7 +114,7 @@ def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None =
     return x.index_select(dim, _aten.repeat_interleave.Tensor(each, **output_size))
 
 
-@instead_of(_aten.where.self, why="torch takes a condition of bytes too, and its fake kernel does not")
+@instead_of("aten::where.self", why="torch takes a condition of bytes too, and its fake kernel does not")
 def _where(condition: torch.Tensor, x: torch.Tensor, other: torch.Tensor) -> Any:
     return _aten.where.self(condition != 0, x, other) if condition.dtype is torch.uint8 else NotImplemented
 
@@ -138,7 +135,7 @@ for _op in (_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.defaul
     )
 
 
-@instead_of(_aten.one_hot.default, why="torch's decomposition reads the greatest value as a plain int")
+@instead_of("aten::one_hot", why="torch's decomposition reads the greatest value as a plain int")
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     if num_classes != -1:
         return NotImplemented
@@ -149,17 +146,17 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
 _LAYS_OUT_ANEW = "for images with channels last in memory, torch's decomposition rearranges the means with as_strided"
 
 
-@instead_of(_aten.adaptive_avg_pool2d.default, why=_LAYS_OUT_ANEW)
+@instead_of("aten::adaptive_avg_pool2d", why=_LAYS_OUT_ANEW)
 def _adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
     return x.mean((-1, -2), True) if [*sizes] == [1, 1] else NotImplemented
 
 
-@instead_of(_aten.adaptive_avg_pool3d.default, why=_LAYS_OUT_ANEW)
+@instead_of("aten::adaptive_avg_pool3d", why=_LAYS_OUT_ANEW)
 def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
     return x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else NotImplemented
 
 
-@instead_of(_aten.take_along_dim.default, why="torch's decomposition reads the broadcast sizes as plain ints")
+@instead_of("aten::take_along_dim", why="torch's decomposition reads the broadcast sizes as plain ints")
 def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
     static = all(isinstance(size, int) for size in (*x.shape, *indices.shape))
     if static or (dim is not None and x.ndim != indices.ndim) or indices.dtype is not torch.int64:
@@ -187,7 +184,7 @@ def _expanded(x: torch.Tensor, sizes: Sequence[Size | None]) -> torch.Tensor:
     return x if same_shape(x.shape, wanted) else x.expand(wanted)
 
 
-@instead_of(_aten.affine_grid_generator.default, why="torch's decomposition calls linspace, which fixes a dynamic size")
+@instead_of("aten::affine_grid_generator", why="torch's decomposition calls linspace, which fixes a dynamic size")
 def _affine_grid(theta: torch.Tensor, size: Sequence[Size], align_corners: bool) -> Any:
     if all(isinstance(each, int) for each in size) or len(size) not in (4, 5):
         return NotImplemented

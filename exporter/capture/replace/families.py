@@ -32,4 +32,4 @@ def replacements() -> list[Replacement]:
     """All replacements of torch's operators, with their reasons, sorted by kind and name."""
     found = itertools.chain.from_iterable(registered(kind).values() for kind in Kind)
     kinds = [*Kind]
-    return sorted(found, key=lambda replacement: (kinds.index(replacement.kind), replacement.op.name()))
+    return sorted(found, key=lambda replacement: (kinds.index(replacement.kind), replacement.name))

@@ -71,7 +71,7 @@ def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_h
 _NO_DECOMPOSITION = "torch has a kernel for it and no decomposition"
 
 
-@instead_of(_aten.stft.default, why="torch's own takes the windows by strides, which values of a graph do not have")
+@instead_of("aten::stft", why="torch's own takes the windows by strides, which values of a graph do not have")
 def _stft(
     x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: torch.Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
@@ -90,7 +90,7 @@ def _stft(
     return result if return_complex else torch.view_as_real(result)
 
 
-@instead_of(_aten.istft.default, why="torch's own reads whether the windows cover the signal, and branches on it")
+@instead_of("aten::istft", why="torch's own reads whether the windows cover the signal, and branches on it")
 def _istft(
     x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: torch.Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
@@ -118,13 +118,13 @@ def _istft(
     return result if x.dim() == 3 else result.squeeze(0)
 
 
-@decomposition_of(_aten.fft_fftfreq.default, why=_NO_DECOMPOSITION)
+@decomposition_of("aten::fft_fftfreq", why=_NO_DECOMPOSITION)
 def _frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
     positive = torch.arange((n - 1) // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device)
     return torch.cat([positive, torch.arange(-(n // 2), 0, dtype=positive.dtype, device=device)]) * (1.0 / (n * d))
 
 
-@decomposition_of(_aten.fft_rfftfreq.default, why=_NO_DECOMPOSITION)
+@decomposition_of("aten::fft_rfftfreq", why=_NO_DECOMPOSITION)
 def _positive_frequencies(
     n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any
 ) -> torch.Tensor:

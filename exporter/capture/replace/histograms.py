@@ -13,14 +13,14 @@ _aten = torch.ops.aten
 _KERNEL_ONLY = "torch has a kernel for it and no decomposition"
 
 
-@decomposition_of(_aten.histogram.bins_tensor, why=_KERNEL_ONLY)
+@decomposition_of("aten::histogram.bins_tensor", why=_KERNEL_ONLY)
 def _histogram(
     self: torch.Tensor, bins: torch.Tensor, *, weight: torch.Tensor | None = None, density: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return _counted(self.reshape(-1, 1), [bins], weight, density), bins.clone()
 
 
-@decomposition_of(_aten.histogram.bin_ct, why=_KERNEL_ONLY)
+@decomposition_of("aten::histogram.bin_ct", why=_KERNEL_ONLY)
 def _histogram_of_range(
     self: torch.Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
@@ -30,7 +30,7 @@ def _histogram_of_range(
     return _counted(numbers, edges, weight, density), edges[0]
 
 
-@decomposition_of(_aten._histogramdd_bin_edges.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_histogramdd_bin_edges", why=_KERNEL_ONLY)
 def _edges_of_axes(
     self: torch.Tensor, bins: list[int], *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
@@ -38,7 +38,7 @@ def _edges_of_axes(
     return _edges(self.reshape(-1, self.shape[-1]), bins, range)
 
 
-@decomposition_of(_aten._histogramdd_from_bin_cts.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_histogramdd_from_bin_cts", why=_KERNEL_ONLY)
 def _histogram_of_ranges(
     self: torch.Tensor, bins: list[int], *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
@@ -47,7 +47,7 @@ def _histogram_of_ranges(
     return _counted(points, _edges(points, bins, range), weight, density)
 
 
-@decomposition_of(_aten._histogramdd_from_bin_tensors.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_histogramdd_from_bin_tensors", why=_KERNEL_ONLY)
 def _histogram_of_points(
     self: torch.Tensor, bins: list[torch.Tensor], *, weight: torch.Tensor | None = None, density: bool = False
 ) -> torch.Tensor:

@@ -78,14 +78,14 @@ for _names, _where, _why in (
         instead_of(*_overloads, why=_why)(_copied_back(_functional, _where))
 
 
-@instead_of(_aten.normal_.default, why=_CANNOT_CAST)
+@instead_of("aten::normal_", why=_CANNOT_CAST)
 def _normal(self: torch.Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
     if not _has_dynamic_sizes_in_halves(self):
         return NotImplemented
     return self.copy_(_aten.normal_functional.default(self, mean, std, generator=generator))
 
 
-@instead_of(_aten.fill_diagonal_.default, why=_CHECKS_PLAIN_SIZES)
+@instead_of("aten::fill_diagonal_", why=_CHECKS_PLAIN_SIZES)
 def _fill_diagonal(self: torch.Tensor, fill_value: float, wrap: bool = False) -> Any:
     if wrap or self.ndim != 2 or not _has_dynamic_sizes(self):
         return NotImplemented

@@ -38,7 +38,7 @@ def packed(batch: torch.Tensor, offsets: torch.Tensor, total: Any) -> torch.Tens
     return batch.flatten(0, 1)[row * batch.shape[1] + place]
 
 
-@instead_of(_aten._jagged_to_padded_dense_forward.default, why=_WHY)
+@instead_of("aten::_jagged_to_padded_dense_forward", why=_WHY)
 def _to_padded(
     values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
 ) -> Any:
@@ -48,7 +48,7 @@ def _to_padded(
     return padded(values, each[:-1], each.diff(), max_lengths[0], padding_value)
 
 
-@instead_of(_aten._padded_dense_to_jagged_forward.default, why=_WHY)
+@instead_of("aten::_padded_dense_to_jagged_forward", why=_WHY)
 def _from_padded(dense: torch.Tensor, offsets: Sequence[torch.Tensor], total_L: Any = None) -> Any:
     if len(offsets) != 1:
         return NotImplemented

@@ -18,38 +18,38 @@ _aten = torch.ops.aten
 _CPU = torch.device("cpu")
 
 _RECURRENT = (
-    _aten.lstm.input,
-    _aten.lstm.data,
-    _aten.gru.input,
-    _aten.gru.data,
-    _aten.rnn_tanh.input,
-    _aten.rnn_tanh.data,
-    _aten.rnn_relu.input,
-    _aten.rnn_relu.data,
+    "aten::lstm.input",
+    "aten::lstm.data",
+    "aten::gru.input",
+    "aten::gru.data",
+    "aten::rnn_tanh.input",
+    "aten::rnn_tanh.data",
+    "aten::rnn_relu.input",
+    "aten::rnn_relu.data",
 )
 
 keep_whole(
-    _aten.linear.default,
-    _aten.matmul.default,
-    _aten.bilinear.default,
+    "aten::linear",
+    "aten::matmul",
+    "aten::bilinear",
     why="torch decomposes products into transpositions, reshapes and addmm or bmm; ONNX has MatMul and Gemm",
 )
 keep_whole(*_RECURRENT, why="torch records each step of the sequence; ONNX has LSTM, GRU and RNN")
 keep_whole(
-    _aten.scaled_dot_product_attention.default,
+    "aten::scaled_dot_product_attention",
     why="torch chooses a kernel for the device, but the definition of attention does not depend on the device",
 )
 keep_whole(
-    _aten.max_pool1d.default,
-    _aten.avg_pool1d.default,
+    "aten::max_pool1d",
+    "aten::avg_pool1d",
     why="torch pools in two dimensions, between two reshapes; ONNX pools in one dimension",
 )
-keep_whole(_aten._pad_circular.default, why="torch copies each part into new memory; ONNX has Pad and Concat")
-keep_whole(_aten._pad_packed_sequence.default, why="torch reads the number of sequences at each step as plain ints")
-keep_whole(_aten.rms_norm.default, why="torch decomposes it into elementary operators; ONNX has RMSNormalization")
+keep_whole("aten::_pad_circular", why="torch copies each part into new memory; ONNX has Pad and Concat")
+keep_whole("aten::_pad_packed_sequence", why="torch reads the number of sequences at each step as plain ints")
+keep_whole("aten::rms_norm", why="torch decomposes it into elementary operators; ONNX has RMSNormalization")
 keep_whole(
-    _aten.batch_norm.default,
-    _aten.instance_norm.default,
+    "aten::batch_norm",
+    "aten::instance_norm",
     why="torch chooses a kernel for the device; ONNX has BatchNormalization and InstanceNormalization",
 )
 
@@ -60,7 +60,7 @@ def _has_channels_last(images: torch.Tensor) -> bool:
 
 
 @instead_of(
-    _aten.batch_norm.default, why="in training it writes to its running statistics, which its schema does not declare"
+    "aten::batch_norm", why="in training it writes to its running statistics, which its schema does not declare"
 )
 def _batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
@@ -76,7 +76,7 @@ def _batch_norm(*args: Any) -> Any:
 
 
 @instead_of(
-    _aten.native_batch_norm.default,
+    "aten::native_batch_norm",
     why="in training it writes to its running statistics, which its schema does not declare",
 )
 def _native_batch_norm(
@@ -88,18 +88,18 @@ def _native_batch_norm(
 
 
 @instead_of(
-    _aten.instance_norm.default, why="with running statistics it is a batch norm of another shape, which is kept whole"
+    "aten::instance_norm", why="with running statistics it is a batch norm of another shape, which is kept whole"
 )
 def _instance_norm(*args: Any) -> Any:
     return NotImplemented if args[3] is None else _aten.instance_norm.default.decompose(*args)
 
 
-@instead_of(_aten.dropout.default, why="torch's decomposition copies what is not dropped, and its kernel does not")
+@instead_of("aten::dropout", why="torch's decomposition copies what is not dropped, and its kernel does not")
 def _dropout(input: torch.Tensor, p: float, train: bool) -> Any:
     return NotImplemented if train and p != 0 else input  # Later writes to one of them are seen in the other.
 
 
-@instead_of(_aten._convolution.default, _aten._convolution.deprecated, why="a convolution with options of the backend")
+@instead_of("aten::_convolution", "aten::_convolution.deprecated", why="a convolution with options of the backend")
 def _convolution(*args: Any) -> Any:
     return _aten.convolution.default(*args[:9])
 
@@ -117,7 +117,7 @@ def _recurrent_result(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ..
     return (output, *(state.new_empty(state.shape) for state in states))
 
 
-@result_of_whole(_aten.linear.default, why="torch's fake kernel imports sympy, 0.3 s of a process's first export")
+@result_of_whole("aten::linear", why="torch's fake kernel imports sympy, 0.3 s of a process's first export")
 def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
     plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
     if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
@@ -126,7 +126,7 @@ def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 
 
 @result_of_whole(
-    _aten.scaled_dot_product_attention.default,
+    "aten::scaled_dot_product_attention",
     why=(
         "torch's fake kernel imports sympy, 0.3 s of a process's first export, and asks many questions about dynamic "
         "sizes, 5 to 50 ms"
@@ -213,7 +213,7 @@ def _batch(*tensors: torch.Tensor) -> list[Size] | None:
     return batch
 
 
-@result_of_whole(_aten.bilinear.default, why="torch's own fails in an assertion where sizes are symbols")
+@result_of_whole("aten::bilinear", why="torch's own fails in an assertion where sizes are symbols")
 def _bilinear_result(input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
     if input1.dtype != weight.dtype or not same_size(input1.shape[-1], weight.shape[1]):
         return NotImplemented  # torch refuses arguments that do not fit.
@@ -223,7 +223,7 @@ def _bilinear_result(input1: torch.Tensor, input2: torch.Tensor, weight: torch.T
 _FIXES_THE_LENGTH = "torch's fake kernel reads the length as a plain int; that of two-dimensional pooling does not"
 
 
-@result_of_whole(_aten.max_pool1d.default, why=_FIXES_THE_LENGTH)
+@result_of_whole("aten::max_pool1d", why=_FIXES_THE_LENGTH)
 def _max_pool1d_result(
     x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> torch.Tensor:
@@ -232,7 +232,7 @@ def _max_pool1d_result(
     return pooled.new_empty(pooled.squeeze(-2).shape)
 
 
-@result_of_whole(_aten.avg_pool1d.default, why=_FIXES_THE_LENGTH)
+@result_of_whole("aten::avg_pool1d", why=_FIXES_THE_LENGTH)
 def _avg_pool1d_result(
     x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, ceil: bool = False, counts: bool = True
 ) -> torch.Tensor:

@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 _KERNEL_ONLY = "torch has a kernel for it and no decomposition"
 
 
-@decomposition_of(_aten.max_pool2d_with_indices_backward.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::max_pool2d_with_indices_backward", why=_KERNEL_ONLY)
 def _max_pool2d_backward(
     grad_output: torch.Tensor, self: torch.Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, indices: torch.Tensor,
@@ -29,7 +29,7 @@ def _max_pool2d_backward(
     return empty.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(self.shape)
 
 
-@decomposition_of(_aten._new_zeros_with_same_feature_meta.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_new_zeros_with_same_feature_meta", why=_KERNEL_ONLY)
 def _zeros_for_a_tangent(self: torch.Tensor, other: torch.Tensor, *, self_num_batch_dims: int = 0) -> torch.Tensor:
     """Zeros with the shape and strides of `other`, which may be a slice, and the batch axes of `self` before them."""
     outside = self_num_batch_dims
@@ -55,7 +55,7 @@ def _zeros_for_a_tangent(self: torch.Tensor, other: torch.Tensor, *, self_num_ba
     return zeros
 
 
-@decomposition_of(_aten._batch_norm_with_update_functional.default, why="it is the batch norm of training")
+@decomposition_of("aten::_batch_norm_with_update_functional", why="it is the batch norm of training")
 def _batch_norm_with_update(
     input: torch.Tensor, weight: Any, bias: Any, running_mean: torch.Tensor, running_var: torch.Tensor,
     momentum: float, eps: float,
@@ -78,7 +78,7 @@ def _batch_norm_of_halves(op: Any, input: Any, parameters: list[Any], statistics
     return tuple(result.to(given) for result in op(*wide, True, *options))
 
 
-@instead_of(_aten._native_batch_norm_legit.no_stats, why=_OTHER_DTYPE)
+@instead_of("aten::_native_batch_norm_legit.no_stats", why=_OTHER_DTYPE)
 def _batch_norm_without_statistics(
     input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> Any:
@@ -86,7 +86,7 @@ def _batch_norm_without_statistics(
     return _batch_norm_of_halves(op, input, [weight, bias], [], momentum, eps) if training else NotImplemented
 
 
-@instead_of(_aten._native_batch_norm_legit.default, why=_OTHER_DTYPE)
+@instead_of("aten::_native_batch_norm_legit", why=_OTHER_DTYPE)
 def _batch_norm_with_statistics(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float,
@@ -104,7 +104,7 @@ def _batch_norm_with_statistics(
     return results[:3]
 
 
-@decomposition_of(_aten.mode.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::mode", why=_KERNEL_ONLY)
 def _mode(self: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """The least of the most frequent elements, and its last index. All pairs of elements are compared."""
     if self.dim() == 0:
@@ -140,7 +140,7 @@ def _largest(dtype: torch.dtype) -> float | int:
 _NEUTRAL = {"sum": 0.0, "mean": 0.0, "max": float("-inf"), "min": float("inf"), "prod": 1.0}
 
 
-@decomposition_of(_aten.segment_reduce.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::segment_reduce", why=_KERNEL_ONLY)
 def _segment_reduce(
     data: torch.Tensor, reduce: str, *, lengths: torch.Tensor | None = None, indices: torch.Tensor | None = None,
     offsets: torch.Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
@@ -175,7 +175,7 @@ def _segment_reduce(
 # --- pooling of random windows ----------------------------------------------------------------------------------------
 
 
-@decomposition_of(_aten.fractional_max_pool2d.default, _aten.fractional_max_pool3d.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::fractional_max_pool2d", "aten::fractional_max_pool3d", why=_KERNEL_ONLY)
 def _fractional_max_pool(
     self: torch.Tensor, kernel_size: list[int], output_size: list[int], random_samples: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,7 +218,7 @@ def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.
     return torch.cat([starts, last], -1)
 
 
-@decomposition_of(_aten._scaled_mm.default, why=_KERNEL_ONLY)
+@decomposition_of("aten::_scaled_mm", why=_KERNEL_ONLY)
 def _scaled_mm(
     self: torch.Tensor, mat2: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
     bias: torch.Tensor | None = None, scale_result: torch.Tensor | None = None, out_dtype: torch.dtype | None = None,
@@ -245,7 +245,7 @@ _FUSED = "nn.MultiheadAttention and nn.TransformerEncoderLayer call it in eval m
 MASK_OF_KEYS = 1
 
 
-@decomposition_of(_aten._native_multi_head_attention.default, why=_FUSED)
+@decomposition_of("aten::_native_multi_head_attention", why=_FUSED)
 def _native_multi_head_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, embed_dim: int, num_head: int,
     qkv_weight: torch.Tensor, qkv_bias: torch.Tensor, proj_weight: torch.Tensor, proj_bias: torch.Tensor,
@@ -275,7 +275,7 @@ def _excluded(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
     return mask[:, None, None, :] if mask_type == MASK_OF_KEYS else mask
 
 
-@decomposition_of(_aten._transformer_encoder_layer_fwd.default, why=_FUSED)
+@decomposition_of("aten::_transformer_encoder_layer_fwd", why=_FUSED)
 def _transformer_encoder_layer(
     src: torch.Tensor, embed_dim: int, num_heads: int, qkv_weight: torch.Tensor, qkv_bias: torch.Tensor,
     proj_weight: torch.Tensor, proj_bias: torch.Tensor, use_gelu: bool, norm_first: bool, eps: float,

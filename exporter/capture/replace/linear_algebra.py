@@ -31,7 +31,7 @@ def _joined(x: torch.Tensor, size: Size) -> torch.Tensor:
     return torch.complex(x[..., :size, :], x[..., size:, :])
 
 
-@instead_of(_aten.linalg_inv_ex.default, why=_WHY)
+@instead_of("aten::linalg_inv_ex", why=_WHY)
 def _inverse(A: torch.Tensor, *, check_errors: bool = False) -> Any:
     if not A.is_complex():
         return NotImplemented
@@ -40,7 +40,7 @@ def _inverse(A: torch.Tensor, *, check_errors: bool = False) -> Any:
     return _joined(inverse[..., :size], size), info
 
 
-@instead_of(_aten.linalg_solve_ex.default, why=_WHY)
+@instead_of("aten::linalg_solve_ex", why=_WHY)
 def _solution(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     if not A.is_complex() and not B.is_complex():
         return NotImplemented
@@ -57,7 +57,7 @@ def _solution(A: torch.Tensor, B: torch.Tensor, *, left: bool = True, check_erro
     return solution.squeeze(-1) if is_vector else solution, info
 
 
-@instead_of(_aten.linalg_matrix_exp.default, why=_WHY)
+@instead_of("aten::linalg_matrix_exp", why=_WHY)
 def _exponential(self: torch.Tensor) -> Any:
     if not self.is_complex():
         return NotImplemented
@@ -65,13 +65,13 @@ def _exponential(self: torch.Tensor) -> Any:
     return _joined(_aten.linalg_matrix_exp.default(_twice(self))[..., :size], size)
 
 
-@instead_of(_aten.linalg_svdvals.default, why=_WHY)
+@instead_of("aten::linalg_svdvals", why=_WHY)
 def _singular_values(A: torch.Tensor, *, driver: str | None = None) -> Any:
     """Those of the matrix of twice the size are the same, each twice"""
     return _aten.linalg_svdvals.default(_twice(A))[..., ::2] if A.is_complex() else NotImplemented
 
 
-@instead_of(_aten.linalg_eigvalsh.default, why=_WHY)
+@instead_of("aten::linalg_eigvalsh", why=_WHY)
 def _eigenvalues(self: torch.Tensor, UPLO: str = "L") -> Any:
     """Likewise, of the matrix that one triangle and the real parts of the diagonal define"""
     if not self.is_complex():
@@ -81,14 +81,14 @@ def _eigenvalues(self: torch.Tensor, UPLO: str = "L") -> Any:
     return _aten.linalg_eigvalsh.default(_twice(half + half.mH + diagonal))[..., ::2]
 
 
-@instead_of(_aten.linalg_det.default, why=_WHY)
+@instead_of("aten::linalg_det", why=_WHY)
 def _determinant(A: torch.Tensor) -> Any:
     if not A.is_complex():
         return NotImplemented
     return _pivots(A, "det").prod(-1)
 
 
-@instead_of(_aten.linalg_slogdet.default, why=_WHY)
+@instead_of("aten::linalg_slogdet", why=_WHY)
 def _sign_and_logarithm(A: torch.Tensor) -> Any:
     if not A.is_complex():
         return NotImplemented
@@ -125,8 +125,8 @@ def _pivots(a: torch.Tensor, name: str) -> torch.Tensor:
 
 
 @result_with_dynamic_sizes(
-    _aten.linalg_solve_triangular.default,
-    _aten.cholesky_solve.default,
+    "aten::linalg_solve_triangular",
+    "aten::cholesky_solve",
     why="torch's fake kernel expands both tensors to plain ints",
 )
 def _solution_sizes(self: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
@@ -138,7 +138,7 @@ def _solution_sizes(self: torch.Tensor, other: torch.Tensor, *args: Any, **optio
 
 
 @result_with_dynamic_sizes(
-    _aten.linalg_pinv.atol_rtol_tensor, why="torch's decomposition asks which of the two sizes is larger"
+    "aten::linalg_pinv.atol_rtol_tensor", why="torch's decomposition asks which of the two sizes is larger"
 )
 def _inverse_sizes(self: torch.Tensor, **options: Any) -> torch.Tensor:
     return self.new_empty([*self.shape[:-2], self.shape[-1], self.shape[-2]])
@@ -147,9 +147,7 @@ def _inverse_sizes(self: torch.Tensor, **options: Any) -> torch.Tensor:
 # --- least squares ----------------------------------------------------------------------------------------------------
 
 
-@instead_of(
-    _aten.linalg_lstsq.default, why="torch's fake kernel fails: whether there are residuals depends on the rank"
-)
+@instead_of("aten::linalg_lstsq", why="torch's fake kernel fails: whether there are residuals depends on the rank")
 def _lstsq(
     self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -180,7 +178,7 @@ def _lstsq(
     return solution.squeeze(-1) if is_vector else solution, residuals, rank, singular
 
 
-@instead_of(_aten.einsum.default, why="torch reshapes the operands, where a product of matrices often suffices")
+@instead_of("aten::einsum", why="torch reshapes the operands, where a product of matrices often suffices")
 def _einsum(equation: str, tensors: list[torch.Tensor], *, path: list[int] | None = None) -> Any:
     operands, arrow, out = _with_all_labels(equation, [x.ndim for x in tensors]).partition("->")
     terms = operands.split(",")

@@ -22,7 +22,7 @@ from onnx_parity.exporter.capture.replace.registry import instead_of
 _aten = torch.ops.aten
 
 
-def _where_any(is_asked_for: Callable[[Size], bool], why: str, *ops: OpOverload) -> Callable[..., Any]:
+def _where_any(is_asked_for: Callable[[Size], bool], why: str, *ops: OpOverload | str) -> Callable[..., Any]:
     """Replace operators where there is such a size among those of their arguments."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,11 +37,11 @@ def _where_any(is_asked_for: Callable[[Size], bool], why: str, *ops: OpOverload)
     return register
 
 
-def _where_dynamic(*ops: OpOverload) -> Callable[..., Any]:
+def _where_dynamic(*ops: OpOverload | str) -> Callable[..., Any]:
     return _where_any(lambda size: isinstance(size, torch.SymInt), "torch's own reads sizes as plain ints", *ops)
 
 
-def _where_of_values(*ops: OpOverload) -> Callable[..., Any]:
+def _where_of_values(*ops: OpOverload | str) -> Callable[..., Any]:
     return _where_any(
         lambda size: isinstance(size, torch.SymInt) and not size.node.has_hint(),
         "torch's own asks for a size that depends on values whether it is 0 or 1",
@@ -52,7 +52,7 @@ def _where_of_values(*ops: OpOverload) -> Callable[..., Any]:
 # --- linear algebra -----------------------------------------------------------------------------------------------
 
 
-@_where_dynamic(_aten.linalg_matrix_norm.default, _aten.linalg_matrix_norm.str_ord)
+@_where_dynamic("aten::linalg_matrix_norm", "aten::linalg_matrix_norm.str_ord")
 def _matrix_norm(
     self: torch.Tensor,
     ord: float | str = "fro",
@@ -71,7 +71,7 @@ def _matrix_norm(
     return norm
 
 
-@_where_dynamic(_aten.linalg_norm.default, _aten.linalg_norm.ord_str)
+@_where_dynamic("aten::linalg_norm", "aten::linalg_norm.ord_str")
 def _norm(
     self: torch.Tensor,
     ord: float | str | None = None,
@@ -86,7 +86,7 @@ def _norm(
     return torch.linalg.vector_norm(self, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@_where_dynamic(_aten.linalg_multi_dot.default)
+@_where_dynamic("aten::linalg_multi_dot")
 def _multi_dot(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """From the left to the right. Which order takes the least time depends on the sizes."""
     if len(tensors) < 2:
@@ -94,7 +94,7 @@ def _multi_dot(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return functools.reduce(torch.matmul, tensors)
 
 
-@_where_dynamic(_aten.kron.default)
+@_where_dynamic("aten::kron")
 def _kron(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     axes = max(self.ndim, other.ndim)
     ours = (*[1] * (axes - self.ndim), *self.shape)
@@ -104,7 +104,7 @@ def _kron(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return (left * right).reshape([a * b for a, b in zip(ours, theirs, strict=True)])
 
 
-@_where_dynamic(_aten.linalg_vander.default)
+@_where_dynamic("aten::linalg_vander")
 def _vander(x: torch.Tensor, N: int | None = None) -> Any:
     """The powers of the elements, from 0 on."""
     powers = [torch.ones_like(x)]
@@ -113,7 +113,7 @@ def _vander(x: torch.Tensor, N: int | None = None) -> Any:
     return torch.stack(powers, -1)
 
 
-@_where_dynamic(_aten.vander.default)
+@_where_dynamic("aten::vander")
 def _vander_downwards(x: torch.Tensor, N: int | None = None, increasing: bool = False) -> Any:
     powers = _vander(x, N)
     return powers if increasing else powers.flip(1)
@@ -122,7 +122,7 @@ def _vander_downwards(x: torch.Tensor, N: int | None = None, increasing: bool = 
 # --- statistics ---------------------------------------------------------------------------------------------------
 
 
-@_where_dynamic(_aten.isin.Tensor_Tensor)
+@_where_dynamic("aten::isin.Tensor_Tensor")
 def _isin(
     elements: torch.Tensor, test_elements: torch.Tensor, *, assume_unique: bool = False, invert: bool = False
 ) -> torch.Tensor:
@@ -130,7 +130,7 @@ def _isin(
     return ~found if invert else found
 
 
-@_where_dynamic(_aten.cov.default)
+@_where_dynamic("aten::cov")
 def _cov(
     self: torch.Tensor,
     correction: int = 1,
@@ -140,7 +140,7 @@ def _cov(
     return _covariances(self, correction, fweights, aweights).squeeze()
 
 
-@_where_dynamic(_aten.corrcoef.default)
+@_where_dynamic("aten::corrcoef")
 def _corrcoef(self: torch.Tensor) -> torch.Tensor:
     covariances = _covariances(self, 1, None, None)
     deviations = covariances.diagonal().real.sqrt()
@@ -173,7 +173,7 @@ def _covariances(
 # --- differences --------------------------------------------------------------------------------------------------
 
 
-@_where_dynamic(_aten.gradient.scalarint, _aten.gradient.scalararray, _aten.gradient.array)
+@_where_dynamic("aten::gradient.scalarint", "aten::gradient.scalararray", "aten::gradient.array")
 def _gradient(
     self: torch.Tensor, *, spacing: float | None = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> list[torch.Tensor]:
@@ -182,10 +182,10 @@ def _gradient(
 
 
 @_where_dynamic(
-    _aten.gradient.scalarrayint,
-    _aten.gradient.scalarrayarray,
-    _aten.gradient.tensorarrayint,
-    _aten.gradient.tensorarray,
+    "aten::gradient.scalarrayint",
+    "aten::gradient.scalarrayarray",
+    "aten::gradient.tensorarrayint",
+    "aten::gradient.tensorarray",
 )
 def _gradient_with_spacings(
     self: torch.Tensor, *, spacing: Sequence[Any], dim: int | Sequence[int] | None = None, edge_order: int = 1
@@ -242,7 +242,7 @@ def _uneven_gradient(x: torch.Tensor, places: torch.Tensor, axis: int, edge_orde
 # --- choices ------------------------------------------------------------------------------------------------------
 
 
-@_where_dynamic(_aten.combinations.default)
+@_where_dynamic("aten::combinations")
 def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False) -> torch.Tensor:
     if r == 0:
         return self.new_empty([0])
@@ -256,14 +256,14 @@ def _combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False
 # --- sizes of values ----------------------------------------------------------------------------------------------
 
 
-@_where_of_values(_aten.cdist.default)
+@_where_of_values("aten::cdist")
 def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2, compute_mode: int | None = None) -> Any:
     distances = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     # The maximum over no features is -inf. torch's distance is 0.
     return distances.clamp_min(0) if math.isinf(p) else distances
 
 
-@_where_of_values(_aten.cosine_similarity.default)
+@_where_of_values("aten::cosine_similarity")
 def _cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     dtype = torch.result_type(x1, x2)
     # Broadcast first, so that the axis is counted in both.
@@ -272,7 +272,7 @@ def _cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: fl
     return functools.reduce(torch.mul, units).sum(dim)
 
 
-@_where_of_values(_aten.tensordot.default)
+@_where_of_values("aten::tensordot")
 def _tensordot(
     self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]
 ) -> torch.Tensor:
@@ -285,7 +285,7 @@ def _tensordot(
     return torch.einsum(self, own, other, others, kept)
 
 
-@_where_of_values(_aten.diff.default)
+@_where_of_values("aten::diff")
 def _diff(
     self: torch.Tensor,
     n: int = 1,
@@ -300,13 +300,13 @@ def _diff(
     return x
 
 
-@_where_of_values(_aten.trapezoid.dx, _aten.trapz.dx)
+@_where_of_values("aten::trapezoid.dx", "aten::trapz.dx")
 def _trapezoid(y: torch.Tensor, *, dx: float = 1, dim: int = -1) -> torch.Tensor:
     before, after = _neighbours(y, dim)
     return (before + after).sum(dim) * (dx / 2)
 
 
-@_where_of_values(_aten.trapezoid.x, _aten.trapz.x)
+@_where_of_values("aten::trapezoid.x", "aten::trapz.x")
 def _trapezoid_at(y: torch.Tensor, x: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
     before, after = _neighbours(x, dim if x.ndim > 1 else 0)
     width = after - before

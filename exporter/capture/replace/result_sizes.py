@@ -53,7 +53,7 @@ for _op in (_aten.baddbmm.default, _aten.addbmm.default):
     )(_added_to(_op))
 
 
-@result_with_dynamic_sizes(_aten.masked_scatter.default, why="torch's kernel expands the two to plain ints")
+@result_with_dynamic_sizes("aten::masked_scatter", why="torch's kernel expands the two to plain ints")
 def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     # An operator of two tensors knows the sizes to which they are broadcast. It is not recorded.
     sizes = (torch.empty_like(self, dtype=torch.bool) | torch.empty_like(mask, dtype=torch.bool)).shape
@@ -61,10 +61,10 @@ def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tens
 
 
 @result_with_dynamic_sizes(
-    _aten.addcdiv.default,
-    _aten.addcmul.default,
-    _aten.lerp.Scalar,
-    _aten.lerp.Tensor,
+    "aten::addcdiv",
+    "aten::addcmul",
+    "aten::lerp.Scalar",
+    "aten::lerp.Tensor",
     why="torch's kernels expand a tensor of static sizes, such as a weight, to plain ints",
 )
 def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tensor:
@@ -81,14 +81,14 @@ def _polynomial(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return torch.true_divide(x, n)
 
 
-@result_with_dynamic_sizes(_aten.geqrf.default, why="torch has no fake kernel for it")
+@result_with_dynamic_sizes("aten::geqrf", why="torch has no fake kernel for it")
 def _packed_factors(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     *batch, rows, columns = self.shape
     return torch.empty_like(self), self.new_empty([*batch, torch.sym_min(rows, columns)])
 
 
 @result_with_dynamic_sizes(
-    _aten.scaled_dot_product_attention.default,
+    "aten::scaled_dot_product_attention",
     why="torch's kernels ask whether the number of queries or keys is 1, which is not known if it depends on values; "
     "those for a GPU ask for plain sizes",
 )
@@ -106,25 +106,25 @@ def _attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args
 _ASKS_WHETHER_EMPTY = "torch asks whether there are no elements, or one, which is not known if it depends on values"
 
 
-@result_with_dynamic_sizes(_aten.logsumexp.default, why=_ASKS_WHETHER_EMPTY)
+@result_with_dynamic_sizes("aten::logsumexp", why=_ASKS_WHETHER_EMPTY)
 def _reduced(self: torch.Tensor, dim: Sequence[int], keepdim: bool = False) -> torch.Tensor:
     # A sum has the same sizes, and the dtype of floats. It is not recorded.
     dtype = self.dtype if self.is_floating_point() or self.is_complex() else torch.get_default_dtype()
     return torch.sum(self, list(dim), keepdim, dtype=dtype)
 
 
-@result_with_dynamic_sizes(_aten.take.default, why=_ASKS_WHETHER_EMPTY)
+@result_with_dynamic_sizes("aten::take", why=_ASKS_WHETHER_EMPTY)
 def _taken(self: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return torch.empty(index.shape, dtype=self.dtype, device=self.device)
 
 
-@result_with_dynamic_sizes(_aten.cummax.default, _aten.cummin.default, why=_ASKS_WHETHER_EMPTY)
+@result_with_dynamic_sizes("aten::cummax", "aten::cummin", why=_ASKS_WHETHER_EMPTY)
 def _running(self: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty_like(self), torch.empty_like(self, dtype=torch.int64)
 
 
 @result_with_dynamic_sizes(
-    _aten.constant_pad_nd.default,
+    "aten::constant_pad_nd",
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
 )
 def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.Tensor:
@@ -135,7 +135,7 @@ def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.
 
 
 @result_with_dynamic_sizes(
-    _aten.unique_consecutive.default,
+    "aten::unique_consecutive",
     why=(
         "torch 2.13's fake kernel only accepts a positive axis, and that of torch 2.11 gives indices and counts the "
         "dtype of the values"
@@ -161,7 +161,7 @@ for _op in (_aten._unique2.default, _aten.unique_dim.default):
 
 
 @result_with_dynamic_sizes(
-    _aten.bincount.default,
+    "aten::bincount",
     why=(
         "torch 2.11's fake kernel gives sums of weights the dtype of counts; that of no version knows that torch "
         "returns counts for an empty tensor, with weights or without"
@@ -176,7 +176,7 @@ def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: in
     return torch.empty(counts.shape, dtype=dtype, device=self.device)
 
 
-@result_with_dynamic_sizes(_aten.im2col.default, why=_SIZES_OF_THE_EXAMPLE)
+@result_with_dynamic_sizes("aten::im2col", why=_SIZES_OF_THE_EXAMPLE)
 def _blocks(
     self: torch.Tensor, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> torch.Tensor:
@@ -191,9 +191,7 @@ def _blocks(
 _ASKS_FOR_THE_LAST_WINDOW = "torch drops a last window that starts beyond the input, which its fake kernel decides once"
 
 
-@result_with_dynamic_sizes(
-    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.avg_pool3d.default, why=_ASKS_FOR_THE_LAST_WINDOW
-)
+@result_with_dynamic_sizes("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d", why=_ASKS_FOR_THE_LAST_WINDOW)
 def _averaged(
     self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
     ceil_mode: bool = False, *options: object,
@@ -202,7 +200,7 @@ def _averaged(
     return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
-@result_with_dynamic_sizes(_aten.max_pool1d.default, why=_ASKS_FOR_THE_LAST_WINDOW)
+@result_with_dynamic_sizes("aten::max_pool1d", why=_ASKS_FOR_THE_LAST_WINDOW)
 def _maxima(
     self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
     dilation: Sequence[int] | int = 1, ceil_mode: bool = False,
@@ -212,7 +210,7 @@ def _maxima(
 
 
 @result_with_dynamic_sizes(
-    _aten.max_pool2d_with_indices.default, _aten.max_pool3d_with_indices.default, why=_ASKS_FOR_THE_LAST_WINDOW
+    "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices", why=_ASKS_FOR_THE_LAST_WINDOW
 )
 def _maxima_and_places(self: torch.Tensor, *options: Any) -> Any:
     maxima = _maxima(self, *options)
@@ -248,7 +246,7 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 
 
 @result_with_dynamic_sizes(
-    _aten.cat.default,
+    "aten::cat",
     why=("torch's fake kernel takes a third of the time to record a DenseNet with dynamic height and width"),
 )
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
@@ -263,7 +261,7 @@ def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
 
 
 @result_with_dynamic_sizes(
-    _aten.stack.default,
+    "aten::stack",
     why="torch's reference joins the tensors and views them, which fails where the example makes sizes equal",
 )
 def _stacked(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
@@ -294,8 +292,8 @@ def _in_example(size: Size) -> bool:
 
 
 @result_with_dynamic_sizes(
-    _aten.view.default,
-    _aten._unsafe_view.default,
+    "aten::view",
+    "aten::_unsafe_view",
     why=(
         "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and later sizes become even longer "
         "expressions; where the example makes two sizes equal, those of a transposed tensor are right for it alone"
@@ -349,9 +347,9 @@ def is_surely_contiguous(x: torch.Tensor) -> bool:
 
 
 @result_with_dynamic_sizes(
-    _aten.squeeze.default,
-    _aten.squeeze.dim,
-    _aten.squeeze.dims,
+    "aten::squeeze",
+    "aten::squeeze.dim",
+    "aten::squeeze.dims",
     why=(
         "torch assumes that a dynamic size is not 1. If it is 1 the result has another rank, which stays open; where "
         "an operator needs to know it, the example decides and the assumption is recorded"
@@ -386,7 +384,7 @@ def _is_one(size: Size) -> tuple[bool, bool]:
 
 
 @result_with_dynamic_sizes(
-    _aten.masked_select.default,
+    "aten::masked_select",
     why="torch's bound of its length is the size of the tensor, of which a larger mask selects elements repeatedly",
 )
 def _masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
@@ -396,9 +394,7 @@ def _masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
     return torch.empty([_unknown_size(self)], dtype=self.dtype, device=self.device)
 
 
-@result_with_dynamic_sizes(
-    _aten._pack_padded_sequence.default, why="torch has no kernel for it that works without values"
-)
+@result_with_dynamic_sizes("aten::_pack_padded_sequence", why="torch has no kernel for it that works without values")
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The steps of all sequences, and the number of sequences at each step."""
     rows, steps = _unknown_size(input), _unknown_size(input)
@@ -406,9 +402,7 @@ def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tu
     return data, torch.empty([steps], dtype=torch.int64)
 
 
-@result_with_dynamic_sizes(
-    _aten._pad_packed_sequence.default, why="torch has no kernel for it that works without values"
-)
+@result_with_dynamic_sizes("aten::_pad_packed_sequence", why="torch has no kernel for it that works without values")
 def _unpacked(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -420,9 +414,9 @@ def _unpacked(
 
 
 @result_with_dynamic_sizes(
-    _aten.fake_quantize_per_tensor_affine_cachemask.default,
-    _aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
-    _aten.fake_quantize_per_channel_affine_cachemask.default,
+    "aten::fake_quantize_per_tensor_affine_cachemask",
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "aten::fake_quantize_per_channel_affine_cachemask",
     why="torch has no fake kernel for it",
 )
 def _rounded_to_grid(self: torch.Tensor, *options: object) -> tuple[torch.Tensor, torch.Tensor]:
@@ -435,10 +429,10 @@ def _unknown_size(like: torch.Tensor) -> torch.SymInt:
 
 
 @result_with_dynamic_sizes(
-    _aten.lstm.data,
-    _aten.gru.data,
-    _aten.rnn_tanh.data,
-    _aten.rnn_relu.data,
+    "aten::lstm.data",
+    "aten::gru.data",
+    "aten::rnn_tanh.data",
+    "aten::rnn_relu.data",
     why="torch reads the number of sequences at each step as plain ints",
 )
 def _recurrent_over_packed(
@@ -453,7 +447,7 @@ def _recurrent_over_packed(
 
 
 @result_with_dynamic_sizes(
-    _aten.index.Tensor,
+    "aten::index.Tensor",
     why=("torch's fake kernel computes strides with guards, which takes ten milliseconds for the count of a mask"),
 )
 def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:

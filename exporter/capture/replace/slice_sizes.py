@@ -22,7 +22,7 @@ _aten = torch.ops.aten
 
 
 @result_with_dynamic_sizes(
-    _aten.slice.Tensor,
+    "aten::slice.Tensor",
     why=("torch compares the size with the bounds and uses the answer for all sizes, although others may differ"),
 )
 def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:

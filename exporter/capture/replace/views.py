@@ -26,14 +26,14 @@ _aten = torch.ops.aten
 _WHY = "it refers to positions in memory, which values of the graph do not have, so elements are selected by index"
 
 
-@decomposition_of(_aten.as_strided.default, _aten.as_strided_copy.default, why=_WHY)
+@decomposition_of("aten::as_strided", "aten::as_strided_copy", why=_WHY)
 def _as_strided(
     self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> torch.Tensor:
     return torch.take(self, places_by_strides(self, size, stride, storage_offset))
 
 
-@decomposition_of(_aten.as_strided_scatter.default, why=_WHY)
+@decomposition_of("aten::as_strided_scatter", why=_WHY)
 def _as_strided_scatter(
     self: torch.Tensor,
     src: torch.Tensor,
@@ -116,7 +116,7 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
     return [offset + sum(place) for place in itertools.product(*steps)]
 
 
-@instead_of(_aten.unbind.int, why="what torch does for a write to a part asks for plain sizes")
+@instead_of("aten::unbind.int", why="what torch does for a write to a part asks for plain sizes")
 def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
     sizes: list[Size] = [*self.shape]
     dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)

@@ -19,7 +19,7 @@ _WHY_TRACED = "it is the fused kernel of a GPU, which torch.jit.trace records in
 _WHY_CELL = f"{_WHY}; on the CPU it writes to parts of a tensor, which cannot be differentiated as views"
 
 
-@instead_of(_aten.lstm_cell.default, why=_WHY_CELL)
+@instead_of("aten::lstm_cell", why=_WHY_CELL)
 def _lstm_cell(
     input: torch.Tensor,
     hx: Sequence[torch.Tensor],
@@ -38,7 +38,7 @@ def _lstm_step(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, t
     return leaving.sigmoid() * cell.tanh(), cell
 
 
-@decomposition_of(_aten._thnn_fused_lstm_cell.default, why=_WHY_TRACED)
+@decomposition_of("aten::_thnn_fused_lstm_cell", why=_WHY_TRACED)
 def _fused_lstm_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, input_bias: torch.Tensor | None = None,
     hidden_bias: torch.Tensor | None = None,
@@ -56,7 +56,7 @@ def _workspace(gates: torch.Tensor) -> torch.Tensor:
     return gates.new_empty(0)
 
 
-@instead_of(_aten.gru_cell.default, why=_WHY_CELL)
+@instead_of("aten::gru_cell", why=_WHY_CELL)
 def _gru_cell(
     input: torch.Tensor,
     hx: torch.Tensor,
@@ -76,7 +76,7 @@ def _gru_step(input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.T
     return hidden
 
 
-@decomposition_of(_aten._thnn_fused_gru_cell.default, why=_WHY_TRACED)
+@decomposition_of("aten::_thnn_fused_gru_cell", why=_WHY_TRACED)
 def _fused_gru_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, input_bias: torch.Tensor | None = None,
     hidden_bias: torch.Tensor | None = None,
@@ -85,7 +85,7 @@ def _fused_gru_cell(
     return hidden, _workspace(input_gates)
 
 
-@instead_of(_aten.grid_sampler.default, why=_WHY)
+@instead_of("aten::grid_sampler", why=_WHY)
 def _grid_sampler(
     input: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
