@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from benchmarks.child import measure_time
 from benchmarks.jobs import TimeJob
 from benchmarks.newer_networks import nodes
-from benchmarks.newer_networks.__main__ import app
+from benchmarks.newer_networks.__main__ import app, slower
 from benchmarks.subjects import Subject
 
 
@@ -32,6 +32,12 @@ def test_an_unknown_peer_is_told_with_those_that_there_are() -> None:
     result = CliRunner().invoke(app, ["--only", "gru", "--peer", "onnx"])
     assert result.exit_code == 2
     assert "there are torchscript and dynamo" in result.output
+
+
+def test_models_that_are_slower_than_in_torchscript_are_named() -> None:
+    fast, slow = {Subject.OURS: 1.0, Subject.TORCHSCRIPT: 2.0}, {Subject.OURS: 2.0, Subject.TORCHSCRIPT: 1.0}
+    alone = {Subject.OURS: 9.0}
+    assert slower({"static": {"bert": fast, "gru": alone}, "first": {"bert": slow}}) == ["bert (first, 0.50x)"]
 
 
 @pytest.mark.slow
