@@ -27,11 +27,12 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     shape,
 )
 from onnx_parity.exporter.lowering.custom import autograd, onnx_ops  # noqa: F401
+from onnx_parity.exporter.lowering.registry import import_when_needed
 
-__all__ = ["import_others"]
+__all__: list[str] = []
 
 
-def import_others() -> None:
+def _import_others() -> None:
     """Register all other lowerings. An operator's overloads are all lowered here, or all above."""
     from onnx_parity.exporter.lowering.aten import (  # noqa: F401
         adaptive_pooling,
@@ -72,3 +73,6 @@ def import_others() -> None:
         triangular,
         zeta,
     )
+
+
+import_when_needed(_import_others)

@@ -24,6 +24,7 @@ from onnx_parity.exporter.errors import ArgumentError
 __all__ = [
     "Lowering",
     "find",
+    "import_when_needed",
     "is_from_user",
     "is_lowered",
     "lowered_in",
@@ -43,6 +44,8 @@ _lowerings: dict[str, dict[int, Lowering]] = {}
 #: Names for which a user has registered a lowering.
 _from_users: set[str] = set()
 _names: dict[OpOverload | Primitive, tuple[str, str]] = {}
+#: Functions that register the families of lowerings that few programs need.
+_further: list[Callable[[], None]] = []
 
 
 def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
@@ -136,10 +139,15 @@ def lowered_in(modules: Collection[str]) -> frozenset[str]:
     )
 
 
-def _import_others() -> None:
-    from onnx_parity.exporter.lowering.families import import_others
+def import_when_needed(import_others: Callable[[], None]) -> None:
+    """Give a function that registers further lowerings, of operators that have none yet."""
+    _further.append(import_others)
 
-    import_others()
+
+def _import_others() -> None:
+    # Again each time, which is quick: a thread has to wait here for another that is importing them.
+    for import_others in _further:
+        import_others()
 
 
 def operators_named(name: str) -> list[OpOverload]:

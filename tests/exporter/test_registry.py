@@ -216,7 +216,7 @@ def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_im
         import onnx_parity
         from onnx_parity.exporter.lowering import families, registry
         early = set(registry._lowerings)
-        families.import_others()
+        registry.lowered_operators()
         late = set(registry._lowerings) - early
         print(len(early) > 200, len(late) > 150, {n.split(".")[0] for n in early} & {n.split(".")[0] for n in late})
         """
