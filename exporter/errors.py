@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import msgspec
+from dataclasses import dataclass
 
 __all__ = [
     "ArgumentError",
@@ -97,7 +96,8 @@ def on_its_own_line(where: str, module: str) -> str:
     return f"\n      at {place}" if place else ""
 
 
-class Refusal(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     """One operator that could not be lowered."""
 
     operator: str

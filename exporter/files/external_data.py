@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,8 @@ __all__ = ["ExternalData", "Place", "Placement", "external_data_path", "place"]
 EXTERNAL_FROM = 1024
 
 
-class ExternalData(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ExternalData:
     """How weights are stored in files beside the model: `external_data=ExternalData(shard_size=2 * 10**9)`."""
 
     #: The maximum size of a file of weights in bytes; a larger weight has a file of its own. None: one file for all.

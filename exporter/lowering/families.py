@@ -32,7 +32,7 @@ from onnx_parity.exporter.lowering.registry import import_when_needed
 __all__: list[str] = []
 
 
-def _import_others() -> None:
+def _rare_families() -> None:
     """Register all other lowerings. An operator's overloads are all lowered here, or all above."""
     from onnx_parity.exporter.lowering.aten import (  # noqa: F401
         adaptive_pooling,
@@ -75,4 +75,4 @@ def _import_others() -> None:
     )
 
 
-import_when_needed(_import_others)
+import_when_needed(_rare_families)

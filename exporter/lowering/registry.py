@@ -82,6 +82,7 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
 
 
 def unregister(name: str, since: int = 1) -> None:
+    _import_others()
     functions = _lowerings.get(name, {})
     if since not in functions:
         raise ArgumentError(f"there is no lowering of {name!r} for opset {since} to remove")
@@ -97,7 +98,7 @@ def is_from_user(function: Lowering) -> bool:
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
-    """The lowering of an operator for an opset."""
+    """The lowering of an operator for an opset. Imports the families that few programs need, if no other has it."""
     if not is_lowered(op):
         return None
     for name in _names_of(op):
@@ -139,15 +140,15 @@ def lowered_in(modules: Collection[str]) -> frozenset[str]:
     )
 
 
-def import_when_needed(import_others: Callable[[], None]) -> None:
+def import_when_needed(families: Callable[[], None]) -> None:
     """Give a function that registers further lowerings, of operators that have none yet."""
-    _further.append(import_others)
+    _further.append(families)
 
 
 def _import_others() -> None:
     # Again each time, which is quick: a thread has to wait here for another that is importing them.
-    for import_others in _further:
-        import_others()
+    for families in _further:
+        families()
 
 
 def operators_named(name: str) -> list[OpOverload]:

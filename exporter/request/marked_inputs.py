@@ -4,6 +4,7 @@ that is not a constant of the model (`AnyNumber`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
@@ -31,7 +32,8 @@ __all__ = [
 ]
 
 
-class ListOf(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ListOf:
     """In `dynamic_shapes` or `dynamic_axes`: the argument is a list of any number of tensors, a sequence in ONNX.
 
         export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
@@ -40,11 +42,12 @@ class ListOf(msgspec.Struct, frozen=True):
     iterate over, index and change such a list. A traced program can only pass it to scripts.
     """
 
-    axes: Mapping[int, Any] = {}
+    axes: Mapping[int, Any] = field(default_factory=dict)
     said: ClassVar[str] = "a list of tensors"
 
 
-class OrNone(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OrNone:
     """In `dynamic_shapes` or `dynamic_axes`: the argument is a tensor that may be None, an optional in ONNX.
 
         export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
@@ -53,11 +56,12 @@ class OrNone(msgspec.Struct, frozen=True):
     a script.
     """
 
-    axes: Mapping[int, Any] = {}
+    axes: Mapping[int, Any] = field(default_factory=dict)
     said: ClassVar[str] = "a tensor or None"
 
 
-class AnyNumber(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AnyNumber:
     """In `dynamic_shapes` or `dynamic_axes`: the argument is an int, a float or a bool, and an input of the model.
 
         export(model, (x, 3), dynamic_axes={"times": AnyNumber()})

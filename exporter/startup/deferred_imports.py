@@ -17,6 +17,10 @@ from typing import Any
 __all__ = ["StandIn", "standing_in"]
 
 
+#: Modules that their packages import when they are asked for the attribute.
+_asked_for: set[str] = set()
+
+
 class StandIn(ModuleType):
     """A placeholder for a module. Access to an attribute other than the `known` ones imports the module."""
 
@@ -46,10 +50,25 @@ def standing_in(*names: str, **known: Any) -> Iterator[None]:
         yield
     finally:
         for name in put:
-            placeholder = sys.modules.get(name)
-            if isinstance(placeholder, StandIn):
+            if isinstance(sys.modules.get(name), StandIn):
                 del sys.modules[name]
-                # `import a.b` finds the module as an attribute of `a`, which Python sets when it imports the real one.
-                package, _, last = name.rpartition(".")
-                if package in sys.modules and not hasattr(sys.modules[package], last):
-                    setattr(sys.modules[package], last, placeholder)
+                _import_when_asked_for(name)
+
+
+def _import_when_asked_for(name: str) -> None:
+    """Let a package import the module `name` when it is asked for the attribute, which `import a.b` has not set."""
+    package, _, last = name.rpartition(".")
+    within = sys.modules.get(package)
+    if within is None or last in vars(within) or name in _asked_for:
+        return
+    _asked_for.add(name)
+    other = vars(within).get("__getattr__")
+
+    def ask(asked: str) -> Any:
+        if asked == last:
+            return importlib.import_module(name)
+        if other is not None:
+            return other(asked)
+        raise AttributeError(f"module {package!r} has no attribute {asked!r}")
+
+    vars(within)["__getattr__"] = ask

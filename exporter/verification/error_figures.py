@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import torch
-from msgspec.structs import asdict
 
 from onnx_parity.exporter.errors import ArgumentError
 
@@ -22,7 +21,8 @@ _BINS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
 _LEAST = 1e-7
 
 
-class VerificationInfo(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VerificationInfo:
     """The errors of one output. They are infinite where shapes differ, or where only one of the two is NaN."""
 
     name: str

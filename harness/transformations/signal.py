@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnx_parity.exporter.arrays import Array, is_float
 from onnx_parity.exporter.verification.oracle import EXACT_HEADROOM, Distance, Expected, Verdict, judge

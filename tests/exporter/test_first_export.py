@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 #: Run in a fresh Python: exports come before anything else has imported dynamo.
 _PROGRAM = """
@@ -71,3 +74,32 @@ def test_an_export_does_not_import_dynamo_and_does_not_stand_in_its_way(tmp_path
     program.write_text(_PROGRAM)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "as before"), done.stderr[-2000:]
+
+
+_FORMATS = """
+import onnx_parity, torch
+import sys
+program = onnx_parity.export(torch.relu, (torch.ones(2),))
+assert "google.protobuf.text_format" not in sys.modules
+import google.protobuf
+import onnx
+for ending in ("textproto", "json", "onnx"):
+    onnx.save(program.model_proto, f"model.{ending}")
+    assert onnx.load(f"model.{ending}") == program.model_proto
+from google.protobuf import json_format, text_format
+for module in (json_format, text_format):
+    assert module is sys.modules[module.__name__]
+try:
+    google.protobuf.no_such_module
+except AttributeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("implementation", ["upb", "python"])
+def test_formats_of_protobuf_are_imported_when_they_are_used(implementation: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": implementation}
+    command = [sys.executable, "-c", _FORMATS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "module 'google.protobuf' has no attribute 'no_such_module'\n"

@@ -72,7 +72,7 @@ def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> N
 @pytest.mark.skipif(not onnx.__version__.startswith("1.23."), reason="the table describes onnx 1.23")
 def test_signatures_are_those_of_onnx() -> None:
     names = msgspec.json.decode(TABLE.read_bytes(), type=dict[str, msgspec.Raw])
-    assert {op: list(versions(op)) for op in names} == table_of_onnx(), f"write it anew: python -m {writer}"
+    assert {op: versions(op) for op in names} == table_of_onnx(), f"write it anew: python -m {writer}"
 
 
 def test_signature_of_an_opset_is_that_of_the_version_it_has() -> None:
@@ -94,3 +94,25 @@ def test_operators_that_an_opset_does_not_have() -> None:
         signature("Gelo", 20)
     assert is_known("Gelu")
     assert not is_known("Gelo")
+
+
+def test_an_operator_that_is_registered_in_the_onnx_package_is_known() -> None:
+    schema = onnx.defs.OpSchema
+    own = schema(
+        "KnownToOnnxAlone",
+        "",
+        12,
+        inputs=[schema.FormalParameter("X", "T")],
+        outputs=[schema.FormalParameter("Y", "T")],
+        type_constraints=[("T", ["tensor(float)"], "")],
+    )
+    assert not is_known("KnownToOnnxAlone")
+    onnx.defs.register_schema(own)
+    try:
+        assert is_known("KnownToOnnxAlone")
+        assert signature("KnownToOnnxAlone", 13).allowed == {"T": {torch.float32}}
+        with pytest.raises(Unsupported, match="only from opset 12"):
+            signature("KnownToOnnxAlone", 11)
+    finally:
+        onnx.defs.deregister_schema("KnownToOnnxAlone", 12, "")
+        signature.cache_clear()

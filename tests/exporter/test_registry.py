@@ -237,3 +237,18 @@ def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "Add\n"
+
+
+def test_a_lowering_that_is_imported_late_can_be_removed() -> None:
+    code = inspect.cleandoc(
+        """
+        import onnx_parity, torch
+        onnx_parity.unregister_custom_op_symbolic("aten::special_zeta", 1)
+        try:
+            onnx_parity.export(torch.special.zeta, (torch.ones(2),) * 2)
+        except onnx_parity.ExportError as error:
+            print(str(error).splitlines()[1])
+        """
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "  - aten::special_zeta: there is no lowering for it\n"

@@ -296,6 +296,16 @@ def test_results_in_fewer_bits_are_judged_by_signal_to_noise() -> None:
     assert not judge_by_signal([noisy, noisy], wanted, 1.0).passed
 
 
+def test_each_output_is_judged_and_named_by_its_number() -> None:
+    value, places = np.linspace(1, 2, 8, dtype=np.float32), np.arange(8)
+    wanted = [expect(value, value.astype(np.float64)), expect(places, places.astype(np.float64))]
+    assert judge_by_signal([value, places], wanted, 39.0).passed
+    verdict = judge_by_signal([value, places[::-1].copy()], wanted, 39.0)
+    assert (verdict.passed, verdict.detail[:8]) == (False, "output 1")
+    assert verdict.metrics is not None
+    assert verdict.metrics.output == 1
+
+
 def test_a_scalar_is_judged_by_signal_to_noise_too() -> None:
     wanted = [expect(np.array(2.0, np.float32), np.array(2.0))]
     assert judge_by_signal([np.array(2.02, np.float32)], wanted, 39.0).passed

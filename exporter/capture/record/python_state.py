@@ -73,8 +73,9 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
-#: The names in code, by its identity: a hash of code, which its constants may not even have, would take longer.
-_names: dict[int, tuple[CodeType, frozenset[str]]] = {}
+#: The names in code, by its identity, which the code beside them keeps. Its hash would take longer, and where constants
+#: have none there is none.
+_names_of_code: dict[int, tuple[CodeType, frozenset[str]]] = {}
 #: Classes of the standard library whose objects contain what programs put into them.
 _CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
 
@@ -284,7 +285,7 @@ class PythonState:
 
 def _names_in(code: CodeType) -> frozenset[str]:
     """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
-    known = _names.get(id(code))
+    known = _names_of_code.get(id(code))
     if known is not None:
         return known[1]
     names = set(code.co_names)
@@ -297,10 +298,11 @@ def _names_in(code: CodeType) -> frozenset[str]:
             names |= _names_in(const)
         elif kind in _FIXED:
             names.update(_texts_in(const))
-    if len(_names) >= _MOST:
-        _names.clear()
-    _names[id(code)] = code, frozenset(names)
-    return _names[id(code)][1]
+    if len(_names_of_code) >= _MOST:
+        _names_of_code.clear()
+    found = frozenset(names)
+    _names_of_code[id(code)] = code, found
+    return found
 
 
 def _texts_in(consts: Iterable[Any]) -> Iterator[str]:

@@ -11,8 +11,6 @@ from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
-_aten = torch.ops.aten
-
 
 @decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor", why="torch has a kernel for it and no decomposition")
 def _ctc_loss(

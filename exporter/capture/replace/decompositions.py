@@ -11,8 +11,6 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
-_aten = torch.ops.aten
-
 
 @decomposition_of(
     "aten::_weight_norm_interface",

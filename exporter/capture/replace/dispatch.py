@@ -252,10 +252,10 @@ def _is_view(schema: str) -> bool:
 
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
 _composites.update(_composites_of_tensors())
-_named = {*_WHOLE, *_INSTEAD}
-_others = {_name for _name in _named if not _is_composite(_name)}
-_composites -= _others
-for _name in _others:
+_replaced = {*_WHOLE, *_INSTEAD}
+_not_composite = {_name for _name in _replaced if not _is_composite(_name)}
+_composites -= _not_composite
+for _name in _not_composite:
     _other(_name)
-for _name in _composites | _named - _others:
+for _name in _composites | (_replaced - _not_composite):
     _composite(_name)

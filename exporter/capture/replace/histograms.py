@@ -8,8 +8,6 @@ import torch
 
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
-_aten = torch.ops.aten
-
 _KERNEL_ONLY = "torch has a kernel for it and no decomposition"
 
 

@@ -11,7 +11,6 @@ from onnx_parity.exporter.capture.replace.registry import instead_of
 
 __all__ = ["packed", "padded", "row_and_place"]
 
-_aten = torch.ops.aten
 _WHY = "torch's kernel reads the offsets, which are data: the rows are gathered by them instead"
 
 

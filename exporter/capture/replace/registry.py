@@ -10,7 +10,7 @@ A function takes the operator's arguments and returns the operator's results. A 
 cannot be used for this, because some operators return it.)
 
 Operators are named as `OpOverload.name()` names them, because the objects of those that no program calls would take
-8 ms of a process's first export to create.
+8 ms of a process's first export to create. Where objects are at hand anyway, these may be given.
 
 `families` imports every module that registers something; `families.replacements()` lists all replacements.
 `fakes/pointwise.py` and `fakes/result_cache.py` are not among them: they compute the same results as torch's fake

@@ -18,8 +18,6 @@ from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_si
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-_aten = torch.ops.aten
-
 
 @result_with_dynamic_sizes(
     "aten::slice.Tensor",
