@@ -6,10 +6,9 @@ import enum
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from types import ModuleType
 from typing import Any
-
-import msgspec
 
 __all__ = ["page"]
 
@@ -49,7 +48,7 @@ def _entry(name: str, found: Any, level: str = "##") -> Iterator[str]:
         yield f"{_prose(found)}\n"
         yield ", ".join(f"`{member}`" for member in found.__members__) + "\n"
         return
-    if not inspect.isclass(found) or issubclass(found, msgspec.Struct):
+    if not inspect.isclass(found) or is_dataclass(found):
         yield f"```python\n{name.rpartition('.')[2]}{_signature(found)}\n```\n"
     yield f"{_prose(found)}\n"
     if inspect.isclass(found):
@@ -85,9 +84,7 @@ def _signature(found: Any) -> str:
         elif parameter.kind is parameter.KEYWORD_ONLY and not keywords_only:
             parts.append("*")
             keywords_only = True
-        # msgspec evaluates the annotations of its structs.
-        written = found.__annotations__.get(name) if inspect.isclass(found) else None
-        parts.append(_parameter(parameter.replace(annotation=written) if written else parameter))
+        parts.append(_parameter(parameter))
     returned = _annotation(signature.return_annotation)
     result = f" -> {returned}" if returned and not inspect.isclass(found) else ""
     line = f"({', '.join(parts)}){result}"
