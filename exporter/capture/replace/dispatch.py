@@ -60,7 +60,7 @@ _making_twins = threading.Lock()
 _composites: set[str] = set()
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
-#: Not a `torch.library.Library`, which would take 3 ms more for the bookkeeping of all kernels.
+#: Registered below the class that torch offers for this, which would take 3 ms more to list all kernels in Python.
 _kernels = torch._C._dispatch_library("IMPL", "aten", "")
 _fallback = torch.library.Library("_", "IMPL")
 
