@@ -11,24 +11,9 @@ from functools import cache
 import torch
 
 from onnx_parity.exporter.dtypes import FLOAT8
+from onnx_parity.exporter.lowering.schema.signature_table import LETTERS
 
 __all__ = ["kernel_dtypes"]
-
-_LETTERS = {
-    "f": torch.float32,
-    "d": torch.float64,
-    "e": torch.float16,
-    "E": torch.bfloat16,
-    "l": torch.int64,
-    "i": torch.int32,
-    "h": torch.int16,
-    "b": torch.int8,
-    "B": torch.uint8,
-    "H": torch.uint16,
-    "I": torch.uint32,
-    "L": torch.uint64,
-    "?": torch.bool,
-}
 
 #: Stands for all floats of 8 bits.
 _FLOAT8 = "8"
@@ -180,7 +165,7 @@ def _table() -> dict[tuple[str, str], list[tuple[int, frozenset[torch.dtype]]]]:
 
 def _parsed(entry: str) -> tuple[int, frozenset[torch.dtype]]:
     since, _, letters = entry.partition(":")
-    dtypes = frozenset(_LETTERS[letter] for letter in letters if letter != _FLOAT8)
+    dtypes = frozenset(LETTERS[letter] for letter in letters if letter != _FLOAT8)
     if _FLOAT8 in letters:
         dtypes |= FLOAT8
     return int(since), dtypes | {torch.float16} if dtypes else dtypes

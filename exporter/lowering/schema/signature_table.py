@@ -15,36 +15,37 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
+from onnx_parity.exporter.dtypes import TO_ONNX
+
 if TYPE_CHECKING:
     import onnx.defs
 
-__all__ = ["TABLE", "Version", "versions", "versions_of_onnx"]
+__all__ = ["LETTERS", "TABLE", "Version", "versions", "versions_of_onnx"]
 
 TABLE = Path(__file__).with_name("signatures.json")
 
-_DTYPES = {
-    "f": ("float", torch.float32),
-    "d": ("double", torch.float64),
-    "e": ("float16", torch.float16),
-    "E": ("bfloat16", torch.bfloat16),
-    "l": ("int64", torch.int64),
-    "i": ("int32", torch.int32),
-    "h": ("int16", torch.int16),
-    "b": ("int8", torch.int8),
-    "B": ("uint8", torch.uint8),
-    "H": ("uint16", torch.uint16),
-    "I": ("uint32", torch.uint32),
-    "L": ("uint64", torch.uint64),
-    "1": ("float8e4m3fn", torch.float8_e4m3fn),
-    "2": ("float8e4m3fnuz", torch.float8_e4m3fnuz),
-    "3": ("float8e5m2", torch.float8_e5m2),
-    "4": ("float8e5m2fnuz", torch.float8_e5m2fnuz),
-    "?": ("bool", torch.bool),
-    "F": ("complex64", torch.complex64),
-    "D": ("complex128", torch.complex128),
+#: The letters that stand for dtypes, here and in the table of onnxruntime's kernels.
+LETTERS: dict[str, torch.dtype] = {
+    "f": torch.float32,
+    "d": torch.float64,
+    "e": torch.float16,
+    "E": torch.bfloat16,
+    "l": torch.int64,
+    "i": torch.int32,
+    "h": torch.int16,
+    "b": torch.int8,
+    "B": torch.uint8,
+    "H": torch.uint16,
+    "I": torch.uint32,
+    "L": torch.uint64,
+    "1": torch.float8_e4m3fn,
+    "2": torch.float8_e4m3fnuz,
+    "3": torch.float8_e5m2,
+    "4": torch.float8_e5m2fnuz,
+    "?": torch.bool,
+    "F": torch.complex64,
+    "D": torch.complex128,
 }
-#: The letters of ONNX's types.
-_LETTERS = {f"tensor({name})": letter for letter, (name, _) in _DTYPES.items()}
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
@@ -63,6 +64,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, schema: onnx.defs.OpSchema) -> Version:
+        """The version that a schema of the onnx package describes."""
         letters = {each.type_param_str: _letters(each.allowed_type_strs) for each in schema.type_constraints}
         for parameter in (*schema.inputs, *schema.outputs):
             letters.setdefault(parameter.type_str, _letters([parameter.type_str]))
@@ -80,7 +82,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 
     def allowed(self) -> dict[str, frozenset[torch.dtype]]:
         """The dtypes that each type allows. (Types that are not tensors have none.)"""
-        return {name: frozenset(_DTYPES[letter][1] for letter in letters) for name, letters in self.letters.items()}
+        return {name: frozenset(LETTERS[letter] for letter in letters) for name, letters in self.letters.items()}
 
 
 def versions(op: str) -> tuple[Version, ...]:
@@ -99,8 +101,10 @@ def versions_of_onnx(op: str) -> tuple[Version, ...]:
     return tuple(Version.of(schema) for schema in sorted(schemas, key=lambda schema: schema.since_version))
 
 
-def _letters(strings: Iterable[str]) -> str:
-    return "".join(sorted(_LETTERS[string] for string in strings if string in _LETTERS))
+def _letters(types: Iterable[str]) -> str:
+    """The letters of types as ONNX writes them, `tensor(float)`."""
+    letters = {f"tensor({TO_ONNX[dtype].name.lower()})": letter for letter, dtype in LETTERS.items()}
+    return "".join(sorted(letters[each] for each in types if each in letters))
 
 
 @cache
