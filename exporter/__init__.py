@@ -11,21 +11,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from onnx_parity.exporter.startup.deferred_imports import standing_in
 from onnx_parity.exporter.startup.gc_pause import importing
+from onnx_parity.exporter.startup.slow_imports import import_libraries
 
 with importing():
-    # onnx_ir._symbolic_shapes imports sympy at once; onnx_ir.schemas is only needed for operators' signatures, and
-    # protobuf's texts and JSON by onnx.load and onnx.save of files in those formats.
-    with standing_in(
-        "sympy",
-        "onnx_ir._symbolic_shapes",
-        "onnx_ir.schemas",
-        "google.protobuf.internal.python_message",
-        "google.protobuf.json_format",
-        "google.protobuf.text_format",
-    ):
-        import onnx_ir  # noqa: F401
+    import_libraries()
 
     from onnx_parity.exporter import errors, ops
     from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export

@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import torch
 
-Array: TypeAlias = npt.NDArray[Any]
+#: `numpy.typing.NDArray`, without the import, which is slow.
+Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 #: The value of an input for a runtime: a list for a sequence, None for an optional without a value.
 Fed: TypeAlias = Array | list[Array] | None
-Float64Array: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+Float64Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+Mask: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

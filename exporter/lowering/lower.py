@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import msgspec
-import onnx.helper
 import onnx_ir as ir
 import torch
 
@@ -26,6 +25,7 @@ from onnx_parity.exporter.lowering.opsets.sequences import NO_BFLOAT16
 from onnx_parity.exporter.lowering.options import LoweringOptions
 from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.request.opsets import IR_VERSIONS
 from onnx_parity.exporter.version import PRODUCER, VERSION
 
 __all__ = ["Lowered", "Names", "lower"]
@@ -152,7 +152,7 @@ class _ModelLowering:
         )
         return ir.Model(
             graph,
-            ir_version=onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", self.g.opset)],
+            ir_version=IR_VERSIONS[self.g.opset],
             producer_name=PRODUCER,
             producer_version=VERSION,
             functions=functions,

@@ -8,6 +8,7 @@ import onnxruntime
 import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_itself
 import pytest
 import torch
+from onnx.helper import OP_SET_ID_VERSION_MAP
 
 import onnx_parity
 from onnx_parity.exporter.dtypes import TO_ONNX
@@ -17,6 +18,7 @@ from onnx_parity.exporter.lowering.schema.signature_table import TABLE, versions
 from onnx_parity.exporter.lowering.schema.signatures import is_known, signature
 from onnx_parity.exporter.lowering.schema.write_signatures import __name__ as writer
 from onnx_parity.exporter.lowering.schema.write_signatures import table_of_onnx
+from onnx_parity.exporter.request.opsets import IR_VERSIONS
 
 OPSETS = range(7, 27)
 NO_END = 2**31 - 1
@@ -73,6 +75,10 @@ def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> N
 def test_signatures_are_those_of_onnx() -> None:
     names = msgspec.json.decode(TABLE.read_bytes(), type=dict[str, msgspec.Raw])
     assert {op: versions(op) for op in names} == table_of_onnx(), f"write it anew: python -m {writer}"
+
+
+def test_opsets_came_with_the_versions_of_the_format_that_onnx_names() -> None:
+    assert {opset: OP_SET_ID_VERSION_MAP["ai.onnx", opset] for opset in IR_VERSIONS} == IR_VERSIONS
 
 
 def test_signature_of_an_opset_is_that_of_the_version_it_has() -> None:

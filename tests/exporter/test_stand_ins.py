@@ -1,4 +1,4 @@
-"""sympy is imported when it is first used, without a difference for its users."""
+"""sympy and parts of onnx are imported when they are first used, without a difference for their users."""
 
 from __future__ import annotations
 
@@ -36,6 +36,43 @@ import sympy, onnx_parity.exporter, onnx_ir
 assert onnx_ir._core.sympy is sympy
 """
 
+_PACKAGES = """
+import sys, onnx_parity.exporter
+import msgspec, numpy, onnx, onnx_ir
+from onnx_parity.exporter.startup.deferred_imports import Later, StandIn
+from onnx_parity.exporter.startup.slow_imports import _DEFERRED
+
+names = [each if isinstance(each, str) else each.__name__ for each in _DEFERRED]
+assert not sys.modules.keys() & set(names)
+for package in (msgspec, numpy, onnx, onnx_ir):
+    assert not [name for name, value in vars(package).items() if isinstance(value, (Later, StandIn))]
+assert onnx.ONNX_ML is True and onnx.IR_VERSION and not hasattr(onnx, "nothing")
+assert onnx_ir.ShardingSpec.__module__ == onnx_ir.Node.__module__ == "onnx_ir"
+assert onnx_ir.load.__module__ == onnx_ir.save.__module__ == "onnx_ir"
+for name in names:
+    package, _, last = name.rpartition(".")
+    if package in sys.modules:
+        assert getattr(sys.modules[package], last) is sys.modules[name], name
+    else:
+        __import__(name)
+for stand_in in (each for each in _DEFERRED if isinstance(each, StandIn)):
+    package = sys.modules[stand_in.__name__.rpartition(".")[0]]
+    for name in (name for name, value in vars(stand_in).items() if isinstance(value, Later)):
+        assert getattr(package, name) is getattr(sys.modules[stand_in.__name__], name), name
+text = '<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) {y = Abs (x)}'
+onnx.checker.check_model(onnx.parser.parse_model(text))
+"""
+
+_FROM_PACKAGES = """
+import onnx_parity.exporter
+from onnx import *
+from onnx import checker as from_onnx
+import onnx.checker
+assert checker is from_onnx is onnx.checker and callable(checker.check_model)
+from onnx_ir import *
+assert callable(load) and ShardingSpec is __import__("onnx_ir").ShardingSpec
+"""
+
 #: One thread's export asks for sympy while another's is half-way through importing it.
 _BY_THREADS = """
 import threading, time, torch, onnx_parity
@@ -67,9 +104,9 @@ assert not failures, failures
 
 @pytest.mark.parametrize(
     "program",
-    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS],
-    ids=["static, then dynamic", "by others", "before", "by threads"],
+    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS, _PACKAGES, _FROM_PACKAGES],
+    ids=["static, then dynamic", "by others", "before", "by threads", "packages", "from packages"],
 )
-def test_sympy_is_imported_when_it_is_used(program: str) -> None:
+def test_modules_are_imported_when_they_are_used(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=_ROOT)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -37,7 +37,7 @@ from onnx_parity.exporter.capture.sizes.conditions import narrowed, satisfying
 from onnx_parity.exporter.capture.sizes.order import in_order
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.startup.deferred_imports import standing_in
+from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
 
 __all__ = ["Assumption", "HintedShapeEnv", "is_question"]
 
@@ -153,7 +153,7 @@ def _without_dynamo() -> Iterator[None]:
     if _config.translation_validation:
         yield
         return
-    with standing_in("torch.fx.experimental.validator", translation_validation_enabled=lambda: False):
+    with standing_in(StandIn("torch.fx.experimental.validator", translation_validation_enabled=lambda: False)):
         yield
 
 
