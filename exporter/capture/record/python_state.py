@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -75,9 +75,9 @@ _METHODS = (FunctionType, classmethod, staticmethod, property)
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: The names in code, by its identity, which the code beside them keeps. Its hash would take longer, and where constants
 #: have none there is none.
-_names_of_code: dict[int, tuple[CodeType, frozenset[str]]] = {}
+_names_of_code: dict[int, tuple[CodeType, Set[str]]] = {}
 #: Classes of the standard library whose objects contain what programs put into them.
-_CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
+_CONTAINERS = frozenset({SimpleNamespace, UserDict, UserList, threading.local, functools.partial})
 
 
 class PythonState:
@@ -96,8 +96,10 @@ class PythonState:
         self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
         #: Globals that functions name, by the identity of their dict.
         self._globals: dict[int, Globals] = {}
+        #: The modules among them that may belong to the program.
+        self._modules: defaultdict[int, list[ModuleType]] = defaultdict(list)
         #: The functions of the program that were looked into, with the names in them.
-        self.functions: list[tuple[FunctionType, frozenset[str]]] = []
+        self.functions: list[tuple[FunctionType, Set[str]]] = []
         self._left = _MOST
         #: Whether modules belong to the program.
         self._users: dict[str | None, bool] = {}
@@ -217,11 +219,10 @@ class PythonState:
         names = _names_in(function.__code__)
         self.functions.append((function, names))
         self._globals_of(function.__globals__).named.append(names)
-        new = names - self._names
-        if new:
-            self._names |= new
-            for name in new & self._unnamed.keys():
+        if not names <= self._names:
+            for name in (names - self._names) & self._unnamed.keys():
                 self._wait_for(self._unnamed.pop(name))
+            self._names |= names
 
     def _globals_of(self, entries: dict[str, Any]) -> Globals:
         place = self._globals.get(id(entries))
@@ -234,11 +235,13 @@ class PythonState:
         """Look into the globals that functions name. Not into all of a file, because most files are long."""
         while changed := [place for place in self._globals.values() if place.named]:
             for place in changed:
-                known = len(place.modules)
-                names = place.save_named()
-                self._wait_for([place.before[name] for name in names if name in place.before])
+                names, values = place.save_named()
+                self._wait_for(values)
                 # A function may name an attribute of a module that it names: `layers` and `SCALE` in `layers.SCALE`.
-                for number, module in enumerate(place.modules if names else ()):
+                modules = self._modules[id(place)]
+                known = len(modules)
+                modules += [each for each in values if type(each) is ModuleType and _may_be_users(each.__name__)]
+                for number, module in enumerate(modules if names else ()):
                     if self._is_users(module.__name__):
                         self._globals_of(module.__dict__).named.append(names if number < known else place.names)
 
@@ -265,7 +268,7 @@ class PythonState:
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
-        if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
+        if not self._is_users(cls.__module__) and not _is_container(cls):
             if isinstance(value, functools._lru_cache_wrapper):
                 self._places.append(Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
@@ -283,7 +286,7 @@ class PythonState:
         self._wait_for((cls,))
 
 
-def _names_in(code: CodeType) -> frozenset[str]:
+def _names_in(code: CodeType) -> Set[str]:
     """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
     known = _names_of_code.get(id(code))
     if known is not None:
@@ -300,9 +303,8 @@ def _names_in(code: CodeType) -> frozenset[str]:
             names.update(_texts_in(const))
     if len(_names_of_code) >= _MOST:
         _names_of_code.clear()
-    found = frozenset(names)
-    _names_of_code[id(code)] = code, found
-    return found
+    _names_of_code[id(code)] = code, names
+    return names
 
 
 def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
@@ -329,11 +331,20 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         inner = [part for entry in copied(value).items() for part in entry]
     elif issubclass(kind, (*_LISTS, *_FIXED, set)):
         inner = list(value)
-    elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
+    elif _is_container(kind) or _package(kind.__module__) not in _LIBRARIES:
         attributes = getattr(value, "__dict__", None)
         inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
         inner += [getattr(value, name, None) for name in slots_of(kind)]
     return any(_holds(each, is_meant, depth - 1) for each in inner)
+
+
+def _is_container(cls: type) -> bool:
+    # `issubclass` would ask all subclasses of UserDict and UserList, which are abstract.
+    return not _CONTAINERS.isdisjoint(cls.__mro__)
+
+
+def _may_be_users(module: str) -> bool:
+    return _package(module) not in _LIBRARIES
 
 
 def _package(module: str | None) -> str:

@@ -75,22 +75,20 @@ class Globals(Place, eq=False):
     """Globals of a file that functions name."""
 
     now: dict[str, Any]
-    names: Set[str] = frozenset()
+    names: set[str] = set()
     before: dict[str, Any] = {}
-    #: The values that are modules.
-    modules: list[ModuleType] = []
     #: Names that were not saved yet.
     named: list[Set[str]] = []
 
-    def save_named(self) -> Set[str]:
-        """Save the values of the names that were not saved yet, and return these names."""
-        names = frozenset().union(*self.named) - self.names
+    def save_named(self) -> tuple[Set[str], list[Any]]:
+        """Save the values of the names that were not saved yet, and return these names and values."""
+        names = set().union(*self.named)
+        names -= self.names
         self.named.clear()
         self.names |= names
-        values = {name: self.now[name] for name in names if name in self.now}
+        values = {name: self.now[name] for name in names & self.now.keys()}
         self.before |= values
-        self.modules += [value for value in values.values() if type(value) is ModuleType]
-        return names
+        return names, [*values.values()]
 
     def _changed(self) -> list[str]:
         """The names whose value is another, or is there now and was not, or the other way round."""
