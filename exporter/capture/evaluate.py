@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_map_only
 from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.capture.graph.graph import Block, Node, Primitive, Size, Value, Varying
 from onnx_parity.exporter.capture.graph.list_primitives import ON_VALUES
+from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.capture.replace.dispatch import without_keeping
 
-__all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_modes", "outside_of_recording"]
+__all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_recording"]
 
 #: The data that an interpreter keeps for a value: its tensor, and possibly more.
 T = TypeVar("T")
@@ -236,7 +237,3 @@ def outside_of_recording() -> Iterator[None]:
     # `Lifting` is a mode of torch functions, and would take what is computed here for tensors of the program.
     with torch._C.DisableTorchFunction(), outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
         yield
-
-
-def outside_of_modes() -> AbstractContextManager[Any]:
-    return torch.utils._python_dispatch._disable_current_modes()

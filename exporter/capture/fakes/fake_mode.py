@@ -25,9 +25,10 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
-from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.startup.deferred_imports import StandIn
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Fakes(FakeTensorMode):
         key = (dtype, expressions(shape))
         known = self._shapes.get(key)
         if known is None:
-            with _disable_current_modes(), in_kernel_invocation_manager(self), plain_tensors():
+            with outside_of_modes(), in_kernel_invocation_manager(self), plain_tensors():
                 known = torch.empty(shape, dtype=dtype, device=_META)
             if len(self._shapes) >= _MOST:
                 self._shapes.clear()
@@ -128,7 +129,7 @@ def outside_of_fake_modes(function: _F) -> _F:
     @functools.wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack()):
-            with _disable_current_modes():
+            with outside_of_modes():
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
 

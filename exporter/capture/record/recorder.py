@@ -17,7 +17,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
-from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -25,6 +24,7 @@ from onnx_parity.exporter.capture.functional import unwrapped
 from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, refused_here
+from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.capture.record.given_up import NeedsSelects, OwnTensorWritten, own_tensor_written

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend
-from torch.utils._python_dispatch import _disable_current_modes
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
+from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.capture.replace.registry import instead_of, keep_whole, result_of_whole
 from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
 
@@ -152,7 +152,7 @@ def _attention_result(query: torch.Tensor, key: torch.Tensor, value: torch.Tenso
 
 def _strides_of_flash_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[int, ...] | None:
     """The strides of the result in the example; None if torch does not choose flash attention on a CPU."""
-    with torch._C._PreserveDispatchKeyGuard(), _disable_current_modes():
+    with torch._C._PreserveDispatchKeyGuard(), outside_of_modes():
         torch._C._set_meta_in_tls_dispatch_include(False)  # Otherwise every kernel is that of tensors without data.
         like, *arguments = map(_allocated, (query, *args))
         chosen = torch._fused_sdp_choice(like, *arguments, **{name: _allocated(each) for name, each in kwargs.items()})

@@ -16,8 +16,8 @@ import torch
 from msgspec.structs import replace
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.capture.script.alias_uses import Aliases
 from onnx_parity.exporter.capture.script.inlined_calls import graph_of_call
 
