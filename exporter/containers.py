@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 import torch
@@ -39,6 +39,9 @@ class Whole:
     """A base of classes of this exporter that hold tensors and are leaves all the same."""
 
     __slots__ = ()
+
+    #: Why a program cannot return one, if it cannot.
+    refusal_as_result: ClassVar[str] = ""
 
 
 #: How many values are looked at within one structure.

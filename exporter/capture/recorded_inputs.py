@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -11,7 +11,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value, same_size
-from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
@@ -19,6 +18,9 @@ from onnx_parity.exporter.request.call_arguments import parameter_names, signatu
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, minuend, size_named
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 
 __all__ = ["Changed", "RecordedInputs"]
 
@@ -106,6 +108,8 @@ class RecordedInputs:
         self.fakes.append(recorder.writable(fake))
 
     def _marked_input(self, number: int, leaf: Held) -> MarkedInput:
+        from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
+
         name, dynamic = self._names[number], self._axes.inputs.get(number, {})
         if isinstance(leaf.mark, ListOf):
             return MarkedInput.of_list(self._recorder, leaf, name, dynamic, self.axis_names)

@@ -82,6 +82,10 @@ class Nested(Whole):
     is_sparse = False
     is_quantized = False
     is_mkldnn = False
+    refusal_as_result = (
+        "the program returns a nested tensor, which ONNX does not have: return nt.values() and nt.offsets(), or "
+        "nt.to_padded_tensor(padding)"
+    )
     #: The rules of a class of nested tensors, by the names of functions.
     rules: ClassVar[dict[str, Rule]]
 

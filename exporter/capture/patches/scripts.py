@@ -9,13 +9,13 @@ import torch
 
 from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.capture.patches.this_thread import recorder_here
-from onnx_parity.exporter.capture.record.blocks import Blocks
 
 __all__ = ["PATCHES"]
 
 
 def _call(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) -> Any:
     """Interpret a compiled function or method."""
+    from onnx_parity.exporter.capture.record.blocks import Blocks
     from onnx_parity.exporter.capture.script.interpreter import run_script
 
     return run_script(Blocks(recorder_here()), callee, args, kwargs)

@@ -11,7 +11,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
-from onnx_parity.exporter.capture.nested_tensors.nested import Nested
 from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.containers import Whole, closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
@@ -152,11 +151,8 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, PLAIN) or in_object:
             kinds.append(Kind.PLAIN)
-        elif isinstance(leaf, Nested):
-            raise CaptureError(
-                "the program returns a nested tensor, which ONNX does not have: return nt.values() and nt.offsets(), "
-                "or nt.to_padded_tensor(padding)"
-            )
+        elif isinstance(leaf, Whole) and leaf.refusal_as_result:
+            raise CaptureError(leaf.refusal_as_result)
         else:
             raise CaptureError(
                 f"the program returns a {type(leaf).__qualname__}, which holds no tensor in its attributes: return "

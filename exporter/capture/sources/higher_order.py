@@ -10,25 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._higher_order_ops.associative_scan import associative_scan as torchs_associative_scan
-from torch._higher_order_ops.associative_scan import associative_scan_op
-from torch._higher_order_ops.cond import cond as torchs_cond
-from torch._higher_order_ops.cond import cond_op
-from torch._higher_order_ops.flex_attention import flex_attention as flex_attention_op
 from torch._higher_order_ops.flex_attention import math_attention
-from torch._higher_order_ops.map import map as torchs_map
-from torch._higher_order_ops.map import map_impl
-from torch._higher_order_ops.scan import scan as torchs_scan
-from torch._higher_order_ops.scan import scan_op
-from torch._higher_order_ops.while_loop import while_loop as torchs_while_loop
-from torch._higher_order_ops.while_loop import while_loop_op
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.record.blocks import Blocks, Iteration
 from onnx_parity.exporter.capture.record.leaves import Leaf, is_number
 from onnx_parity.exporter.capture.record.results import spelled_structure
 
-__all__ = ["FUNCTIONS", "OPERATORS", "associative_scan", "cond", "map_", "scan", "while_loop"]
+__all__ = [
+    "associative_scan",
+    "associative_scan_flat",
+    "cond",
+    "flex_attention",
+    "map_",
+    "map_flat",
+    "scan",
+    "scan_flat",
+    "while_loop",
+]
 
 
 def cond(
@@ -207,22 +206,3 @@ def _arranged(x: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
 def _arranged_back(y: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
     y = y.flip([0]) if reverse else y
     return y.movedim(0, axis) if 0 < axis < y.ndim else y
-
-
-#: The functions that programs call, with the functions that record them.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    torchs_cond: cond,
-    torchs_while_loop: while_loop,
-    torchs_scan: scan,
-    torchs_associative_scan: associative_scan,
-    torchs_map: map_,
-}
-#: The operators that exported graphs call, with the functions that record them.
-OPERATORS: dict[Any, Callable[..., Any]] = {
-    cond_op: cond,
-    while_loop_op: while_loop,
-    scan_op: scan_flat,
-    associative_scan_op: associative_scan_flat,
-    map_impl: map_flat,
-    flex_attention_op: flex_attention,
-}
