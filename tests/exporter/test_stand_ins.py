@@ -101,11 +101,40 @@ for thread in threads:
 assert not failures, failures
 """
 
+#: Two threads find at the same time that the configuration of dynamo has to be loaded.
+_CONFIGURATION = """
+import importlib.util, threading, torch, onnx_parity
+find, failures, both = importlib.util.spec_from_file_location, [], threading.Barrier(2)
+
+def found_by_both(name, *args, **kwargs):
+    if name == "torch._dynamo.config":
+        try:
+            both.wait(1)
+        except threading.BrokenBarrierError:
+            pass
+    return find(name, *args, **kwargs)
+
+def export():
+    try:
+        onnx_parity.export(torch.nn.LSTM(3, 4), (torch.rand(5, 2, 3),))
+    except Exception as error:
+        failures.append(error)
+
+importlib.util.spec_from_file_location = found_by_both
+threads = [threading.Thread(target=export, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+    assert not thread.is_alive()
+assert both.broken and not failures, failures
+"""
+
 
 @pytest.mark.parametrize(
     "program",
-    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS, _PACKAGES, _FROM_PACKAGES],
-    ids=["static, then dynamic", "by others", "before", "by threads", "packages", "from packages"],
+    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS, _PACKAGES, _FROM_PACKAGES, _CONFIGURATION],
+    ids=["static, then dynamic", "by others", "before", "by threads", "packages", "from packages", "configuration"],
 )
 def test_modules_are_imported_when_they_are_used(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=_ROOT)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,8 @@ __all__ = ["Fakes", "expressions", "outside_of_fake_modes", "plain_tensors"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PACKAGE = "torch._dynamo"
+#: Held while it is loaded, because another thread would take what is half loaded as it is.
+_loading = threading.Lock()
 
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 _EMPTY = torch.ops.aten.empty.memory_format
@@ -59,7 +62,8 @@ class Fakes(FakeTensorMode):
     """The fake tensors of one capture."""
 
     def __init__(self, symbols: HintedShapeEnv | None) -> None:
-        _load_configuration()
+        with _loading:
+            _load_configuration()
         super().__init__(shape_env=symbols)
         self.symbols = symbols
         self._shapes = _static_shapes if symbols is None else {}
