@@ -164,6 +164,16 @@ def test_under_autocast() -> None:
     torch.testing.assert_close(program(X), after.detach(), rtol=2e-2, atol=2e-2)
 
 
+def test_einsum_under_autocast() -> None:
+    def products(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return torch.einsum("ij,kj->ik", x, x)
+
+    program = onnx_parity.export(products, (X,))
+    assert program(X).dtype is torch.bfloat16
+    torch.testing.assert_close(program(X), products(X), rtol=2e-2, atol=2e-2)
+
+
 def test_scripted_parts_without_decisions_by_value() -> None:
     @torch.jit.script
     def powers(x: torch.Tensor, n: int) -> torch.Tensor:

@@ -185,7 +185,8 @@ def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The arguments, cast for autocast, of operators that torch does not decompose under autocast; None for others."""
-    device = args[0].device.type
+    # The first argument of einsum is a text.
+    device = next((each.device.type for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), "cpu")
     if not torch.is_autocast_enabled(device):
         return args
     if op is _aten.lstm.input:
