@@ -9,7 +9,7 @@ import numpy  # noqa: F401  (numpy asks itself for `numpy.typing`, which has to 
 
 from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
 
-__all__ = ["import_libraries"]
+__all__ = ["import_libraries", "import_sums"]
 
 _DEFERRED = (
     # onnx_ir._symbolic_shapes imports it at once.
@@ -57,8 +57,20 @@ _DEFERRED = (
     "msgspec.yaml",
 )
 
+#: They are computed when they are imported, which takes 25 ms.
+_POLYHEDRA = StandIn(
+    "sympy.combinatorics.polyhedron",
+    later=("Polyhedron", "cube", "dodecahedron", "icosahedron", "octahedron", "tetrahedron"),
+)
+
 
 def import_libraries() -> None:
     with standing_in(*_DEFERRED):
         import msgspec  # noqa: F401
         import onnx_ir  # noqa: F401
+
+
+def import_sums() -> None:
+    """Import what sympy imports with its first sum: tensors, and for these the symmetries of polyhedra."""
+    with standing_in(_POLYHEDRA):
+        import sympy.tensor.tensor  # noqa: F401

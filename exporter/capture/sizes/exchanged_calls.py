@@ -99,24 +99,29 @@ def _with_ours(code: CodeType, file: str, meant: frozenset[str]) -> CodeType | N
     consts = [own if ours is None else ours for own, ours in zip(code.co_consts, inner, strict=True)]
     changed = bytearray(code.co_code)
     if not meant.isdisjoint(code.co_names):
-        start = argument = 0
-        while start < len(changed):
-            at = start
-            while changed[at] == _EXTENDED_ARG:
-                argument = (argument | changed[at + 1]) << 8
-                at += 2
-            argument |= changed[at + 1]
-            end = at + 2
-            while end < len(changed) and changed[end] == _CACHE:
-                end += 2
+        for start, end, argument in _loads_of_globals(code.co_code):
             # The lowest bit tells that the global is loaded to be called. The others are the number of its name.
-            if changed[at] == _LOAD_GLOBAL and argument & 1 and (name := code.co_names[argument >> 1]) in meant:
+            if argument & 1 and (name := code.co_names[argument >> 1]) in meant:
                 consts.append(WITH_SIZES[name])
                 changed[start:end] = _loading(len(consts) - 1, end - start)
-            start, argument = end, 0
     if len(consts) == len(inner) and not any(inner):
         return None
     return code.replace(co_code=bytes(changed), co_consts=tuple(consts))
+
+
+def _loads_of_globals(instructions: bytes) -> Iterator[tuple[int, int, int]]:
+    """Where instructions that load a global start and end, each with its argument."""
+    opcodes, arguments = instructions[::2], instructions[1::2]
+    at = opcodes.find(_LOAD_GLOBAL)
+    while at >= 0:
+        start, end, argument = at, at + 1, arguments[at]
+        while start and opcodes[start - 1] == _EXTENDED_ARG:
+            start -= 1
+            argument |= arguments[start] << 8 * (at - start)
+        while end < len(opcodes) and opcodes[end] == _CACHE:
+            end += 1
+        yield 2 * start, 2 * end, argument
+        at = opcodes.find(_LOAD_GLOBAL, end)
 
 
 def _loading(const: int, size: int) -> bytes:
