@@ -29,14 +29,17 @@ TARGETS = {
     ("static", Subject.TORCHSCRIPT): 4.0,
     ("dynamic", Subject.DYNAMO): 15.0,
     ("dynamic", Subject.TORCHSCRIPT): 2.5,
-    ("first", Subject.DYNAMO): 4.0,
-    ("first", Subject.TORCHSCRIPT): 1.2,
+    ("first static", Subject.DYNAMO): 4.0,
+    ("first static", Subject.TORCHSCRIPT): 1.2,
+    ("first dynamic", Subject.DYNAMO): 4.0,
+    ("first dynamic", Subject.TORCHSCRIPT): 1.2,
 }
+_KINDS = ("static", "dynamic")
 #: The names of the peers on the command line.
 _PEERS = {"torchscript": Subject.TORCHSCRIPT, "dynamo": Subject.DYNAMO}
 #: Warm exports in each process; the quickest counts, because other work on the machine only adds time.
 WARM = 3
-#: Processes whose first exports are measured, of static models. The quickest counts here too.
+#: Processes whose first exports are measured. The quickest counts here too.
 PROCESSES = 3
 
 #: Seconds by what was measured and by model and exporter.
@@ -58,7 +61,7 @@ def _measured(subject: Subject, name: str, kind: str, folder: Path) -> Figures |
     path = folder / "model.onnx"
     job = TimeJob(subject, name, path=str(path), dynamic=kind == "dynamic", warm=WARM)
     firsts, warms = [], []
-    for _ in range(PROCESSES if kind == "static" else 1):
+    for _ in range(PROCESSES):
         match children.run(job, folder):
             case Times(first, warm):
                 firsts.append(first.wall)
@@ -153,10 +156,10 @@ def main(
         raise typer.BadParameter(f"no such peer; there are {' and '.join(_PEERS)}", param_hint="--peer")
     subjects = (Subject.OURS, _PEERS[peer]) if peer else EXPORTERS
     store: Kept[Figures | str] = Kept(kept, Figures | str)
-    seconds: Seconds = {kind: defaultdict(dict) for kind in ("static", "dynamic", "first")}
+    seconds: Seconds = {f"{first}{kind}": defaultdict(dict) for first in ("", "first ") for kind in _KINDS}
     nodes: dict[str, dict[Subject, int]] = defaultdict(dict)
     failures: list[str] = []
-    jobs = [(name, kind, subject) for name in names for kind in ("static", "dynamic") for subject in subjects]
+    jobs = [(name, kind, subject) for name in names for kind in _KINDS for subject in subjects]
     for name, kind, subject in track(jobs, "exports", console=Console(stderr=True), transient=True):
         key = f"{name}, {subject}, {kind}"
         if key not in store:
@@ -165,8 +168,8 @@ def main(
         match store[key]:
             case Figures(warm, first, count):
                 seconds[kind][name][subject] = warm
+                seconds[f"first {kind}"][name][subject] = first
                 if kind == "static":
-                    seconds["first"][name][subject] = first
                     nodes[name][subject] = count
             case reason:
                 failures.append(f"{key}: {reason}")
