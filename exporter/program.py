@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import onnx
 import onnx_ir as ir
@@ -31,9 +31,6 @@ from onnx_parity.exporter.request.names import checked_names
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
-
-if TYPE_CHECKING:
-    from onnx_parity.exporter.passes.rename_axes import AxisNames
 
 __all__ = ["ONNXProgram"]
 
@@ -148,7 +145,7 @@ class ONNXProgram:
         self._weights.apply(state_dict, self.source.program)
         self.release()
 
-    def rename_axes(self, rename_mapping: AxisNames) -> None:
+    def rename_axes(self, rename_mapping: Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]) -> None:
         """Rename dynamic axes: `program.rename_axes({"batch": "N"})`."""
         from onnx_parity.exporter.passes.rename_axes import rename_axes
 

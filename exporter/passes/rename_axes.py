@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["AxisNames", "rename_axes"]
-
-#: New names by axis, which is given by name or as the dimension of a shape.
-AxisNames: TypeAlias = Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]
+__all__ = ["rename_axes"]
 
 
-def rename_axes(model: ir.Model, names: AxisNames) -> None:
-    """Rename axes, also in sizes that are computed from them (`2*batch`)."""
+def rename_axes(model: ir.Model, names: Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]) -> None:
+    """Rename axes, given by name or as the dimension of a shape, also in sizes that are computed from them
+    (`2*batch`)."""
     if not isinstance(names, Mapping):
         raise ArgumentError(f"rename_mapping is {names!r}: give a dict of names, {{'batch': 'N'}}")
     given: Mapping[Any, Any] = names

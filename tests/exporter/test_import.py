@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
+
+import onnx_parity
 
 
 def test_import_brings_no_runtime_and_no_compiler() -> None:
@@ -16,6 +20,13 @@ def test_import_brings_no_runtime_and_no_compiler() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "function", [onnx_parity.export, onnx_parity.capture_program, onnx_parity.ONNXProgram.rename_axes]
+)
+def test_annotations_can_be_resolved(function: Callable[..., Any]) -> None:
+    assert "return" in get_type_hints(function)
 
 
 _WITHOUT_A_LOOK_FOR_GARBAGE = """

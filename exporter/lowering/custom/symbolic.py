@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 #: Lowerings by operator; each is a function whose first parameter is `g`, or a function of ONNX.
-TranslationTable: TypeAlias = "Mapping[Any, Any]"
+TranslationTable: TypeAlias = Mapping[Any, Any]
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
