@@ -20,7 +20,7 @@ __all__ = [
 OPSETS = range(7, 29)
 #: The opset if the caller gives none.
 DEFAULT_OPSET = 18
-#: The version of ONNX's format that each opset came with. (To ask `onnx.helper` for it would take 2 ms to import.)
+#: The version of ONNX's format that each opset came with. (Importing `onnx.helper` to ask takes 2 ms.)
 IR_VERSIONS = dict(zip(OPSETS, (3, 3, 4, 5, 6, 7, 7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14), strict=True))
 #: onnxruntime 1.31 runs models of opsets up to this one.
 NEWEST_OF_ONNXRUNTIME = 26

@@ -1,50 +1,35 @@
 """Placeholders for modules that are slow to import and that few programs need.
 
 onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use, and onnx imports its
-checker and its schemas, which an export does not ask. Such imports were most of a process's first export of a small
-model. A placeholder is in `sys.modules` only within `standing_in`, so code that imports the module at any other time
-gets the real one, as does code that asks the module's package for it.
+checker, which an export does not call. Such imports were most of a process's first export of a small model. A
+placeholder is in `sys.modules` only within `standing_in`, so code that imports the module at any other time gets the
+real one, as does code that asks the module's package for it. What has got a placeholder imports the real module when it
+asks for one of its attributes.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 __all__ = ["StandIn", "standing_in"]
 
 
-#: By packages: their attributes that are imported when they are asked for, with the module and what is taken from it.
-_deferred: dict[str, dict[str, tuple[str, Later | None]]] = {}
-
-
-class Later:
-    """Stands for an object that a package takes from a module (`from module import name`) until it is used."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self.taken_from = module
-        self.name = name
-
-    def found(self) -> Any:
-        value = getattr(importlib.import_module(self.taken_from), self.name)
-        if "__module__" in vars(self):
-            # onnx_ir lets its public classes name the package as their module.
-            value.__module__ = self.__module__
-        return value
+#: By packages: the names of their modules that are imported when they are asked for.
+_deferred: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
 
 
 class StandIn(ModuleType):
     """A placeholder for a module. Access to an attribute other than the `known` ones imports the module."""
 
-    def __init__(self, name: str, *, later: Collection[str] = (), **known: Any) -> None:
-        """`later` are names that the module's package takes from it and that it only uses when it is asked for them."""
+    def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
-        vars(self).update((each, Later(name, each)) for each in later)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -58,73 +43,63 @@ class StandIn(ModuleType):
 
 @contextmanager
 def standing_in(*modules: str | StandIn) -> Iterator[None]:
-    """A context in which an import of these modules gives a placeholder.
+    """A context in which an import of these modules gives a placeholder, in other threads too.
 
-    Modules that are already imported are not replaced. A module inside of another comes after it.
+    Modules that are already imported are not replaced.
     """
-    stand_ins = [StandIn(module) if isinstance(module, str) else module for module in modules]
-    put = [stand_in for stand_in in stand_ins if stand_in.__name__ not in sys.modules]
-    for stand_in in put:
-        sys.modules[stand_in.__name__] = stand_in
-        package, last = _split(stand_in.__name__)
-        if package is not None:
-            vars(package).setdefault(last, stand_in)
+    put = []
     try:
+        for module in modules:
+            stand_in = StandIn(module) if isinstance(module, str) else module
+            if stand_in.__name__ not in sys.modules:
+                sys.modules[stand_in.__name__] = stand_in
+                put.append(stand_in)
+                package, last = _package_and_name(stand_in.__name__)
+                if package is not None:
+                    vars(package).setdefault(last, stand_in)
         yield
     finally:
-        for stand_in in reversed(put):
+        for stand_in in put:
             if sys.modules.get(stand_in.__name__) is stand_in:
                 del sys.modules[stand_in.__name__]
+        for stand_in in put:
             _import_when_asked_for(stand_in)
 
 
-def _split(name: str) -> tuple[ModuleType | None, str]:
+def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
     """The package of a module, if it has been imported, and the module's name in it."""
-    package, _, last = name.rpartition(".")
+    package, _, last = module.rpartition(".")
     return sys.modules.get(package), last
 
 
 def _import_when_asked_for(stand_in: StandIn) -> None:
-    """Let the module's package import it when it is asked for the module, or for what it takes from it."""
-    package, last = _split(stand_in.__name__)
-    if package is None or isinstance(package, StandIn):
+    """Let the module's package import the module when it is asked for it."""
+    package, last = _package_and_name(stand_in.__name__)
+    if package is None or vars(package).get(last, stand_in) is not stand_in:
         return
-    held = vars(package)
-    if held.get(last, stand_in) is stand_in:
-        held.pop(last, None)
-        if stand_in.__name__ in sys.modules:
-            held[last] = sys.modules[stand_in.__name__]
-        else:
-            _defer(package, last, stand_in.__name__)
-    for later in [value for value in vars(stand_in).values() if isinstance(value, Later)]:
-        if held.get(later.name) is later:
-            del held[later.name]
-            _defer(package, later.name, later.taken_from, later)
+    vars(package).pop(last, None)
+    if stand_in.__name__ in sys.modules:
+        vars(package)[last] = sys.modules[stand_in.__name__]
+        return
+    names = _deferred.get(package)
+    if names is None:
+        names = _deferred[package] = set()
+        vars(package)["__getattr__"] = _importing(package.__name__, names, vars(package).get("__getattr__"))
+    names.add(last)
 
 
-def _defer(package: ModuleType, name: str, module: str, later: Later | None = None) -> None:
-    deferred = _deferred.setdefault(package.__name__, {})
-    if not deferred:
-        other = vars(package).get("__getattr__")
+def _importing(package: str, names: Collection[str], other: Callable[[str], Any] | None) -> Callable[[str], Any]:
+    """A package's `__getattr__` that imports modules of these names, and asks the package's `other` for the rest."""
 
-        def ask(asked: str) -> Any:
-            found = deferred.get(asked)
-            if found is not None:
-                return _imported(package, asked, *found)
-            if other is not None:
-                return other(asked)
-            raise AttributeError(f"module {package.__name__!r} has no attribute {asked!r}")
+    def get(name: str) -> Any:
+        if name in names:
+            try:
+                return importlib.import_module(f"{package}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{package}.{name}":
+                    raise
+        elif other is not None:
+            return other(name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-        vars(package)["__getattr__"] = ask
-    deferred[name] = module, later
-
-
-def _imported(package: ModuleType, name: str, module: str, later: Later | None) -> Any:
-    try:
-        value = importlib.import_module(module) if later is None else later.found()
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}") from error
-    setattr(package, name, value)
-    return value
+    return get

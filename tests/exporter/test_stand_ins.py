@@ -41,15 +41,15 @@ import sys, torch
 before = set(sys.modules)
 import onnx_parity.exporter
 import msgspec, numpy, onnx, onnx_ir
-from onnx_parity.exporter.startup.deferred_imports import Later, StandIn
+from onnx_parity.exporter.startup.deferred_imports import StandIn
 from onnx_parity.exporter.startup.slow_imports import _DEFERRED
 
-names = [each if isinstance(each, str) else each.__name__ for each in _DEFERRED]
+names = _DEFERRED
 # protobuf's own implementation in Python, which some library has asked for, needs its modules at once.
 early = (sys.modules.keys() - before) & {name for name in names if not name.startswith("google")}
 assert not early, early
 for package in (msgspec, numpy, onnx, onnx_ir):
-    assert not [name for name, value in vars(package).items() if isinstance(value, (Later, StandIn))]
+    assert not [name for name, value in vars(package).items() if isinstance(value, StandIn)]
 assert onnx.ONNX_ML is True and onnx.IR_VERSION and not hasattr(onnx, "nothing")
 assert onnx_ir.ShardingSpec.__module__ == onnx_ir.Node.__module__ == "onnx_ir"
 assert onnx_ir.load.__module__ == onnx_ir.save.__module__ == "onnx_ir"
@@ -59,10 +59,6 @@ for name in names:
         assert getattr(sys.modules[package], last) is sys.modules[name], name
     else:
         __import__(name)
-for stand_in in (each for each in _DEFERRED if isinstance(each, StandIn)):
-    package = sys.modules[stand_in.__name__.rpartition(".")[0]]
-    for name in (name for name, value in vars(stand_in).items() if isinstance(value, Later)):
-        assert getattr(package, name) is getattr(sys.modules[stand_in.__name__], name), name
 text = '<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) {y = Abs (x)}'
 onnx.checker.check_model(onnx.parser.parse_model(text))
 """
@@ -105,6 +101,29 @@ for thread in threads:
 assert not failures, failures
 """
 
+#: A thread imports onnx and onnx_ir while another is importing the exporter.
+_WHILE_IMPORTED = """
+import sys, threading, torch
+sys.setswitchinterval(1e-4)
+found, stop = {}, threading.Event()
+
+def use():
+    while not stop.is_set() and "onnx_ir" not in sys.modules:
+        pass
+    from onnx_ir import ShardingSpec, load, save
+    from onnx.checker import check_model
+    from onnx import ONNX_ML, helper, parser
+    found.update(classes=[ShardingSpec], ml=ONNX_ML)
+    found.update(functions=[load, save, check_model, helper.make_node, parser.parse_model])
+
+thread = threading.Thread(target=use, daemon=True)
+thread.start()
+import onnx_parity.exporter
+stop.set()
+thread.join(60)
+assert isinstance(found["classes"][0], type) and all(map(callable, found["functions"])) and found["ml"] is True
+"""
+
 #: Two threads find at the same time that the configuration of dynamo has to be loaded.
 _CONFIGURATION = """
 import importlib.util, threading, torch, onnx_parity
@@ -135,11 +154,19 @@ assert both.broken and not failures, failures
 """
 
 
-@pytest.mark.parametrize(
-    "program",
-    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS, _PACKAGES, _FROM_PACKAGES, _CONFIGURATION],
-    ids=["static, then dynamic", "by others", "before", "by threads", "packages", "from packages", "configuration"],
-)
+_PROGRAMS = {
+    "static, then dynamic": _STATIC_THEN_DYNAMIC,
+    "by others": _BY_OTHERS,
+    "before": _BEFORE,
+    "by threads": _BY_THREADS,
+    "packages": _PACKAGES,
+    "from packages": _FROM_PACKAGES,
+    "while imported": _WHILE_IMPORTED,
+    "configuration": _CONFIGURATION,
+}
+
+
+@pytest.mark.parametrize("program", _PROGRAMS.values(), ids=_PROGRAMS)
 def test_modules_are_imported_when_they_are_used(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=_ROOT)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -77,7 +77,7 @@ _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: have none there is none.
 _names_of_code: dict[int, tuple[CodeType, Set[str]]] = {}
 #: Classes of the standard library whose objects contain what programs put into them.
-_CONTAINERS = frozenset({SimpleNamespace, UserDict, UserList, threading.local, functools.partial})
+_CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
 
 
 class PythonState:
@@ -268,7 +268,7 @@ class PythonState:
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
-        if not self._is_users(cls.__module__) and not _is_container(cls):
+        if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
             if isinstance(value, functools._lru_cache_wrapper):
                 self._places.append(Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
@@ -331,16 +331,11 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         inner = [part for entry in copied(value).items() for part in entry]
     elif issubclass(kind, (*_LISTS, *_FIXED, set)):
         inner = list(value)
-    elif _is_container(kind) or _package(kind.__module__) not in _LIBRARIES:
+    elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
         attributes = getattr(value, "__dict__", None)
         inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
         inner += [getattr(value, name, None) for name in slots_of(kind)]
     return any(_holds(each, is_meant, depth - 1) for each in inner)
-
-
-def _is_container(cls: type) -> bool:
-    # `issubclass` would ask all subclasses of UserDict and UserList, which are abstract.
-    return not _CONTAINERS.isdisjoint(cls.__mro__)
 
 
 def _may_be_users(module: str) -> bool:

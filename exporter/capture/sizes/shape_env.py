@@ -38,11 +38,8 @@ from onnx_parity.exporter.capture.sizes.order import in_order
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
-from onnx_parity.exporter.startup.slow_imports import import_sums
 
 __all__ = ["Assumption", "HintedShapeEnv", "is_question"]
-
-import_sums()
 
 for _module in (torch, recording, sym_node, symbolic_shapes):
     # Frames of torch itself lie between the comparison of two sizes and the code that needs its result.
