@@ -221,6 +221,14 @@ def test_help_teaches_by_example(command: str) -> None:
     assert f"parity {command}" in text
 
 
+def test_runs_as_a_module() -> None:
+    command = (sys.executable, "-m", "onnx_parity", "runn")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Usage: parity" in done.stderr
+    assert "Did you mean 'run'?" in done.stderr
+
+
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_every_command_speaks_json(command: str) -> None:
     assert "--json" in invoke(command, "--help")[1]
