@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Size, Value, Varying
-from onnx_parity.exporter.capture.sizes.shape_env import is_question
+from onnx_parity.exporter.expressions.conditions import Comparison, Condition, Equal, GreaterOrEqual, Less, Unequal
+from onnx_parity.exporter.expressions.expression import Expression
 
 if TYPE_CHECKING:
-    import sympy
-
     from onnx_parity.exporter.capture.recording import Traced
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
+    from onnx_parity.exporter.capture.sizes.symbols import Assumption
 
 __all__ = ["NotRecorded", "Recording", "branches_that_matter"]
 
@@ -41,7 +40,7 @@ class Recording(Protocol):
     Returns None if the program fails, and raises NotRecorded if it cannot be recorded.
     """
 
-    def __call__(self, *, denied: frozenset[sympy.Basic] = ..., empty: str | None = None) -> Traced | None: ...
+    def __call__(self, *, denied: frozenset[Expression] = ..., empty: str | None = None) -> Traced | None: ...
 
 
 #: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
@@ -62,10 +61,10 @@ def branches_that_matter(recorded: Traced, again: Recording) -> list[Assumption]
     return [each for each in recorded.branches if each.expression in mattering]
 
 
-def _that_matter_together(questions: set[sympy.Basic], recorded: Traced, again: Recording) -> set[sympy.Basic]:
+def _that_matter_together(questions: set[Expression], recorded: Traced, again: Recording) -> set[Expression]:
     """Those of the questions that have other answers in a recording that is not the same."""
     asked = {each.expression for each in recorded.branches}
-    mattering: set[sympy.Basic] = set()
+    mattering: set[Expression] = set()
     waiting = deque(frozenset([each]) for each in sorted(questions, key=str))
     seen = set(waiting)
     left = _MOST_RECORDINGS
@@ -87,8 +86,8 @@ def _that_matter_together(questions: set[sympy.Basic], recorded: Traced, again: 
 
 
 def _asked_where(
-    denied: frozenset[sympy.Basic], numbers: Mapping[sympy.Basic, sympy.Integer], recorded: Traced, again: Recording
-) -> list[sympy.Basic] | None:
+    denied: frozenset[Expression], numbers: Mapping[Expression, int], recorded: Traced, again: Recording
+) -> list[Expression] | None:
     """What the program asks where these questions have the other answers; None if it computes something else there."""
     try:
         other = again(denied=denied)
@@ -98,47 +97,40 @@ def _asked_where(
     if other is None or (len(denied) == 1 and not other.has_denied):
         return None
     further = [each.expression for each in other.branches]
-    is_same = all(map(is_question, further)) and _Comparison(numbers).same(recorded, other)
+    is_same = all(isinstance(each, Condition) for each in further) and _Comparison(numbers).same(recorded, other)
     return further if is_same else None
 
 
-def _sizes_where(denied: Iterable[sympy.Basic]) -> dict[sympy.Basic, sympy.Integer] | None:
+def _sizes_where(denied: Iterable[Expression]) -> dict[Expression, int] | None:
     """The sizes for which alone the other answers are right, if the questions were whether a size is one number. None
     if that would be two numbers."""
-    import sympy
-
-    numbers: dict[sympy.Basic, sympy.Integer] = {}
+    numbers: dict[Expression, int] = {}
     for question in denied:
-        is_equality = isinstance(question, sympy.Eq | sympy.Ne)
+        is_equality = isinstance(question, Equal | Unequal)
         if is_equality and question.args[0].is_Symbol and question.args[1].is_Integer:
-            symbol, number = question.args
+            symbol, number = question.args[0], int(question.args[1])  # type: ignore[call-overload]
             if numbers.setdefault(symbol, number) != number:
                 return None
     return numbers
 
 
-def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
+def _emptying(question: Expression) -> list[Expression]:
     """For the question whether a tensor is empty, a product of sizes is 0: the sizes that can make it so."""
-    import sympy
-
-    if not isinstance(question, sympy.Rel):
+    if not isinstance(question, Comparison):
         return []
     product, limit = question.args
-    if limit != (1 if isinstance(question, sympy.Ge | sympy.Lt) else 0):
+    if limit != (1 if isinstance(question, GreaterOrEqual | Less) else 0):
         return []
-    factors = product.as_powers_dict()
-    symbols = [factor for factor in factors if not factor.is_Integer]
-    return symbols if all(symbol.is_Symbol and factors[symbol] > 0 for symbol in symbols) else []
+    factors = list(dict.fromkeys(product.factors()[1]))
+    return factors if all(factor.is_Symbol for factor in factors) else []
 
 
-def _is_right_if_empty(question: sympy.Basic, recorded: Traced, again: Recording) -> bool:
+def _is_right_if_empty(question: Expression, recorded: Traced, again: Recording) -> bool:
     return all(_is_right_without(symbol, recorded, again) for symbol in _emptying(question))
 
 
-def _is_right_without(symbol: sympy.Basic, recorded: Traced, again: Recording) -> bool:
+def _is_right_without(symbol: Expression, recorded: Traced, again: Recording) -> bool:
     """Whether a recording is right where a size is 0."""
-    import sympy
-
     axis = recorded.graph.axis_names.get(str(symbol))
     if axis is None:
         return False
@@ -150,7 +142,7 @@ def _is_right_without(symbol: sympy.Basic, recorded: Traced, again: Recording) -
         return True
     if not {each.expression for each in other.branches} <= {each.expression for each in recorded.branches}:
         return False
-    comparison = _Comparison({symbol: sympy.Integer(0)})
+    comparison = _Comparison({symbol: 0})
     if comparison.all_empty(recorded.graph):
         return comparison.same_form(recorded, other)
     return comparison.same(recorded, other)
@@ -159,7 +151,7 @@ def _is_right_without(symbol: sympy.Basic, recorded: Traced, again: Recording) -
 class _Comparison:
     """The comparison of two recordings where some sizes have these values."""
 
-    def __init__(self, sizes: Mapping[sympy.Basic, sympy.Integer]) -> None:
+    def __init__(self, sizes: Mapping[Expression, int]) -> None:
         self._sizes = sizes
         #: Values of one recording, and those of the other that they correspond to.
         self._pairs: dict[Value, Value] = {}
@@ -246,7 +238,7 @@ class _Comparison:
         if not isinstance(number, Varying):
             return number
         expression = number.node.expr.xreplace(dict(self._sizes))
-        return int(expression) if expression.is_Integer else expression
+        return expression.plain if expression.is_number else expression
 
 
 def _same_number(one: Any, other: Any) -> bool:

@@ -32,7 +32,7 @@ from onnx_parity.exporter.errors import (
 from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
+    from onnx_parity.exporter.capture.sizes.symbols import Assumption
 
 __all__ = [
     "OperatorFailedError",
@@ -80,19 +80,16 @@ def failed_while_recorded(
         return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
-    # Imported here, because programs with static sizes do not need it. If such an error was raised, it is imported.
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
-    if isinstance(error, GuardOnDataDependentSymNode) and _iterates(error):
+    if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"
             "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
             "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
             "of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
         )
-    if isinstance(error, GuardOnDataDependentSymNode):
+    if type(error).__name__ == "GuardOnDataDependentSymNode":
         return CaptureError(
-            f"the program branches on a number that it computed from values{placed}: {error.cond}\n"
+            f"the program branches on a number that it computed from values{placed}: {error.cond}\n"  # type: ignore[attr-defined]
             "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
             "use torch.where or torch.cond, or state what always holds with torch._check."
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import sympy
 import torch
 from msgspec.structs import replace
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.recording import Attempt, ToRecord
-from onnx_parity.exporter.capture.sizes.shape_env import Assumption
+from onnx_parity.exporter.capture.sizes.symbols import Assumption
+from onnx_parity.exporter.expressions.conditions import Equal, Unequal
+from onnx_parity.exporter.expressions.expression import Expression, Symbol
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
@@ -77,15 +78,18 @@ def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]], assumption: A
 def _broadcast(assumption: Assumption, size: int) -> list[int]:
     """The sizes of an axis below that of the example at which a side of the comparison is 1, and is broadcast."""
     expression = assumption.expression
-    if not isinstance(expression, sympy.Eq | sympy.Ne) or len(expression.free_symbols) != 1:
+    if not isinstance(expression, Equal | Unequal) or len(expression.free_symbols) != 1:
         return []
     (symbol,) = expression.free_symbols
     sides = [side for side in expression.args if side.free_symbols]
-    return [
-        each
-        for each in range(min(size, _MOST))
-        if any(side.xreplace({symbol: sympy.Integer(each)}) == 1 for side in sides)
-    ]
+    return [each for each in range(min(size, _MOST)) if any(_value(side, symbol, each) == 1 for side in sides)]
+
+
+def _value(side: Expression, symbol: Symbol, size: int) -> float | None:
+    try:
+        return side.at({symbol: size})
+    except ZeroDivisionError:
+        return None
 
 
 def _resized(wanted: ToRecord, places: Mapping[int, Sequence[int]], size: int) -> ToRecord | None:

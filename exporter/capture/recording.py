@@ -5,8 +5,8 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,9 +43,8 @@ from onnx_parity.exporter.errors import CaptureError, ExportError, ProgramFailed
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
-    import sympy
-
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Assumption, Symbols
+    from onnx_parity.exporter.expressions.expression import Expression
 
 __all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "TooGeneral", "Traced", "record"]
 
@@ -98,7 +97,7 @@ class Attempt(msgspec.Struct, frozen=True):
     plain_numbers: bool = False
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     squeezes_as_in_example: bool = False
-    #: Whether sizes computed from others are 0 or 1 where the example makes them so (see `HintedShapeEnv`).
+    #: Whether sizes computed from others are 0 or 1 where the example makes them so (see `Symbols`).
     special_sizes_as_in_example: bool = False
     #: Whether autograd sees the operators of the program, so that it may ask for gradients.
     differentiates: bool = False
@@ -112,7 +111,7 @@ class Attempt(msgspec.Struct, frozen=True):
     coincidences: frozenset[int] = frozenset()
     trial: Trial | None = None
     #: Questions about sizes that are given the other answer where the program itself asks them.
-    denied: frozenset[sympy.Basic] = frozenset()
+    denied: frozenset[Expression] = frozenset()
     #: The name of an axis that has the size 0.
     empty: str | None = None
 
@@ -164,7 +163,7 @@ class _Recording:
     def __init__(self, wanted: ToRecord, attempt: Attempt) -> None:
         self._wanted = wanted
         self._attempt = attempt
-        self._symbols = symbols = _shape_env(attempt.denied) if attempt.symbolic else None
+        self._symbols = symbols = _symbols(attempt.denied) if attempt.symbolic else None
         self._recorder = recorder = Recorder(
             Fakes(symbols),
             OriginFinder(wanted.program),
@@ -221,9 +220,8 @@ class _Recording:
         """Run the program under the modes and patches that record it."""
         recorder = self._recorder
         try:
-            reads = recorder.shape_is_read
-            subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
-            with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
+            dynamic = _with_dynamic_sizes(recorder) if self._symbols is not None else nullcontext()
+            with recording_surroundings(recorder), dynamic, recorder, keeping_composites():
                 called: Called = self._called
                 if self._attempt.differentiates:
                     called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
@@ -407,14 +405,22 @@ def _before_copy(value: Value) -> Value:
     return source if isinstance(source, Value) else value
 
 
-def _shape_env(denied: frozenset[sympy.Basic]) -> HintedShapeEnv:
-    # Importing sympy and torch's symbolic shapes takes 0.2 s, and programs with static sizes do not need them.
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+@contextmanager
+def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
+    from onnx_parity.exporter.capture.sizes.torchs_questions import torchs_questions
 
-    return HintedShapeEnv(denied)
+    with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read):
+        yield
 
 
-def _fixed_axes(symbols: HintedShapeEnv, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
+def _symbols(denied: frozenset[Expression]) -> Symbols:
+    # Programs with static sizes do not need it.
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
+
+    return Symbols(denied)
+
+
+def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
     """The names of the dynamic axes that the program fixes to one size, each with the assumption that fixes it."""
     fixed: dict[str, Assumption] = {}
     for assumption in symbols.fixing():

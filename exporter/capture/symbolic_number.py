@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import sympy
 import torch
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.capture.graph.graph import Value, Varying
+from onnx_parity.exporter.capture.sizes.size_node import as_number
+from onnx_parity.exporter.expressions.expression import Expression, Symbol
 
 __all__ = ["SymbolicNumber"]
 
@@ -19,9 +18,9 @@ __all__ = ["SymbolicNumber"]
 class SymbolicNumber(msgspec.Struct, frozen=True):
     """An expression, and the graph values from which its symbols are read."""
 
-    expression: sympy.Expr
+    expression: Expression
     #: For each symbol, a value and the axis whose size it is. The axis is None if the symbol is the value itself.
-    sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
+    sources: tuple[tuple[Symbol, Value, int | None], ...]
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
         """The number for these tensors. While a program is recorded with symbolic sizes, the number is a symbol too."""
@@ -29,12 +28,8 @@ class SymbolicNumber(msgspec.Struct, frozen=True):
             symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
             for symbol, value, axis in self.sources
         }
-        return sympy_interp(_Arithmetic, known, self.expression)
-
-
-class _Arithmetic(PythonReferenceAnalysis):
-    """torch's evaluation of expressions, plus the true division of sizes, which torch leaves to sympy."""
-
-    @staticmethod
-    def int_truediv(a: Any, b: Any) -> Any:
-        return a / b
+        symbolic = next((each for each in known.values() if isinstance(each, Varying)), None)
+        if symbolic is None:
+            return self.expression.at(known)
+        given = {symbol: each.node.expr if isinstance(each, Varying) else each for symbol, each in known.items()}
+        return as_number(self.expression.xreplace(given), symbolic.node.shape_env)

@@ -59,10 +59,9 @@ from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExpo
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
-    import sympy
-
     from onnx_parity.exporter.capture.branches_on_sizes import Recording
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
+    from onnx_parity.exporter.capture.sizes.symbols import Assumption
+    from onnx_parity.exporter.expressions.expression import Expression
 
 __all__ = ["Traced", "trace"]
 
@@ -244,7 +243,7 @@ def _recorded_again(
     reached: PythonState,
     arguments: PythonState,
     *,
-    denied: frozenset[sympy.Basic] = frozenset(),
+    denied: frozenset[Expression] = frozenset(),
     empty: str | None = None,
 ) -> Traced | None:
     from onnx_parity.exporter.capture.branches_on_sizes import NotRecorded

@@ -36,7 +36,7 @@ from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 if TYPE_CHECKING:
-    import sympy
+    from onnx_parity.exporter.expressions.expression import Expression
 
 __all__ = ["Graph"]
 
@@ -69,7 +69,7 @@ class Graph(Constants):
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
         #: The values of size expressions whose nodes are in this subgraph, or in one around it.
-        self.integers: dict[sympy.Expr, Value] = {}
+        self.integers: dict[Expression, Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 

@@ -10,9 +10,12 @@ asks for one of its attributes.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,15 +33,45 @@ class StandIn(ModuleType):
     def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
+        spec = None if "." in name else importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            # Without it, Python does not look for modules of the package.
+            self.__path__ = list(spec.submodule_search_locations)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"{self.__name__} has not been imported yet, so it has no attribute {name}")
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        value = getattr(importlib.import_module(self.__name__), name)
+        value = getattr(self.real(), name)
         setattr(self, name, value)
         return value
+
+    def real(self) -> ModuleType:
+        """The module itself, which is imported now if it has not been."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return importlib.import_module(self.__name__)
+
+
+class _OfPackages(MetaPathFinder, Loader):
+    """Finds the modules of packages that have a placeholder, by importing the package."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        package = sys.modules.get(fullname.partition(".")[0])
+        if not isinstance(package, StandIn) or not path:
+            return None
+        package.real()
+        found = importlib.import_module(fullname)
+        # Python takes the spec of a module that its finder has imported instead of the finder's.
+        found.__spec__ = ModuleSpec(fullname, self, loader_state=(found, found.__spec__))
+        return found.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        found: ModuleType = spec.loader_state[0]
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state[1]
 
 
 @contextmanager
@@ -48,6 +81,8 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
     Modules that are already imported are not replaced.
     """
     put = []
+    finder = _OfPackages()
+    sys.meta_path.insert(0, finder)
     try:
         for module in modules:
             stand_in = StandIn(module) if isinstance(module, str) else module
@@ -59,6 +94,7 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
                     vars(package).setdefault(last, stand_in)
         yield
     finally:
+        sys.meta_path.remove(finder)
         for stand_in in put:
             if sys.modules.get(stand_in.__name__) is stand_in:
                 del sys.modules[stand_in.__name__]

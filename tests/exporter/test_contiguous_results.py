@@ -14,7 +14,7 @@ from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_res
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
-from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 _aten = torch.ops.aten
 
@@ -34,7 +34,7 @@ def _bool(*sizes: Any) -> torch.Tensor:
 
 @pytest.fixture(name="fakes")
 def _fakes() -> Fakes:
-    return Fakes(HintedShapeEnv())
+    return Fakes(Symbols())
 
 
 def _arguments(fakes: Fakes, make: Callable[[Any, Any], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -198,7 +198,7 @@ _TRANSPOSED: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor
 @pytest.mark.parametrize("name", ["add.Tensor", "mul.Tensor", "maximum", "div.Tensor"])
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_a_transposed_first_tensor_determines_the_layout(name: str, case: str, is_dynamic: bool) -> None:
-    fakes = Fakes(HintedShapeEnv() if is_dynamic else None)
+    fakes = Fakes(Symbols() if is_dynamic else None)
     sizes = [fakes.symbols.new_size("batch", 3), fakes.symbols.new_size("length", 7)] if fakes.symbols else [3, 7]
     with fakes:
         args = _TRANSPOSED[case](torch.empty(*sizes, 4, 6))

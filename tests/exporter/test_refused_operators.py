@@ -80,15 +80,13 @@ OF_DYNAMIC_SIZES = [
     case(
         lambda x: torch.zeros(x.shape[2] & 5),
         (X,),
-        "aten::zeros: the size BitwiseFn_bitwise_and(h, 5) cannot be written in ONNX: BitwiseFn_bitwise_and of sizes "
-        "is not supported",
+        "aten::zeros: the size BitwiseAnd(h, 5) cannot be written in ONNX: BitwiseAnd of sizes is not supported",
         dynamic=DYNAMIC,
     ),
     case(
         lambda x: x * vars(torch)["_sym_sin"](x.shape[2] * 0.5),
         (X,),
-        "aten::mul.Tensor: the number OpaqueUnaryFn_sin(0.5*ToFloat(h)) cannot be written in ONNX: OpaqueUnaryFn_sin "
-        "of real numbers is not supported",
+        "aten::mul.Tensor: the number sin(h * 0.5) cannot be written in ONNX: sin of real numbers is not supported",
         dynamic=DYNAMIC,
     ),
     case(

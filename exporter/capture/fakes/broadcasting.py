@@ -14,7 +14,7 @@ from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.graph.graph import Size
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 __all__ = ["DynamicSizes", "broadcast_together", "has_unknown_sizes", "sizes_met"]
 
@@ -57,7 +57,7 @@ def _with_sizes(tensor: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
 
 
 def sizes_met(
-    func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata], symbols: HintedShapeEnv
+    func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata], symbols: Symbols
 ) -> DynamicSizes | None:
     """The dynamic sizes of a pointwise operator's arguments along axes where another has a known size, if any."""
     if torch.Tag.pointwise not in func.tags:

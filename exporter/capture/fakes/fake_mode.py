@@ -33,7 +33,7 @@ from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.startup.deferred_imports import StandIn
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 __all__ = ["Fakes", "expressions", "outside_of_fake_modes", "plain_tensors"]
 
@@ -61,11 +61,13 @@ _static_shapes: dict[Any, torch.Tensor] = {}
 class Fakes(FakeTensorMode):
     """The fake tensors of one capture."""
 
-    def __init__(self, symbols: HintedShapeEnv | None) -> None:
+    def __init__(self, symbols: Symbols | None) -> None:
         with _loading:
             _load_configuration()
         super().__init__(shape_env=symbols)
         self.symbols = symbols
+        # torch's cache makes nodes of its own for dynamic sizes. Results are kept by `ResultMemo`.
+        self.cache_enabled = self.cache_enabled and symbols is None
         self._shapes = _static_shapes if symbols is None else {}
 
     @classmethod

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from onnx_parity.exporter.expressions.expression import Number
+from onnx_parity.exporter.expressions.functions import Max
+
 __all__ = ["Metadata", "is_contiguous", "like_which"]
 
 
@@ -157,6 +160,4 @@ def is_contiguous(tensor: Metadata) -> bool:
 
 @functools.cache
 def _at_least_one(size: Any) -> Any:
-    from torch.utils._sympy.functions import Max
-
-    return Max(1, size)
+    return Max.of(Number(1), size)

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
 
 from onnx_parity.exporter.errors import line_and_module, on_its_own_line
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = [
     "DTYPES",
@@ -222,7 +219,7 @@ class Graph(msgspec.Struct, eq=False):
     inputs: list[Input]
     nodes: list[Node]
     outputs: list[Value]
-    #: Names of the symbols of dynamic axes, by sympy symbol name: `s0` to `batch`.
+    #: Names of the symbols of dynamic axes: `s0` to `batch`.
     axis_names: dict[str, str] = {}
     #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
     #: it is the value itself.
@@ -232,15 +229,13 @@ class Graph(msgspec.Struct, eq=False):
     #: Whether the program asks autograd for gradients.
     differentiates: bool = False
     #: Names of symbolic sizes, cached by expression.
-    _size_names: dict[sympy.Basic, str] = {}
+    _size_names: dict[Any, str] = {}
 
     def size_name(self, size: Varying) -> str:
         """The name of a symbolic size in a shape: `batch`, `2*batch`."""
         expression = size.node.expr
         name = self._size_names.get(expression)
         if name is None:
-            # Cached, because sympy sorts the terms of a sum to print it. This took 0.8 s of the 1.3 s of an export of a
-            # DenseNet with dynamic axes.
             names = {s: type(s)(self.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
             name = self._size_names[expression] = str(expression.xreplace(names))
         return name

@@ -1,7 +1,10 @@
-"""Makes `torch.library.get_ctx()` local to a thread. Fake kernels use it to create data-dependent sizes.
+"""What torch's fake kernels use to create data-dependent sizes.
 
-torch stores the context in a global variable. Two threads that record at the same time would create sizes in each
-other's context, and one context would remain set afterwards. A thread that captures has its own context.
+torch stores the context of `torch.library.get_ctx()` in a global variable. Two threads that record at the same time
+would create sizes in each other's context, and one context would remain set afterwards. A thread that captures has its
+own context.
+
+Some kernels import sympy for the bounds of a new size, whose symbol has to be one of sympy.
 """
 
 from __future__ import annotations
@@ -13,9 +16,13 @@ from typing import Any
 
 import torch
 import torch._library.fake_impl
+import torch._subclasses.fake_impls
 
-from onnx_parity.exporter.capture.patches.patch import FunctionCode, Patch
+from onnx_parity.exporter.capture.patches.patch import FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import captures_here
+from onnx_parity.exporter.capture.sizes.size_node import SizeNode
+from onnx_parity.exporter.expressions.expression import Symbol
+from onnx_parity.exporter.startup.deferred_imports import StandIn
 
 __all__ = ["PATCHES"]
 
@@ -41,7 +48,50 @@ def _get(torchs: Callable[[], Any]) -> Any:
     return torchs() if _this_thread.getter is None else _this_thread.getter()
 
 
+def _nonzero(torchs: Callable[..., Any], mode: Any, func: Any, x: Any) -> Any:
+    if mode.shape_env is None or x.numel() == 0:
+        return torchs(mode, func, x)
+    count = x.nonzero_memo
+    if count is None:
+        count = x.nonzero_memo = mode.shape_env.new_count(x.shape)
+    return x.new_empty_strided((count, x.dim()), (1, count), dtype=torch.int64)
+
+
+def _masked_select(torchs: Callable[..., Any], mode: Any, func: Any, x: Any, mask: Any) -> Any:
+    return torchs(mode, func, x, mask) if mode.shape_env is None else x.new_empty((mode.shape_env.new_count(x.shape),))
+
+
+def _constrain_size(torchs: Callable[..., Any], size: Any, *limits: Any, **named: Any) -> None:
+    if isinstance(size.node, SizeNode):
+        size.node.shape_env.constrain(size, *limits, **named)
+    else:
+        torchs(size, *limits, **named)
+
+
+def _is_of_type(torchs: Callable[..., bool], symbol: Any, prefix: Any) -> bool:
+    """Whether a symbol is of a kind, which its name tells."""
+    from torch.utils._sympy.symbol import SymT, prefix_str
+
+    if type(symbol) is not Symbol:
+        return torchs(symbol, prefix)
+    return symbol.name.startswith(
+        tuple(prefix_str[each] for each in ([prefix] if isinstance(prefix, SymT) else prefix))
+    )
+
+
+_SHAPES, _SYMBOL = "torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.symbol"
+
+
+def _torchs_constraint() -> Any:
+    module = imported(_SHAPES)()
+    return None if isinstance(module, StandIn) else module._constrain_range_for_size
+
+
 PATCHES: tuple[Patch, ...] = (
+    FunctionCode(lambda: torch._subclasses.fake_impls.nonzero, _nonzero),
+    FunctionCode(lambda: torch._subclasses.fake_impls.masked_select, _masked_select),
+    OnImport(_SHAPES, FunctionCode(_torchs_constraint, _constrain_size)),
+    OnImport(_SYMBOL, FunctionCode(lambda: vars(imported(_SYMBOL)()).get("symbol_is_type"), _is_of_type)),
     FunctionCode(lambda: torch._library.fake_impl.set_ctx_getter, _set_getter, here=captures_here),
     FunctionCode(lambda: torch.library.get_ctx, _get, here=captures_here),
 )

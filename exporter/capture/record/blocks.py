@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -42,9 +42,7 @@ from onnx_parity.exporter.capture.record.leaves import (
     spelled,
 )
 from onnx_parity.exporter.errors import CaptureError
-
-if TYPE_CHECKING:
-    import sympy
+from onnx_parity.exporter.expressions.conditions import Condition
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
@@ -178,7 +176,7 @@ class Blocks(Leaves):
         bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
         inner: Sequence[Leaf],
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
-        of_sizes: sympy.Basic | None,
+        of_sizes: Condition | None,
     ) -> list[_Side]:
         """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
@@ -197,7 +195,7 @@ class Blocks(Leaves):
         return sides
 
     @contextmanager
-    def _where(self, condition: sympy.Basic | None) -> Iterator[None]:
+    def _where(self, condition: Condition | None) -> Iterator[None]:
         """A context in which a condition on sizes holds. Without a condition, nothing is known."""
         symbols = self.recorder.fakes.symbols
         if condition is None or symbols is None:
@@ -206,12 +204,12 @@ class Blocks(Leaves):
         with self.recorder.memo.separate(), symbols.where(condition):
             yield
 
-    def _taken(self, condition: sympy.Basic) -> int:
+    def _taken(self, condition: Condition) -> int:
         """The number of the branch that the example takes, for a condition on sizes."""
         symbols = self.recorder.fakes.symbols
         return 0 if symbols is None or symbols.holds_in_example(condition) else 1
 
-    def _either(self, condition: sympy.Basic, one: Leaf, other: Leaf) -> Leaf:
+    def _either(self, condition: Condition, one: Leaf, other: Leaf) -> Leaf:
         """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
         then, orelse = self.of_sizes(one), self.of_sizes(other)
         if then is None or orelse is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import torch
@@ -16,9 +16,7 @@ from onnx_parity.exporter.capture.graph.list_primitives import EMPTY_LIST
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.capture.record.recorder import Recorder, unwrapped
 from onnx_parity.exporter.errors import CaptureError
-
-if TYPE_CHECKING:
-    import sympy
+from onnx_parity.exporter.expressions.conditions import And, Condition, Not, Or, Truth
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
@@ -26,12 +24,12 @@ _functorch = torch._C._functorch
 #: A tensor, a number, None, `UNSET`, or any other object, which must not change in a branch or loop.
 Leaf = Any
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "Equality": torch.eq,
-    "Unequality": torch.ne,
-    "StrictLessThan": torch.lt,
-    "LessThan": torch.le,
-    "StrictGreaterThan": torch.gt,
-    "GreaterThan": torch.ge,
+    "Equal": torch.eq,
+    "Unequal": torch.ne,
+    "Less": torch.lt,
+    "LessOrEqual": torch.le,
+    "Greater": torch.gt,
+    "GreaterOrEqual": torch.ge,
 }
 
 
@@ -113,17 +111,15 @@ class Leaves:
             return bool(leaf)
         return self.over_sizes(leaf.node.expr)
 
-    def of_sizes(self, leaf: Leaf) -> sympy.Basic | None:
+    def of_sizes(self, leaf: Leaf) -> Condition | None:
         """A condition on sizes of inputs as an expression; None for another leaf."""
         if isinstance(leaf, bool):
-            import sympy
-
-            return sympy.sympify(leaf)
+            return Truth(leaf)
         if not isinstance(leaf, torch.Tensor) or not self.recorder.size_conditions:
             return None
         return self.recorder.size_conditions.get(self.recorder.value_of(self.take(leaf)))
 
-    def over_sizes(self, expression: sympy.Basic) -> Leaf:
+    def over_sizes(self, expression: Condition) -> Leaf:
         """A condition on dynamic sizes, as a tensor that is computed when the model runs."""
         symbols = self.recorder.fakes.symbols
         if symbols is not None and (known := symbols.known_here(expression)) is not None:
@@ -133,19 +129,18 @@ class Leaves:
             self.recorder.size_conditions[self.recorder.value_of(self.take(made))] = expression
         return made
 
-    def _over_sizes(self, expression: sympy.Basic) -> Leaf:
-        name = type(expression).__name__
-        if name in ("BooleanTrue", "BooleanFalse"):
-            return bool(expression)
-        if name == "Not":
+    def _over_sizes(self, expression: Condition) -> Leaf:
+        if isinstance(expression, Truth):
+            return expression.plain
+        if isinstance(expression, Not):
             return torch.logical_not(self._over_sizes(expression.args[0]))
-        if name in ("And", "Or"):
-            join = torch.logical_and if name == "And" else torch.logical_or
+        if isinstance(expression, And | Or):
+            join = torch.logical_and if isinstance(expression, And) else torch.logical_or
             return functools.reduce(join, map(self._over_sizes, expression.args))
         symbols = self.recorder.fakes.symbols
         assert symbols is not None
         one, other = (self.give(self.tensor(symbols.size_of(side))) for side in expression.args)
-        return _COMPARISONS[name](one, other)
+        return _COMPARISONS[type(expression).__name__](one, other)
 
     def new_size(self, like: Size) -> torch.SymInt:
         """A new symbol for an unknown size."""

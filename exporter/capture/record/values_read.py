@@ -25,7 +25,7 @@ from onnx_parity.exporter.capture.record.given_up import FrozenSizes, NeedsSymbo
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 __all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
 
@@ -50,7 +50,7 @@ class Reader:
         self,
         size_sources: dict[str, tuple[Value, int]],
         origins: OriginFinder,
-        symbols: HintedShapeEnv | None,
+        symbols: Symbols | None,
         strict: bool,
         freezes: bool,
     ) -> None:

@@ -19,9 +19,11 @@ from torch.utils._pytree import tree_map_only
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
+from onnx_parity.exporter.expressions.conditions import Equal
+from onnx_parity.exporter.expressions.expression import Number, expression_of, is_polynomial, reduced
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 __all__ = ["is_surely_contiguous"]
 
@@ -309,7 +311,7 @@ def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
         count, known = math.prod(self.shape), math.prod([*size[: inferred[0]], *size[inferred[0] + 1 :]])
         if isinstance(count, int) or (isinstance(known, int) and known == 0):
             return NotImplemented
-        symbols: HintedShapeEnv = count.node.shape_env
+        symbols: Symbols = count.node.shape_env
         whole = count // known
         sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
     elif not _may_hold(math.prod(self.shape), math.prod(sizes)):
@@ -325,15 +327,15 @@ def _may_hold(elements: Size, wanted: Size) -> bool:
     """Whether a view may have as many elements as its tensor, as far as numbers or one size of an input decide it.
 
     A batch of b rows of 4 is viewed as (2, 4) only where b is 2: the comparison records that as an assumption. Other
-    expressions over sizes are not compared: sympy does not see of all equal ones that they are.
+    expressions over sizes are not compared.
     """
     if isinstance(elements, int):
         return not isinstance(wanted, int) or elements == wanted
     count = wanted if isinstance(wanted, int) else wanted.node.expr
-    symbols: HintedShapeEnv = elements.node.shape_env
-    size, divisor = (elements.node.expr / (count or 1)).cancel().as_numer_denom()
-    decides = len(size.free_symbols) < 2 and divisor.is_Integer and size.is_polynomial() and symbols.is_of_inputs(size)
-    return not decides or bool(symbols.size_of(size) == int(divisor))
+    symbols: Symbols = elements.node.shape_env
+    size, divisor = reduced(elements.node.expr, expression_of(count or 1))
+    decides = len(size.free_symbols) < 2 and divisor.is_Integer and is_polynomial(size) and symbols.is_of_inputs(size)
+    return not decides or bool(symbols.size_of(size) == int(divisor))  # type: ignore[call-overload]
 
 
 def is_surely_contiguous(x: torch.Tensor) -> bool:
@@ -374,10 +376,8 @@ def _is_one(size: Size) -> tuple[bool, bool]:
     """Whether a size is 1; and whether that is so in the example only, and the number of axes stays open."""
     if isinstance(size, int):
         return size == 1, False
-    from sympy import Eq
-
-    symbols: HintedShapeEnv = size.node.shape_env
-    question = Eq(size.node.expr, 1)
+    symbols: Symbols = size.node.shape_env
+    question = Equal.of(size.node.expr, Number(1))
     if symbols.keeps_ranks and not symbols.is_certain(question):
         return symbols.holds_in_example(question), True
     return symbols.decided(question), False

@@ -16,7 +16,7 @@ from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_sizes
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 
 @result_with_dynamic_sizes(
@@ -49,7 +49,7 @@ def _is_certain(least: int, first: int, last: int) -> bool:
     return -least <= first <= least and -least <= last <= least and in_order
 
 
-def _count(symbols: HintedShapeEnv, size: Size, least: int, first: Size, last: Size) -> Size:
+def _count(symbols: Symbols, size: Size, least: int, first: Size, last: Size) -> Size:
     """The number of indices of an axis from the first up to the last. Negative bounds count from the end."""
     to_the_end = isinstance(last, int) and last >= sys.maxsize
     if to_the_end and isinstance(first, int):
@@ -61,7 +61,7 @@ def _count(symbols: HintedShapeEnv, size: Size, least: int, first: Size, last: S
     return _larger(stop - begin, 0)
 
 
-def _place(symbols: HintedShapeEnv, size: Size, least: int, place: Size) -> Size:
+def _place(symbols: Symbols, size: Size, least: int, place: Size) -> Size:
     """The index that a bound stands for, from 0 up to the size of the axis."""
     if isinstance(place, torch.SymInt):
         if symbols.never_exceeds(size, -place):

@@ -37,9 +37,7 @@ def _standing_for(argument: Any) -> Any:
     if isinstance(argument, list):
         return [_standing_for(item) for item in argument]
     if isinstance(argument, Varying):
-        import sympy
-
-        number = sympy.sympify(argument.node.expr.xreplace(argument.node.shape_env.hints))
+        number = argument.node.hint
         # A data-dependent number may have any value. 2 is used, which has no special meaning.
-        return argument.node.pytype(2 if number.free_symbols else number)
+        return argument.node.pytype(2 if number is None else number)
     return argument

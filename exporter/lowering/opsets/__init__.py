@@ -14,6 +14,7 @@ from onnx_parity.exporter.lowering.opsets.control_flow import ControlFlowForms
 from onnx_parity.exporter.lowering.opsets.cumulative import CumulativeForms
 from onnx_parity.exporter.lowering.opsets.division import DivisionForms
 from onnx_parity.exporter.lowering.opsets.elementary import ElementaryForms
+from onnx_parity.exporter.lowering.opsets.expression_forms import ExpressionForms
 from onnx_parity.exporter.lowering.opsets.matmul import MatmulForms
 from onnx_parity.exporter.lowering.opsets.norms import NormForms
 from onnx_parity.exporter.lowering.opsets.padding import PaddingForms
@@ -23,7 +24,6 @@ from onnx_parity.exporter.lowering.opsets.sequences import SequenceForms
 from onnx_parity.exporter.lowering.opsets.slice_split import SliceForms
 from onnx_parity.exporter.lowering.opsets.softmax import SoftmaxForms
 from onnx_parity.exporter.lowering.opsets.spatial import SpatialForms
-from onnx_parity.exporter.lowering.opsets.sympy_expressions import ExpressionForms
 from onnx_parity.exporter.lowering.opsets.top_k import TopKForms
 
 __all__ = ["Forms"]

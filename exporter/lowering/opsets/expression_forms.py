@@ -1,6 +1,6 @@
 """Expressions over symbols (sizes, and numbers read from tensors) as ONNX nodes: integers, real numbers and conditions.
 
-torch records `int(x.shape[0] * 0.3)` as a sympy expression. Real numbers are computed in float64, as Python does.
+Real numbers are computed in float64, as Python does.
 """
 
 from __future__ import annotations
@@ -8,40 +8,33 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.expressions.expression import Expression, parts_of
+from onnx_parity.exporter.expressions.functions import ELEMENTARY
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["ExpressionForms"]
 
 #: ONNX's operators by torch's names of the functions that round to an integer. Both round halves to even.
 _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
-#: ONNX's operators by the names of torch's expressions.
-_OPERATORS = {"Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "FloatPow": "Pow", "Pow": "Pow"}
-_LOG = "OpaqueUnaryFn_log"
-_FUNCTIONS = {
-    "OpaqueUnaryFn_sqrt": "Sqrt",
-    "OpaqueUnaryFn_exp": "Exp",
-    _LOG: "Log",
-    "OpaqueUnaryFn_tanh": "Tanh",
-}
-#: Comparisons by sympy's names: the method that emits it, whether its sides are swapped, and whether it is negated.
+#: ONNX's operators by the names of the expressions.
+_OPERATORS = {"FloatAdd": "Add", "FloatSub": "Sub", "FloatMul": "Mul", "FloatDiv": "Div", "FloatPow": "Pow"}
+_LOG = ELEMENTARY["log"]
+_FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "log": "Log", "tanh": "Tanh"}
+#: Comparisons: the method that emits it, whether its sides are swapped, and whether it is negated.
 _COMPARISONS = {
-    "Equality": ("not_equal", False, True),
-    "Unequality": ("not_equal", False, False),
-    "StrictLessThan": ("less", False, False),
-    "LessThan": ("less", True, True),
-    "StrictGreaterThan": ("less", True, False),
-    "GreaterThan": ("less", False, True),
+    "Equal": ("not_equal", False, True),
+    "Unequal": ("not_equal", False, False),
+    "Less": ("less", False, False),
+    "LessOrEqual": ("less", True, True),
+    "Greater": ("less", True, False),
+    "GreaterOrEqual": ("less", False, True),
 }
 
 
@@ -66,14 +59,14 @@ class ExpressionForms(Base):
             parts.append(self.const(known, torch.int64))
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis_i=0)
 
-    def integer(self, expression: sympy.Expr) -> Value:
+    def integer(self, expression: Expression) -> Value:
         """An integer expression as an int64 tensor of one element. Equal expressions are computed once."""
         known = self.integers.get(expression)
         if known is None:
             known = self.integers[expression] = self._integer(expression)
         return known
 
-    def _integer(self, expression: sympy.Expr) -> Value:
+    def _integer(self, expression: Expression) -> Value:
         if expression.is_Integer:
             return self.const([int(expression)], torch.int64)
         if expression.is_Symbol:
@@ -88,31 +81,29 @@ class ExpressionForms(Base):
         if rounded is not None:
             return rounded
         name = type(expression).__name__
+        if name == "Choice":
+            condition, *numbers = expression.args
+            return self.where(self.truth(condition), *map(self.integer, numbers))
         arguments = [self.integer(argument) for argument in expression.args]
         if name in ("Add", "Mul"):
             total = arguments[0]
             for argument in arguments[1:]:
                 total = self.op(name, total, argument)
             return total
-        if name == "Pow" and expression.args[1].is_Integer and int(expression.args[1]) > 0:
-            total = arguments[0]
-            for _ in range(int(expression.args[1]) - 1):
-                total = self.op("Mul", total, arguments[0])
-            return total
         if name == "Abs":
             return self.op("Abs", *arguments)
-        if name == "BitwiseFn_bitwise_and" and expression.args[1].is_Integer:
+        if name == "BitwiseAnd" and expression.args[1].is_Integer:
             mask = int(expression.args[1])
             if mask > 0 and mask & (mask + 1) == 0:
                 period = self.const([mask + 1], torch.int64)
                 return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(arguments[0], period), period))
-        if name == "PowByNatural":
+        if name == "Pow":
             # In float64, which has all integers that are sizes. A runtime may compute a power just below one.
             power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
             return self.cast(self.elementary("Round", power), torch.int64)
-        if name in ("FloorDiv", "CleanDiv"):
+        if name == "FloorDiv":
             return self.floor_divide(*arguments)
-        if name in ("Mod", "PythonMod"):
+        if name == "Mod":
             return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(*arguments), arguments[1]))
         if name in ("Max", "Min"):
             total = arguments[0]
@@ -121,7 +112,7 @@ class ExpressionForms(Base):
             return total
         raise Unsupported(f"the size {expression} cannot be written in ONNX: {name} of sizes is not supported")
 
-    def truth(self, statement: sympy.Basic) -> Value:
+    def truth(self, statement: Expression) -> Value:
         """A condition on sizes as a bool tensor of one element."""
         name = type(statement).__name__
         if name == "Not":
@@ -133,7 +124,7 @@ class ExpressionForms(Base):
         answer: Value = getattr(self, compare)(*((other, one) if swapped else (one, other)))
         return self.op("Not", answer) if negated else answer
 
-    def rounded(self, expression: sympy.Expr) -> Value | None:
+    def rounded(self, expression: Expression) -> Value | None:
         """An expression that rounds a real number, as an int64 tensor of one element; None for any other expression."""
         name = type(expression).__name__
         if name == "TruncToInt" or name in _ROUNDING:
@@ -145,22 +136,23 @@ class ExpressionForms(Base):
             return None
         return self.cast(self.op(_ROUNDING[name], self.real(expression.args[0])), torch.int64)
 
-    def real(self, expression: sympy.Expr) -> Value:
+    def real(self, expression: Expression) -> Value:
         """A real expression as a float64 tensor of one element."""
-        if expression.is_Number:
+        if expression.is_number:
             return self.const([float(expression)], torch.float64)
         name = type(expression).__name__
         if expression.is_Symbol:
             value, axis = self.symbol(str(expression))
             assert axis is None, f"{expression} is a size, not a real number"
             return self.reshape(self.cast(value, torch.float64), [1])
-        if name == "Rounded":
-            return self.real(expression.args[0])
+        if name == "Choice":
+            condition, *numbers = expression.args
+            return self.where(self.truth(condition), *map(self.real, numbers))
         if name == "ToFloat":
             return self.cast(self.integer(expression.args[0]), torch.float64)
         if name == "IntTrueDiv":
             return self.op("Div", *[self.cast(self.integer(argument), torch.float64) for argument in expression.args])
-        if name == "OpaqueUnaryFn_log2":
+        if name == "log2":
             return self._log2(self.real(expression.args[0]))
         function = _FUNCTIONS.get(name)
         if function is not None:
@@ -186,10 +178,10 @@ class ExpressionForms(Base):
         return self.op("Where", self.equal(power, number), nearest, quotient)
 
     @staticmethod
-    def _refuse_quotients_of_logarithms(rounded: sympy.Expr) -> None:
+    def _refuse_quotients_of_logarithms(rounded: Expression) -> None:
         """Two logarithms that a runtime rounds otherwise than Python may have another integer as their quotient."""
         number = rounded.args[0]
-        if type(number).__name__ != _LOG and number.find(lambda part: type(part).__name__ == _LOG):
+        if not isinstance(number, _LOG) and any(isinstance(part, _LOG) for part in parts_of(number)):
             raise Unsupported(
                 f"{rounded} cannot be written in ONNX: it rounds what is computed from a logarithm, whose last digit "
                 "differs between runtimes. Use math.log2, which is exact where it is an integer"

@@ -1,0 +1,85 @@
+"""Questions about how a tensor lies in memory, as conditions on its sizes and strides.
+
+They are those of torch, which asks them of each tensor with dynamic sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal, GreaterOrEqual, Or, Unequal
+from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
+from onnx_parity.exporter.expressions.functions import Max
+
+__all__ = ["QUESTIONS"]
+
+_Sizes = Sequence[Expression]
+_ZERO, _ONE = Number(0), Number(1)
+
+
+class IsDense(Expression):
+    """1 if no two elements lie in the same place and there is no place between them, else 0."""
+
+    @staticmethod
+    def value(*numbers: Any) -> int:
+        rank = len(numbers) // 2
+        # Axes of one element may have any stride.
+        steps = sorted((stride, size) for size, stride in zip(numbers[:rank], numbers[rank:], strict=True) if size != 1)
+        expected = 1
+        for stride, size in steps:
+            if stride != expected:
+                return 0
+            expected *= size
+        return 1
+
+
+def _is_contiguous(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = None) -> Expression:
+    """Whether the axes lie behind each other, the last of the order outermost."""
+    axes = range(len(sizes) - 1, -1, -1) if order is None else order
+    if len(axes) != len(sizes):
+        return FALSE
+    conditions: list[Expression] = []
+    expected: Expression = _ONE
+    for axis in axes:
+        conditions.append(Or.of(Equal.of(sizes[axis], _ONE), Equal.of(strides[axis], expected)))
+        expected = Mul.of(expected, sizes[axis])
+    is_empty = [Equal.of(size, _ZERO) for size in sizes]
+    return Or.of(And.of(TRUE, *conditions), *is_empty)
+
+
+def _has_strides_of_channels_last(sizes: _Sizes, strides: _Sizes, order: Sequence[int]) -> Expression:
+    """Whether the strides are in this order. Where several orders fit, those of a contiguous tensor count."""
+    if len(order) != len(sizes):
+        return FALSE
+    conditions = [Unequal.of(strides[1], _ZERO)]
+    least: Expression = _ZERO
+    for axis in order:
+        conditions += [Unequal.of(sizes[axis], _ZERO), GreaterOrEqual.of(strides[axis], least)]
+        if axis == 0:
+            conditions.append(Unequal.of(least, strides[1]))
+        least = Mul.of(strides[axis], Max.of(_ONE, sizes[axis]))
+    return And.of(*conditions)
+
+
+_CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}
+
+#: By the names of torch's methods: the expression, and the type of its value.
+QUESTIONS: dict[str, tuple[Callable[[_Sizes, _Sizes], Expression], type]] = {
+    "is_contiguous": (_is_contiguous, bool),
+    **{
+        f"is_channels_last_contiguous_{name}": (
+            lambda sizes, strides, order=order: _is_contiguous(sizes, strides, order),
+            bool,
+        )  # type: ignore[misc]
+        for name, order in _CHANNELS_LAST.items()
+    },
+    **{
+        f"is_channels_last_strides_{name}": (
+            lambda sizes, strides, order=order: _has_strides_of_channels_last(sizes, strides, order),  # type: ignore[misc]
+            bool,
+        )
+        for name, order in _CHANNELS_LAST.items()
+    },
+    "is_non_overlapping_and_dense_indicator": (lambda sizes, strides: IsDense.of(*sizes, *strides), int),
+}

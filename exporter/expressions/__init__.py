@@ -1,0 +1,1 @@
+"""Expressions over symbols: dynamic sizes, and numbers that the program reads from tensors."""

@@ -1,0 +1,190 @@
+"""The values that an expression can have where its symbols are within ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from onnx_parity.exporter.expressions import functions as of
+from onnx_parity.exporter.expressions.conditions import (
+    And,
+    Comparison,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    Not,
+    Or,
+    Unequal,
+)
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Symbol, monomials
+
+__all__ = ["ANY", "Range", "Ranges", "bounds", "known_truth"]
+
+
+class Range(NamedTuple):
+    """All numbers from one to another, both included; infinite where there is no limit."""
+
+    lower: Any
+    upper: Any
+
+    @property
+    def is_single(self) -> bool:
+        return bool(self.lower == self.upper)
+
+    def __and__(self, other: Range) -> Range:
+        return Range(max(self.lower, other.lower), min(self.upper, other.upper))
+
+
+Ranges = Mapping[Symbol, Range]
+ANY = Range(-math.inf, math.inf)
+_UNKNOWN, _HOLDS, _FAILS = Range(False, True), Range(True, True), Range(False, False)
+
+
+def bounds(expression: Expression, ranges: Ranges) -> Range:
+    """The range of an expression. Each function takes its arguments to be independent of each other."""
+    if expression.is_number:
+        return Range(expression.plain, expression.plain)  # type: ignore[attr-defined]
+    if isinstance(expression, Symbol):
+        return ranges.get(expression, ANY)
+    if isinstance(expression, Add):
+        terms = [_scaled(bounds(term, ranges), coefficient) for term, coefficient in expression.summands]
+        return Range(
+            expression.constant + sum([term.lower for term in terms]),
+            expression.constant + sum([term.upper for term in terms]),
+        )
+    if isinstance(expression, Mul):
+        product = Range(1, 1)
+        for factor in expression.multiplied:
+            product = _of_corners(_product, product, bounds(factor, ranges))
+        return _scaled(product, expression.coefficient)
+    if isinstance(expression, Comparison):
+        return _compared(expression, ranges)
+    known = _OF.get(type(expression))
+    arguments = [bounds(each, ranges) for each in expression.args]
+    if known is not None:
+        return known(*arguments)
+    return _UNKNOWN if isinstance(expression, And | Or | Not) else ANY
+
+
+def known_truth(condition: Expression, ranges: Ranges) -> bool | None:
+    """Whether a condition holds everywhere within the ranges; None if it does not hold everywhere, or nowhere."""
+    possible = bounds(condition, ranges)
+    return bool(possible.lower) if possible.is_single else None
+
+
+def _product(one: Any, other: Any) -> Any:
+    # 0 times a size without a limit is 0.
+    return one * other if one and other else 0
+
+
+def _scaled(range_: Range, coefficient: int) -> Range:
+    ends = _product(range_.lower, coefficient), _product(range_.upper, coefficient)
+    return Range(min(ends), max(ends))
+
+
+def _of_corners(function: Callable[[Any, Any], Any], one: Range, other: Range) -> Range:
+    """The range of a function that is monotonic in each argument."""
+    ends = [function(a, b) for a, b in itertools.product(one, other)]
+    return Range(min(ends), max(ends))
+
+
+def _compared(comparison: Comparison, ranges: Ranges) -> Range:
+    one, other = comparison.args
+    sides = bounds(one, ranges), bounds(other, ranges)
+    found = _of_sides(type(comparison), *sides)
+    if found != _UNKNOWN or one.is_float or other.is_float:
+        return found
+    # The sides may have symbols in common: n is less than n + m.
+    difference = Add.of(*[Mul.of(*each) * number for each, number in monomials(one - other).items()])
+    return _of_sides(type(comparison), bounds(difference, ranges), Range(0, 0))
+
+
+def _of_sides(kind: type[Comparison], one: Range, other: Range) -> Range:
+    if kind in (Unequal, GreaterOrEqual, Greater):
+        opposite = _of_sides(kind.opposite, one, other)
+        return Range(not opposite.upper, not opposite.lower)
+    if kind is Equal:
+        if one.upper < other.lower or other.upper < one.lower:
+            return _FAILS
+        return _HOLDS if one.is_single and one == other else _UNKNOWN
+    assert kind in (Less, LessOrEqual)
+    if one.upper < other.lower or (kind is LessOrEqual and one.upper <= other.lower):
+        return _HOLDS
+    return _FAILS if one.lower > other.upper or (kind is Less and one.lower >= other.upper) else _UNKNOWN
+
+
+def _quotient(number: Range, divisor: Range, divide: Callable[[Any, Any], Any]) -> Range:
+    if divisor.lower <= 0 <= divisor.upper:
+        return ANY
+
+    def rounded(a: Any, b: Any) -> Any:
+        if math.isinf(b):
+            return 0 if math.isinf(a) or a * b >= 0 else divide(-1, 2)
+        return a * math.copysign(1, b) if math.isinf(a) else divide(a, b)
+
+    return _of_corners(rounded, number, divisor)
+
+
+def _rest(number: Range, divisor: Range) -> Range:
+    if divisor.lower <= 0:
+        return ANY
+    if number.lower >= 0:
+        return number if number.upper < divisor.lower else Range(0, min(number.upper, divisor.upper - 1))
+    return Range(0, divisor.upper - 1)
+
+
+def _absolute(number: Range) -> Range:
+    ends = abs(number.lower), abs(number.upper)
+    return Range(0 if number.lower <= 0 <= number.upper else min(ends), max(ends))
+
+
+def _monotonic(function: Callable[[Any], Any]) -> Callable[[Range], Range]:
+    def found(number: Range) -> Range:
+        ends = [each if math.isinf(each) else function(each) for each in number]
+        return Range(*ends)
+
+    return found
+
+
+def _of_positive(function: Callable[[float], float], number: Range, least: int) -> Range:
+    return _monotonic(function)(number) if number.lower >= least else ANY
+
+
+def _masked(number: Range, mask: Range) -> Range:
+    ends = [each.upper for each in (number, mask) if each.lower >= 0]
+    return Range(0, min(ends)) if ends else ANY
+
+
+def _float_sum(one: Range, other: Range) -> Range:
+    return Range(one.lower + other.lower, one.upper + other.upper)
+
+
+_OF: dict[type[Expression], Callable[..., Range]] = {
+    of.FloorDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a // b),
+    of.IntTrueDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b),
+    of.FloatDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b),
+    of.Mod: _rest,
+    of.Max: lambda *each: Range(max([one.lower for one in each]), max([one.upper for one in each])),
+    of.Min: lambda *each: Range(min([one.lower for one in each]), min([one.upper for one in each])),
+    of.Abs: _absolute,
+    of.BitwiseAnd: _masked,
+    of.Choice: lambda _, then, orelse: Range(min(then.lower, orelse.lower), max(then.upper, orelse.upper)),
+    of.ToFloat: _monotonic(float),
+    of.FloatAdd: _float_sum,
+    of.FloatSub: lambda one, other: _float_sum(one, Range(-other.upper, -other.lower)),
+    of.FloatMul: lambda one, other: _of_corners(_product, one, other),
+    of.FloorToInt: _monotonic(math.floor),
+    of.CeilToInt: _monotonic(math.ceil),
+    of.TruncToInt: _monotonic(math.trunc),
+    of.RoundToInt: _monotonic(round),
+    of.ELEMENTARY["sqrt"]: lambda number: _of_positive(math.sqrt, number, 0),
+    of.ELEMENTARY["log"]: lambda number: _of_positive(math.log, number, 1),
+    of.ELEMENTARY["log2"]: lambda number: _of_positive(math.log2, number, 1),
+    And: lambda *each: Range(all(one.lower for one in each), all(one.upper for one in each)),
+    Or: lambda *each: Range(any(one.lower for one in each), any(one.upper for one in each)),
+    Not: lambda one: Range(not one.upper, not one.lower),
+}

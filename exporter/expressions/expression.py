@@ -1,0 +1,456 @@
+"""Numbers that are computed from symbols: integers, sums and products.
+
+A program computes with the same few sizes over and over: `batch * 12 * (length + 1)`. An expression is kept in one form,
+so that equal sizes are mostly equal expressions: sums and products are flat and sorted, like terms are collected, and a
+product of a number and a sum is a sum. torch uses sympy for this, whose import takes 0.25 s, and which takes 50 us for a
+sum or product. An expression has those of sympy's attributes that torch asks for.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = [
+    "Add",
+    "Expression",
+    "Mul",
+    "Number",
+    "Plain",
+    "Symbol",
+    "exact_quotient",
+    "expression_of",
+    "is_polynomial",
+    "is_positive",
+    "monomials",
+    "parts_of",
+    "reduced",
+]
+
+#: A number or a truth value of Python.
+Plain = int | float
+_NO_SYMBOLS: frozenset[Symbol] = frozenset()
+#: A term of a sum without its coefficient, and the coefficient.
+_Term = tuple["Expression", int]
+
+
+class Expression:
+    """A function of `args`, which are expressions too. Expressions of one class with equal arguments are equal."""
+
+    __slots__ = ("__dict__", "_hash", "args", "free_symbols")
+
+    is_Symbol = is_Integer = is_Boolean = is_number = False
+    #: Whether its value is a float.
+    is_float = False
+    #: How closely the text holds together: that of a sum is put in parentheses within a product.
+    precedence = 3
+
+    def __init__(self, *args: Expression) -> None:
+        self.args = args
+        self.free_symbols = (
+            args[0].free_symbols if len(args) == 1 else _NO_SYMBOLS.union(*[each.free_symbols for each in args])
+        )
+        self._hash = hash((self.__class__.__name__, args))
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        """The expression in its one form, which may be of another class, such as a number."""
+        if all(each.is_number for each in args):
+            return expression_of(cls.value(*[each.plain for each in args]))  # type: ignore[attr-defined]
+        return cls(*args)
+
+    @staticmethod
+    def value(*numbers: Any) -> Plain:
+        """The function of plain numbers."""
+        raise NotImplementedError
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        """The value of the expression for values of all its symbols."""
+        return self.value(*[each.at(values) for each in self.args])
+
+    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
+        """The expression with some symbols replaced by numbers or by other expressions."""
+        if self.free_symbols.isdisjoint(values):
+            return self
+        return self.of(*[each.xreplace(values) for each in self.args])
+
+    def terms(self) -> tuple[int, tuple[_Term, ...]]:
+        """The constant and the other terms of which it is the sum."""
+        return 0, ((self, 1),)
+
+    def factors(self) -> tuple[int, tuple[Expression, ...]]:
+        """The number and the other factors of which it is the product."""
+        return 1, (self,)
+
+    @functools.cached_property
+    def key(self) -> tuple[Any, ...]:
+        """By which expressions are sorted."""
+        return 1, 0, str(self)
+
+    @functools.cached_property
+    def text(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.args))})"
+
+    def within(self, precedence: int) -> str:
+        """The text within another, in parentheses where it needs them."""
+        return f"({self.text})" if self.precedence < precedence else self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(self) is type(other)
+            and self._hash == other._hash  # type: ignore[attr-defined]
+            and self.args == other.args  # type: ignore[attr-defined]
+        )
+
+    def __add__(self, other: Expression | int) -> Expression:
+        return Add.of(self, expression_of(other))
+
+    def __sub__(self, other: Expression | int) -> Expression:
+        return Add.of(self, Mul.of(Number(-1), expression_of(other)))
+
+    def __rsub__(self, other: int) -> Expression:
+        return Number(other) - self
+
+    def __mul__(self, other: Expression | int) -> Expression:
+        return Mul.of(self, expression_of(other))
+
+    def __neg__(self) -> Expression:
+        return Mul.of(Number(-1), self)
+
+    def __mod__(self, other: Expression | int) -> Expression:
+        from onnx_parity.exporter.expressions.functions import Mod
+
+        return Mod.of(self, expression_of(other))
+
+    def __floordiv__(self, other: Expression | int) -> Expression:
+        from onnx_parity.exporter.expressions.functions import FloorDiv
+
+        return FloorDiv.of(self, expression_of(other))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class Symbol(Expression):
+    """A size or a number that is not known at export."""
+
+    __slots__ = ("name",)
+
+    is_Symbol = True
+
+    def __init__(self, name: str, *, is_float: bool = False) -> None:
+        self.name, self.args = name, ()
+        self.free_symbols = frozenset([self])
+        if is_float:
+            self.is_float = True
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        return values[self]
+
+    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
+        return expression_of(values.get(self, self))
+
+    @functools.cached_property
+    def key(self) -> tuple[Any, ...]:
+        return 0, len(self.name), self.name
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(other) is Symbol and self.name == other.name)
+
+
+class Number(Expression):
+    """A known integer or float."""
+
+    __slots__ = ("plain",)
+
+    is_number = True
+
+    def __init__(self, plain: int | float) -> None:
+        self.plain, self.args, self.free_symbols = plain, (), _NO_SYMBOLS
+        if type(plain) is float:
+            self.is_float = True
+
+    @property
+    def is_Integer(self) -> bool:  # type: ignore[override]
+        return not self.is_float
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        return self.plain
+
+    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
+        return self
+
+    def terms(self) -> tuple[int, tuple[_Term, ...]]:
+        return int(self.plain), ()
+
+    def factors(self) -> tuple[int, tuple[Expression, ...]]:
+        return int(self.plain), ()
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return str(self.plain)
+
+    @property
+    def precedence(self) -> int:  # type: ignore[override]
+        return 3 if self.plain >= 0 else 1
+
+    def __int__(self) -> int:
+        return int(self.plain)
+
+    def __float__(self) -> float:
+        return float(self.plain)
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        # 2 and 2.0 are different numbers, as are 0.0 and -0.0.
+        plain = other.plain if type(other) is Number else other
+        return type(plain) is type(self.plain) and (plain == self.plain or plain != plain) and repr(plain) == self.text
+
+
+class Add(Expression):
+    """A sum of integers: a constant, and terms with coefficients."""
+
+    __slots__ = ("constant", "summands")
+
+    precedence = 1
+
+    def __init__(self, constant: int, summands: tuple[_Term, ...]) -> None:
+        self.constant, self.summands = constant, summands
+        scaled = [_scaled(term, coefficient) for term, coefficient in summands]
+        super().__init__(*([Number(constant)] if constant else []), *scaled)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        constant = 0
+        found: dict[Expression, int] = {}
+        for each in args:
+            number, terms = each.terms()
+            constant += number
+            for term, coefficient in terms:
+                found[term] = found.get(term, 0) + coefficient
+        summands = [(term, coefficient) for term, coefficient in found.items() if coefficient]
+        if not summands:
+            return Number(constant)
+        if len(summands) == 1 and not constant:
+            return _scaled(*summands[0])
+        return cls(constant, tuple(sorted(summands, key=lambda summand: summand[0].key)))
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        return self.constant + sum([coefficient * term.at(values) for term, coefficient in self.summands])
+
+    def terms(self) -> tuple[int, tuple[_Term, ...]]:
+        return self.constant, self.summands
+
+    def factors(self) -> tuple[int, tuple[Expression, ...]]:
+        content = math.gcd(self.constant, *[coefficient for _, coefficient in self.summands])
+        if content == 1:
+            return 1, (self,)
+        summands = tuple([(term, coefficient // content) for term, coefficient in self.summands])
+        return content, (Add(self.constant // content, summands),)
+
+    @functools.cached_property
+    def text(self) -> str:
+        sorted_terms = sorted(self.args, key=lambda term: (-len(term.factors()[1]), term.key))
+        texts = [term.within(1) for term in sorted_terms]
+        return texts[0] + "".join(f" - {each[1:]}" if each.startswith("-") else f" + {each}" for each in texts[1:])
+
+
+class Mul(Expression):
+    """A product of integers: a coefficient, and factors, of which some may be equal."""
+
+    __slots__ = ("coefficient", "multiplied")
+
+    precedence = 2
+
+    def __init__(self, coefficient: int, multiplied: tuple[Expression, ...]) -> None:
+        self.coefficient, self.multiplied = coefficient, multiplied
+        super().__init__(*([Number(coefficient)] if coefficient != 1 else []), *multiplied)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        coefficient = 1
+        multiplied: list[Expression] = []
+        for each in args:
+            number, factors = each.factors()
+            coefficient *= number
+            multiplied += factors
+        if not coefficient or not multiplied:
+            return Number(coefficient)
+        if len(multiplied) == 1:
+            return _scaled(multiplied[0], coefficient)
+        return cls(coefficient, tuple(sorted(multiplied, key=lambda factor: factor.key)))
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        return self.coefficient * math.prod([each.at(values) for each in self.multiplied])
+
+    def terms(self) -> tuple[int, tuple[_Term, ...]]:
+        return 0, ((_scaled(self, 1), self.coefficient),)
+
+    def factors(self) -> tuple[int, tuple[Expression, ...]]:
+        return self.coefficient, self.multiplied
+
+    @functools.cached_property
+    def text(self) -> str:
+        texts = [
+            each.within(2) if count == 1 else f"{each.within(3)}**{count}"
+            for each, count in Counter(self.multiplied).items()
+        ]
+        number = {1: "", -1: "-"}.get(self.coefficient, f"{self.coefficient}*")
+        return number + "*".join(texts)
+
+
+def _scaled(term: Expression, coefficient: int) -> Expression:
+    """The product of a coefficient and a term, whose own coefficient it replaces."""
+    if isinstance(term, Add):
+        if coefficient == 1:
+            return term
+        return Add(term.constant * coefficient, tuple([(each, own * coefficient) for each, own in term.summands]))
+    if isinstance(term, Mul):
+        if term.coefficient == coefficient:
+            return term
+        factors = term.multiplied
+        return factors[0] if len(factors) == 1 and coefficient == 1 else Mul(coefficient, factors)
+    return term if coefficient == 1 else Mul(coefficient, (term,))
+
+
+def expression_of(number: Any) -> Expression:
+    """The expression for a plain number or truth value; an expression itself."""
+    if isinstance(number, bool):
+        from onnx_parity.exporter.expressions.conditions import Truth
+
+        return Truth(number)
+    return Number(number) if isinstance(number, (int, float)) else number
+
+
+def parts_of(expression: Expression) -> dict[Expression, None]:
+    """The expression and all that it is computed from, each once."""
+    found: dict[Expression, None] = {expression: None}
+    for each in expression.args:
+        found |= parts_of(each)
+    return found
+
+
+# --- polynomials ------------------------------------------------------------------------------------------------------
+
+#: A product of factors, which are no sums or products, in their order.
+_Monomial = tuple[Expression, ...]
+
+
+def monomials(expression: Expression) -> dict[_Monomial, int]:
+    """The coefficients of the expression as a polynomial, by products of what is no sum or product itself."""
+    if isinstance(expression, Add):
+        found: dict[_Monomial, int] = {(): expression.constant} if expression.constant else {}
+        for term, coefficient in expression.summands:
+            for monomial, number in monomials(term).items():
+                found[monomial] = found.get(monomial, 0) + coefficient * number
+        return {monomial: number for monomial, number in found.items() if number}
+    coefficient, factors = expression.factors()
+    if not any(isinstance(each, Add) for each in factors):
+        return {tuple(factors): coefficient} if coefficient else {}
+    product: dict[_Monomial, int] = {(): coefficient}
+    for factor in factors:
+        product = _multiplied(product, monomials(factor) if isinstance(factor, Add) else {(factor,): 1})
+    return product
+
+
+def _multiplied(one: Mapping[_Monomial, int], other: Mapping[_Monomial, int]) -> dict[_Monomial, int]:
+    found: dict[_Monomial, int] = {}
+    for a, number in one.items():
+        for b, another in other.items():
+            monomial = tuple(sorted(a + b, key=lambda factor: factor.key))
+            found[monomial] = found.get(monomial, 0) + number * another
+    return {monomial: number for monomial, number in found.items() if number}
+
+
+def exact_quotient(number: Expression, divisor: Expression) -> Expression | None:
+    """What is multiplied by the divisor in a number, whatever the symbols are; None if it is not divisible."""
+    coefficient, factors = number.factors()
+    other, others = divisor.factors()
+    left = Counter(factors)
+    left.subtract(others)
+    if other and not coefficient % other and min(left.values(), default=0) >= 0:
+        return Mul.of(Number(coefficient // other), *left.elements())
+    if not isinstance(divisor, Add):
+        if isinstance(number, Add):
+            parts = [exact_quotient(each, divisor) for each in number.args]
+            return None if None in parts else Add.of(*[part for part in parts if part is not None])
+        return None
+    return _divided(monomials(number), monomials(divisor))
+
+
+def reduced(number: Expression, divisor: Expression) -> tuple[Expression, Expression]:
+    """Both without the number and the factors that they have in common."""
+    whole = exact_quotient(number, divisor)
+    if whole is not None:
+        return whole, Number(1)
+    coefficient, factors = number.factors()
+    other, others = divisor.factors()
+    shared = math.gcd(coefficient, other) if is_positive(divisor) or not isinstance(divisor, Number) else 1
+    common = Counter(factors) & Counter(others)
+    if shared < 2 and not common:
+        return number, divisor
+    left, remaining = (Counter(each) - common for each in (factors, others))
+    return (
+        Mul.of(Number(coefficient // (shared or 1)), *left.elements()),
+        Mul.of(Number(other // (shared or 1)), *remaining.elements()),
+    )
+
+
+def is_positive(number: Expression) -> bool:
+    """Whether it is a known number above 0."""
+    return isinstance(number, Number) and number.plain > 0
+
+
+def is_polynomial(expression: Expression) -> bool:
+    """Whether an expression consists of sums and products alone."""
+    return all(factor.is_Symbol for monomial in monomials(expression) for factor in monomial)
+
+
+def _divided(number: dict[_Monomial, int], divisor: Mapping[_Monomial, int]) -> Expression | None:
+    """The quotient of two polynomials if there is no remainder."""
+    every = sorted({factor for each in (number, divisor) for monomial in each for factor in monomial}, key=_key)
+
+    def order(monomial: _Monomial) -> tuple[int, ...]:
+        counts = Counter(monomial)
+        return tuple([counts[factor] for factor in every])
+
+    largest = max(divisor, key=order)
+    quotient: list[Expression] = []
+    while number:
+        leading = max(number, key=order)
+        left = Counter(leading)
+        left.subtract(largest)
+        if min(left.values(), default=0) < 0 or number[leading] % divisor[largest]:
+            return None
+        factor, monomial = number[leading] // divisor[largest], tuple(left.elements())
+        quotient.append(Mul.of(Number(factor), *monomial))
+        for each, own in _multiplied(divisor, {monomial: factor}).items():
+            number[each] = number.get(each, 0) - own
+            if not number[each]:
+                del number[each]
+    return Add.of(*quotient)
+
+
+def _key(expression: Expression) -> Sequence[Any]:
+    return expression.key

@@ -1,0 +1,317 @@
+"""Functions of integers and of real numbers.
+
+Real numbers are computed as Python computes them, in float64 and one operation after the other: they are not
+rearranged, because each operation rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from onnx_parity.exporter.expressions.expression import (
+    Add,
+    Expression,
+    Mul,
+    Number,
+    Plain,
+    exact_quotient,
+    expression_of,
+    is_positive,
+    reduced,
+)
+
+__all__ = [
+    "ELEMENTARY",
+    "Abs",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "CeilToInt",
+    "Choice",
+    "Elementary",
+    "FloatAdd",
+    "FloatDiv",
+    "FloatMul",
+    "FloatPow",
+    "FloatSub",
+    "FloorDiv",
+    "FloorToInt",
+    "IntTrueDiv",
+    "LeftShift",
+    "Max",
+    "Min",
+    "Mod",
+    "Pow",
+    "RightShift",
+    "RoundToInt",
+    "ToFloat",
+    "TruncToInt",
+]
+
+_ONE = Number(1)
+
+
+class FloorDiv(Expression):
+    """The quotient of two integers, rounded down."""
+
+    value = staticmethod(operator.floordiv)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, divisor = args
+        if number.is_number and divisor.is_number:
+            return Number(cls.value(number.plain, divisor.plain))  # type: ignore[attr-defined]
+        if divisor == _ONE or number == Number(0):
+            return number
+        whole = exact_quotient(number, divisor)
+        if whole is not None:
+            return whole
+        if isinstance(number, FloorDiv) and is_positive(divisor):
+            return cls.of(number.args[0], Mul.of(number.args[1], divisor))
+        # Terms that the divisor divides are taken out: (2 n + 3) // 2 is n + 1.
+        rest, parts = number, []
+        if isinstance(number, Add):
+            terms = [(term, exact_quotient(term, divisor)) for term in number.args]
+            parts = [quotient for _, quotient in terms if quotient is not None]
+            rest = Add.of(*[term for term, quotient in terms if quotient is None])
+            if isinstance(divisor, Number) and isinstance(rest, Add):
+                more, below = divmod(rest.constant, int(divisor))
+                parts, rest = [*parts, Number(more)], rest - rest.constant + below
+        rest, divisor = reduced(rest, divisor)
+        is_known = divisor == _ONE or rest == Number(0) or (rest.is_number and divisor.is_number)
+        quotient = cls.of(rest, divisor) if is_known else cls(rest, divisor)
+        return Add.of(*parts, quotient) if parts else quotient
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        number, divisor = self.args
+        return f"({number.within(3)}//{divisor.within(3)})"
+
+
+class Mod(Expression):
+    """The rest of a quotient that is rounded down, which has the sign of the divisor."""
+
+    value = staticmethod(operator.mod)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, divisor = args
+        if number.is_number and divisor.is_number:
+            return Number(cls.value(number.plain, divisor.plain))  # type: ignore[attr-defined]
+        if exact_quotient(number, divisor) is not None:
+            return Number(0)
+        if isinstance(number, Mod) and number.args[1] == divisor:
+            return number
+        if isinstance(number, Add):
+            rest = Add.of(*[term for term in number.args if exact_quotient(term, divisor) is None])
+            if isinstance(divisor, Number):
+                constant, _ = rest.terms()
+                rest = rest - constant + constant % int(divisor)
+            if rest != number:
+                return cls.of(rest, divisor)
+        return cls(number, divisor)
+
+
+class _Extreme(Expression):
+    _extreme: Callable[..., Any]
+
+    @classmethod
+    def value(cls, *numbers: Any) -> Plain:  # type: ignore[override]
+        return cls._extreme(numbers)  # type: ignore[no-any-return]
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        flat = [part for each in args for part in (each.args if isinstance(each, cls) else (each,))]
+        kept: list[Expression] = []
+        for each in dict.fromkeys(flat):
+            for place, other in enumerate(kept):
+                difference = None if each.is_float or other.is_float else each - other
+                if isinstance(difference, Number):
+                    kept[place] = other if cls._extreme((difference.plain, 0)) == 0 else each
+                    break
+                if isinstance(each, Number) and isinstance(other, Number):
+                    kept[place] = expression_of(cls._extreme((other.plain, each.plain)))
+                    break
+            else:
+                kept.append(each)
+        if len(kept) == 1:
+            return kept[0]
+        return cls(*sorted(kept, key=lambda each: (not each.is_number, each.key)))
+
+    @property
+    def is_float(self) -> bool:  # type: ignore[override]
+        return any(each.is_float for each in self.args)
+
+
+class Max(_Extreme):
+    _extreme = staticmethod(max)
+
+
+class Min(_Extreme):
+    _extreme = staticmethod(min)
+
+
+class Abs(Expression):
+    value = staticmethod(abs)
+
+    @property
+    def is_float(self) -> bool:  # type: ignore[override]
+        return self.args[0].is_float
+
+
+class Pow(Expression):
+    """A power of an integer whose exponent is not negative."""
+
+    value = staticmethod(operator.pow)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, exponent = args
+        if isinstance(exponent, Number) and 0 <= exponent.plain < 16:
+            return Mul.of(_ONE, *[number] * int(exponent))
+        return super().of(*args)
+
+
+class BitwiseAnd(Expression):
+    value = staticmethod(operator.and_)
+
+
+class BitwiseOr(Expression):
+    value = staticmethod(operator.or_)
+
+
+class BitwiseXor(Expression):
+    value = staticmethod(operator.xor)
+
+
+class LeftShift(Expression):
+    value = staticmethod(operator.lshift)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, by = args
+        return Mul.of(number, Number(1 << int(by))) if isinstance(by, Number) and by.plain >= 0 else super().of(*args)
+
+
+class RightShift(Expression):
+    value = staticmethod(operator.rshift)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, by = args
+        is_known = isinstance(by, Number) and by.plain >= 0
+        return FloorDiv.of(number, Number(1 << int(by))) if is_known else super().of(*args)  # type: ignore[call-overload]
+
+
+class Choice(Expression):
+    """One of two numbers, by a condition."""
+
+    @staticmethod
+    def value(condition: Any, then: Plain, otherwise: Plain) -> Plain:  # type: ignore[override]
+        return then if condition else otherwise
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        condition, then, otherwise = args
+        if condition.is_number:
+            return then if condition.plain else otherwise  # type: ignore[attr-defined]
+        return then if then == otherwise else cls(*args)
+
+    @property
+    def is_float(self) -> bool:  # type: ignore[override]
+        return self.args[1].is_float
+
+
+# --- real numbers -----------------------------------------------------------------------------------------------------
+
+
+class _Real(Expression):
+    is_float = True
+
+
+class ToFloat(_Real):
+    value = staticmethod(float)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return self.args[0].text
+
+
+class _Operation(_Real):
+    precedence = 0
+    sign: ClassVar[str]
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        one, other = self.args
+        return f"{one.within(1)} {self.sign} {other.within(1)}"
+
+
+class FloatAdd(_Operation):
+    sign, value = "+", staticmethod(operator.add)
+
+
+class FloatSub(_Operation):
+    sign, value = "-", staticmethod(operator.sub)
+
+
+class FloatMul(_Operation):
+    sign, value = "*", staticmethod(operator.mul)
+
+
+class FloatDiv(_Operation):
+    sign, value = "/", staticmethod(operator.truediv)
+
+
+class FloatPow(_Operation):
+    sign, value = "**", staticmethod(operator.pow)
+
+
+class IntTrueDiv(_Operation):
+    """The quotient of two integers, as a float."""
+
+    sign, value = "/", staticmethod(operator.truediv)
+
+
+class _Rounding(Expression):
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        # Sizes are floats without rounding.
+        return args[0].args[0] if isinstance(args[0], ToFloat) else super().of(*args)
+
+
+class FloorToInt(_Rounding):
+    value = staticmethod(math.floor)
+
+
+class CeilToInt(_Rounding):
+    value = staticmethod(math.ceil)
+
+
+class TruncToInt(_Rounding):
+    value = staticmethod(math.trunc)
+
+
+class RoundToInt(_Rounding):
+    value = staticmethod(round)
+
+
+class Elementary(_Real):
+    """A function of `math`."""
+
+
+def _elementary(function: Callable[[float], float]) -> type[Elementary]:
+    return type(function.__name__, (Elementary,), {"value": staticmethod(function)})
+
+
+#: The functions of `math` by their names.
+ELEMENTARY: dict[str, type[Elementary]] = {
+    each.__name__: _elementary(each)
+    for each in (
+        math.sqrt, math.exp, math.log, math.log2, math.cos, math.cosh, math.sin, math.sinh, math.tan, math.tanh,
+        math.asin, math.acos, math.atan,
+    )
+}  # fmt: skip

@@ -1,0 +1,123 @@
+"""What a condition says about one symbol, and whether one number is never greater than another."""
+
+from __future__ import annotations
+
+import math
+
+from onnx_parity.exporter.expressions.bounds import Range, Ranges, bounds
+from onnx_parity.exporter.expressions.conditions import (
+    And,
+    Comparison,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+)
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, monomials, parts_of
+from onnx_parity.exporter.expressions.functions import FloorDiv, Max, Min, Mod
+
+__all__ = ["in_order", "narrowed", "where_holds"]
+
+
+def where_holds(condition: Expression) -> tuple[Symbol, Range] | None:
+    """The symbol that a comparison is about and its range where the comparison holds. None if there are several
+    symbols, or none, and if the range is not found."""
+    if not isinstance(condition, Comparison) or len(condition.free_symbols) != 1:
+        return None
+    one, other = condition.args
+    if one.is_float or other.is_float:
+        return None
+    limits = {
+        Equal: Range(0, 0),
+        Less: Range(-math.inf, -1),
+        LessOrEqual: Range(-math.inf, 0),
+        Greater: Range(1, math.inf),
+        GreaterOrEqual: Range(0, math.inf),
+    }.get(type(condition))
+    return None if limits is None else _solved(one - other, limits)
+
+
+def _solved(number: Expression, limits: Range) -> tuple[Symbol, Range] | None:
+    """The symbol in a number that is within limits, and the range of the symbol."""
+    while True:
+        if isinstance(number, Symbol):
+            return number, limits
+        constant, terms = number.terms()
+        if len(terms) != 1:
+            return None
+        ((number, coefficient),) = terms
+        low, high = limits if coefficient > 0 else reversed(limits)
+        limits = Range(
+            low * coefficient if math.isinf(low) else -((constant - low) // coefficient),
+            high * coefficient if math.isinf(high) else (high - constant) // coefficient,
+        )
+        if isinstance(number, FloorDiv) and isinstance(number.args[1], Number) and number.args[1].plain > 0:
+            number, divisor = number.args[0], int(number.args[1])
+            limits = Range(limits.lower * divisor, limits.upper * divisor + divisor - 1)
+        elif not isinstance(number, Symbol):
+            return None
+
+
+def narrowed(ranges: Ranges, condition: Expression) -> dict[Symbol, Range]:
+    """The ranges of symbols where a condition holds, as far as it is about one at a time."""
+    found = dict(ranges)
+    for part in condition.args if isinstance(condition, And) else (condition,):
+        solved = where_holds(part)
+        if solved is not None and solved[0] in found:
+            within = found[solved[0]] & solved[1]
+            if within.lower <= within.upper:
+                found[solved[0]] = within
+    return found
+
+
+def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:
+    """Whether it can be shown that `low` is at most `high`, for all values of the symbols within their ranges."""
+    if low == high:
+        return True
+    if isinstance(low, Max):
+        return all(in_order(each, high, ranges) for each in low.args)
+    if isinstance(high, Min):
+        return all(in_order(low, each, ranges) for each in high.args)
+    if isinstance(low, Min) and any(in_order(each, high, ranges) for each in low.args):
+        return True
+    if isinstance(high, Max) and any(in_order(low, each, ranges) for each in high.args):
+        return True
+    return not low.is_float and not high.is_float and _is_never_negative(high - low, ranges)
+
+
+def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:
+    """The difference is a sum of terms. A quotient that is rounded down is (number - rest) / divisor, of which the
+    bounds of the terms alone do not know."""
+    known = dict(ranges)
+    common = 1
+    quotients: dict[Expression, tuple[Expression, int]] = {}
+    for each in parts_of(difference):
+        if isinstance(each, FloorDiv | Mod):
+            number, divisor = each.args
+            if isinstance(divisor, Number) and divisor.plain > 0 and bounds(number, ranges).lower >= 0:
+                rest = Symbol(f"rest of {each}")
+                known[rest] = Range(0, int(divisor) - 1)
+                quotients[each] = (number - rest, int(divisor)) if isinstance(each, FloorDiv) else (rest, 1)
+                common = math.lcm(common, quotients[each][1])
+    # Multiplied by the common divisor, which makes no difference to the sign.
+    whole = {each: Mul.of(Number(common // divisor), number) for each, (number, divisor) in quotients.items()}
+    terms: list[Expression] = []
+    for monomial, coefficient in monomials(difference).items():
+        in_quotients = [each for each in monomial if each in whole]
+        if len(in_quotients) > 1:
+            return False
+        factors = [whole.get(each, each) for each in monomial]
+        terms.append(Mul.of(Number(coefficient if in_quotients else coefficient * common), *factors))
+    least = 0
+    for monomial, coefficient in monomials(Add.of(*terms)).items():
+        found = bounds(Mul.of(Number(1), *monomial), known) if monomial else Range(1, 1)
+        end = found.lower if coefficient > 0 else found.upper
+        if math.isinf(end):
+            if (end > 0) != (coefficient > 0):
+                return False
+            # No other term makes up for this one, so the sum has no upper bound rather than no lower one.
+            continue
+        least += coefficient * end
+    # The difference is a whole number, so that it is not negative if it is more than -1.
+    return least > -common
