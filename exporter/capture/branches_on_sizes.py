@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Size, Value, Varying
-from onnx_parity.exporter.expressions.conditions import Comparison, Condition, Equal, GreaterOrEqual, Less, Unequal
-from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Unequal
+from onnx_parity.exporter.expressions.expression import Condition, Expression
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.recording import Traced

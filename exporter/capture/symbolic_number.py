@@ -24,12 +24,12 @@ class SymbolicNumber(msgspec.Struct, frozen=True):
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
         """The number for these tensors. While a program is recorded with symbolic sizes, the number is a symbol too."""
-        known = {
+        numbers: dict[Symbol, Any] = {
             symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
             for symbol, value, axis in self.sources
         }
-        symbolic = next((each for each in known.values() if isinstance(each, Varying)), None)
+        symbolic = next((each for each in numbers.values() if isinstance(each, Varying)), None)
         if symbolic is None:
-            return self.expression.at(known)
-        given = {symbol: each.node.expr if isinstance(each, Varying) else each for symbol, each in known.items()}
+            return self.expression.at(numbers)
+        given = {symbol: each.node.expr if isinstance(each, Varying) else each for symbol, each in numbers.items()}
         return as_number(self.expression.xreplace(given), symbolic.node.shape_env)

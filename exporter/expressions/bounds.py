@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from onnx_parity.exporter.expressions import functions as of
+from onnx_parity.exporter.expressions import integers_and_reals as of
 from onnx_parity.exporter.expressions.conditions import (
     And,
     Comparison,
@@ -20,7 +20,8 @@ from onnx_parity.exporter.expressions.conditions import (
     Or,
     Unequal,
 )
-from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Symbol, monomials
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Symbol, known
+from onnx_parity.exporter.expressions.polynomials import monomials
 
 __all__ = ["ANY", "Range", "Ranges", "bounds", "known_truth"]
 
@@ -47,7 +48,7 @@ _UNKNOWN, _HOLDS, _FAILS = Range(False, True), Range(True, True), Range(False, F
 def bounds(expression: Expression, ranges: Ranges) -> Range:
     """The range of an expression. Each function takes its arguments to be independent of each other."""
     if expression.is_number:
-        return Range(expression.plain, expression.plain)  # type: ignore[attr-defined]
+        return Range(known(expression), known(expression))
     if isinstance(expression, Symbol):
         return ranges.get(expression, ANY)
     if isinstance(expression, Add):
@@ -63,10 +64,9 @@ def bounds(expression: Expression, ranges: Ranges) -> Range:
         return _scaled(product, expression.coefficient)
     if isinstance(expression, Comparison):
         return _compared(expression, ranges)
-    known = _OF.get(type(expression))
-    arguments = [bounds(each, ranges) for each in expression.args]
-    if known is not None:
-        return known(*arguments)
+    of_arguments = _OF.get(type(expression))
+    if of_arguments is not None:
+        return of_arguments(*[bounds(each, ranges) for each in expression.args])
     return _UNKNOWN if isinstance(expression, And | Or | Not) else ANY
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from onnx_parity.exporter.expressions.expression import Expression, Plain, Symbol, monomials
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Plain, Truth, known
+from onnx_parity.exporter.expressions.polynomials import monomials
 
 __all__ = [
     "FALSE",
     "TRUE",
     "And",
     "Comparison",
-    "Condition",
     "Equal",
     "Greater",
     "GreaterOrEqual",
@@ -22,54 +21,8 @@ __all__ = [
     "LessOrEqual",
     "Not",
     "Or",
-    "Truth",
     "Unequal",
 ]
-
-
-class Condition(Expression):
-    """An expression whose value is a truth value."""
-
-    is_Boolean = True
-
-    def __invert__(self) -> Expression:
-        return Not.of(self)
-
-    def __and__(self, other: Expression) -> Expression:
-        return And.of(self, other)
-
-    def __or__(self, other: Expression) -> Expression:
-        return Or.of(self, other)
-
-
-class Truth(Condition):
-    """A condition that is known to hold, or not to hold."""
-
-    __slots__ = ("plain",)
-
-    is_number = True
-
-    def __init__(self, plain: bool) -> None:
-        self.plain, self.args, self.free_symbols = plain, (), frozenset()
-
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
-        return self.plain
-
-    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
-        return self
-
-    @property
-    def text(self) -> str:  # type: ignore[override]
-        return str(self.plain)
-
-    def __bool__(self) -> bool:
-        return self.plain
-
-    def __hash__(self) -> int:
-        return hash(self.plain)
-
-    def __eq__(self, other: object) -> bool:
-        return (other.plain if isinstance(other, Truth) else other) is self.plain
 
 
 TRUE, FALSE = Truth(True), Truth(False)
@@ -88,7 +41,7 @@ class Comparison(Condition):
     def of(cls, *args: Expression) -> Expression:
         one, other = args
         if one.is_number and other.is_number:
-            return _truth(cls.value(one.plain, other.plain))  # type: ignore[attr-defined]
+            return _truth(cls.value(known(one), known(other)))
         if one.is_number:
             return cls.mirrored.of(other, one)
         if not one.is_float and not other.is_float:
@@ -98,13 +51,13 @@ class Comparison(Condition):
         return cls(one, other)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         one, other = self.args
         return f"{one} {self.sign} {other}"
 
 
 def _comparison(name: str, sign: str, value: Any) -> type[Comparison]:
-    return type(name, (Comparison,), {"__slots__": (), "sign": sign, "value": staticmethod(value)})
+    return type(name, (Comparison,), {"sign": sign, "value": staticmethod(value)})
 
 
 Equal = _comparison("Equal", "==", operator.eq)
@@ -139,7 +92,7 @@ class Not(Condition):
         return cls(condition)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         return f"not ({self.args[0]})"
 
 

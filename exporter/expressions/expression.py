@@ -1,9 +1,9 @@
 """Numbers that are computed from symbols: integers, sums and products.
 
-A program computes with the same few sizes over and over: `batch * 12 * (length + 1)`. An expression is kept in one form,
-so that equal sizes are mostly equal expressions: sums and products are flat and sorted, like terms are collected, and a
-product of a number and a sum is a sum. torch uses sympy for this, whose import takes 0.25 s, and which takes 50 us for a
-sum or product. An expression has those of sympy's attributes that torch asks for.
+A program computes with the same few sizes over and over: `batch * 12 * (length + 1)`. An expression is kept in one
+form, so that equal sizes are mostly equal expressions: sums and products are flat and sorted, like terms are collected,
+and a product of a number and a sum is a sum. torch uses sympy for this, whose import takes 0.25 s, and which takes 50
+us for a sum or product. An expression has those of sympy's attributes that torch asks for.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = [
     "Add",
+    "Condition",
     "Expression",
     "Mul",
     "Number",
     "Plain",
     "Symbol",
-    "exact_quotient",
+    "Truth",
     "expression_of",
-    "is_polynomial",
-    "is_positive",
-    "monomials",
+    "known",
     "parts_of",
-    "reduced",
 ]
 
 #: A number or a truth value of Python.
@@ -40,7 +38,8 @@ _Term = tuple["Expression", int]
 class Expression:
     """A function of `args`, which are expressions too. Expressions of one class with equal arguments are equal."""
 
-    __slots__ = ("__dict__", "_hash", "args", "free_symbols")
+    args: tuple[Expression, ...]
+    free_symbols: frozenset[Symbol]
 
     is_Symbol = is_Integer = is_Boolean = is_number = False
     #: Whether its value is a float.
@@ -59,7 +58,7 @@ class Expression:
     def of(cls, *args: Expression) -> Expression:
         """The expression in its one form, which may be of another class, such as a number."""
         if all(each.is_number for each in args):
-            return expression_of(cls.value(*[each.plain for each in args]))  # type: ignore[attr-defined]
+            return expression_of(cls.value(*[known(each) for each in args]))
         return cls(*args)
 
     @staticmethod
@@ -109,11 +108,7 @@ class Expression:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return (
-            type(self) is type(other)
-            and self._hash == other._hash  # type: ignore[attr-defined]
-            and self.args == other.args  # type: ignore[attr-defined]
-        )
+        return type(self) is type(other) and self._hash == other._hash and self.args == other.args
 
     def __add__(self, other: Expression | int) -> Expression:
         return Add.of(self, expression_of(other))
@@ -130,23 +125,11 @@ class Expression:
     def __neg__(self) -> Expression:
         return Mul.of(Number(-1), self)
 
-    def __mod__(self, other: Expression | int) -> Expression:
-        from onnx_parity.exporter.expressions.functions import Mod
-
-        return Mod.of(self, expression_of(other))
-
-    def __floordiv__(self, other: Expression | int) -> Expression:
-        from onnx_parity.exporter.expressions.functions import FloorDiv
-
-        return FloorDiv.of(self, expression_of(other))
-
     __radd__, __rmul__ = __add__, __mul__
 
 
 class Symbol(Expression):
     """A size or a number that is not known at export."""
-
-    __slots__ = ("name",)
 
     is_Symbol = True
 
@@ -167,7 +150,7 @@ class Symbol(Expression):
         return 0, len(self.name), self.name
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         return self.name
 
     def __hash__(self) -> int:
@@ -179,8 +162,6 @@ class Symbol(Expression):
 
 class Number(Expression):
     """A known integer or float."""
-
-    __slots__ = ("plain",)
 
     is_number = True
 
@@ -206,7 +187,7 @@ class Number(Expression):
         return int(self.plain), ()
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         return str(self.plain)
 
     @property
@@ -228,10 +209,42 @@ class Number(Expression):
         return type(plain) is type(self.plain) and (plain == self.plain or plain != plain) and repr(plain) == self.text
 
 
+class Condition(Expression):
+    """An expression whose value is a truth value."""
+
+    is_Boolean = True
+
+
+class Truth(Condition):
+    """A condition that is known to hold, or not to hold."""
+
+    is_number = True
+
+    def __init__(self, plain: bool) -> None:
+        self.plain, self.args, self.free_symbols = plain, (), frozenset()
+
+    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+        return self.plain
+
+    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
+        return self
+
+    @property
+    def text(self) -> str:
+        return str(self.plain)
+
+    def __bool__(self) -> bool:
+        return self.plain
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        return (other.plain if isinstance(other, Truth) else other) is self.plain
+
+
 class Add(Expression):
     """A sum of integers: a constant, and terms with coefficients."""
-
-    __slots__ = ("constant", "summands")
 
     precedence = 1
 
@@ -278,8 +291,6 @@ class Add(Expression):
 
 class Mul(Expression):
     """A product of integers: a coefficient, and factors, of which some may be equal."""
-
-    __slots__ = ("coefficient", "multiplied")
 
     precedence = 2
 
@@ -337,10 +348,13 @@ def _scaled(term: Expression, coefficient: int) -> Expression:
 def expression_of(number: Any) -> Expression:
     """The expression for a plain number or truth value; an expression itself."""
     if isinstance(number, bool):
-        from onnx_parity.exporter.expressions.conditions import Truth
-
         return Truth(number)
     return Number(number) if isinstance(number, (int, float)) else number
+
+
+def known(expression: Expression) -> Any:
+    """The number, or truth value, of an expression without symbols."""
+    return expression.at({})
 
 
 def parts_of(expression: Expression) -> dict[Expression, None]:
@@ -349,108 +363,3 @@ def parts_of(expression: Expression) -> dict[Expression, None]:
     for each in expression.args:
         found |= parts_of(each)
     return found
-
-
-# --- polynomials ------------------------------------------------------------------------------------------------------
-
-#: A product of factors, which are no sums or products, in their order.
-_Monomial = tuple[Expression, ...]
-
-
-def monomials(expression: Expression) -> dict[_Monomial, int]:
-    """The coefficients of the expression as a polynomial, by products of what is no sum or product itself."""
-    if isinstance(expression, Add):
-        found: dict[_Monomial, int] = {(): expression.constant} if expression.constant else {}
-        for term, coefficient in expression.summands:
-            for monomial, number in monomials(term).items():
-                found[monomial] = found.get(monomial, 0) + coefficient * number
-        return {monomial: number for monomial, number in found.items() if number}
-    coefficient, factors = expression.factors()
-    if not any(isinstance(each, Add) for each in factors):
-        return {tuple(factors): coefficient} if coefficient else {}
-    product: dict[_Monomial, int] = {(): coefficient}
-    for factor in factors:
-        product = _multiplied(product, monomials(factor) if isinstance(factor, Add) else {(factor,): 1})
-    return product
-
-
-def _multiplied(one: Mapping[_Monomial, int], other: Mapping[_Monomial, int]) -> dict[_Monomial, int]:
-    found: dict[_Monomial, int] = {}
-    for a, number in one.items():
-        for b, another in other.items():
-            monomial = tuple(sorted(a + b, key=lambda factor: factor.key))
-            found[monomial] = found.get(monomial, 0) + number * another
-    return {monomial: number for monomial, number in found.items() if number}
-
-
-def exact_quotient(number: Expression, divisor: Expression) -> Expression | None:
-    """What is multiplied by the divisor in a number, whatever the symbols are; None if it is not divisible."""
-    coefficient, factors = number.factors()
-    other, others = divisor.factors()
-    left = Counter(factors)
-    left.subtract(others)
-    if other and not coefficient % other and min(left.values(), default=0) >= 0:
-        return Mul.of(Number(coefficient // other), *left.elements())
-    if not isinstance(divisor, Add):
-        if isinstance(number, Add):
-            parts = [exact_quotient(each, divisor) for each in number.args]
-            return None if None in parts else Add.of(*[part for part in parts if part is not None])
-        return None
-    return _divided(monomials(number), monomials(divisor))
-
-
-def reduced(number: Expression, divisor: Expression) -> tuple[Expression, Expression]:
-    """Both without the number and the factors that they have in common."""
-    whole = exact_quotient(number, divisor)
-    if whole is not None:
-        return whole, Number(1)
-    coefficient, factors = number.factors()
-    other, others = divisor.factors()
-    shared = math.gcd(coefficient, other) if is_positive(divisor) or not isinstance(divisor, Number) else 1
-    common = Counter(factors) & Counter(others)
-    if shared < 2 and not common:
-        return number, divisor
-    left, remaining = (Counter(each) - common for each in (factors, others))
-    return (
-        Mul.of(Number(coefficient // (shared or 1)), *left.elements()),
-        Mul.of(Number(other // (shared or 1)), *remaining.elements()),
-    )
-
-
-def is_positive(number: Expression) -> bool:
-    """Whether it is a known number above 0."""
-    return isinstance(number, Number) and number.plain > 0
-
-
-def is_polynomial(expression: Expression) -> bool:
-    """Whether an expression consists of sums and products alone."""
-    return all(factor.is_Symbol for monomial in monomials(expression) for factor in monomial)
-
-
-def _divided(number: dict[_Monomial, int], divisor: Mapping[_Monomial, int]) -> Expression | None:
-    """The quotient of two polynomials if there is no remainder."""
-    every = sorted({factor for each in (number, divisor) for monomial in each for factor in monomial}, key=_key)
-
-    def order(monomial: _Monomial) -> tuple[int, ...]:
-        counts = Counter(monomial)
-        return tuple([counts[factor] for factor in every])
-
-    largest = max(divisor, key=order)
-    quotient: list[Expression] = []
-    while number:
-        leading = max(number, key=order)
-        left = Counter(leading)
-        left.subtract(largest)
-        if min(left.values(), default=0) < 0 or number[leading] % divisor[largest]:
-            return None
-        factor, monomial = number[leading] // divisor[largest], tuple(left.elements())
-        quotient.append(Mul.of(Number(factor), *monomial))
-        for each, own in _multiplied(divisor, {monomial: factor}).items():
-            number[each] = number.get(each, 0) - own
-            if not number[each]:
-                del number[each]
-    return Add.of(*quotient)
-
-
-def _key(expression: Expression) -> Sequence[Any]:
-    return expression.key

@@ -14,8 +14,9 @@ from onnx_parity.exporter.expressions.conditions import (
     Less,
     LessOrEqual,
 )
-from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, monomials, parts_of
-from onnx_parity.exporter.expressions.functions import FloorDiv, Max, Min, Mod
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, known, parts_of
+from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
+from onnx_parity.exporter.expressions.polynomials import monomials
 
 __all__ = ["in_order", "narrowed", "where_holds"]
 
@@ -53,7 +54,7 @@ def _solved(number: Expression, limits: Range) -> tuple[Symbol, Range] | None:
             high * coefficient if math.isinf(high) else (high - constant) // coefficient,
         )
         if isinstance(number, FloorDiv) and isinstance(number.args[1], Number) and number.args[1].plain > 0:
-            number, divisor = number.args[0], int(number.args[1])
+            number, divisor = number.args[0], known(number.args[1])
             limits = Range(limits.lower * divisor, limits.upper * divisor + divisor - 1)
         elif not isinstance(number, Symbol):
             return None
@@ -89,7 +90,7 @@ def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:
 def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:
     """The difference is a sum of terms. A quotient that is rounded down is (number - rest) / divisor, of which the
     bounds of the terms alone do not know."""
-    known = dict(ranges)
+    within = dict(ranges)
     common = 1
     quotients: dict[Expression, tuple[Expression, int]] = {}
     for each in parts_of(difference):
@@ -97,8 +98,8 @@ def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:
             number, divisor = each.args
             if isinstance(divisor, Number) and divisor.plain > 0 and bounds(number, ranges).lower >= 0:
                 rest = Symbol(f"rest of {each}")
-                known[rest] = Range(0, int(divisor) - 1)
-                quotients[each] = (number - rest, int(divisor)) if isinstance(each, FloorDiv) else (rest, 1)
+                within[rest] = Range(0, known(divisor) - 1)
+                quotients[each] = (number - rest, known(divisor)) if isinstance(each, FloorDiv) else (rest, 1)
                 common = math.lcm(common, quotients[each][1])
     # Multiplied by the common divisor, which makes no difference to the sign.
     whole = {each: Mul.of(Number(common // divisor), number) for each, (number, divisor) in quotients.items()}
@@ -111,7 +112,7 @@ def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:
         terms.append(Mul.of(Number(coefficient if in_quotients else coefficient * common), *factors))
     least = 0
     for monomial, coefficient in monomials(Add.of(*terms)).items():
-        found = bounds(Mul.of(Number(1), *monomial), known) if monomial else Range(1, 1)
+        found = bounds(Mul.of(Number(1), *monomial), within) if monomial else Range(1, 1)
         end = found.lower if coefficient > 0 else found.upper
         if math.isinf(end):
             if (end > 0) != (coefficient > 0):

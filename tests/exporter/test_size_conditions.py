@@ -18,7 +18,7 @@ from onnx_parity.exporter.expressions.conditions import (
     Unequal,
 )
 from onnx_parity.exporter.expressions.expression import Expression, Number, Symbol, expression_of
-from onnx_parity.exporter.expressions.functions import FloorDiv, Max, Min, Mod
+from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 from onnx_parity.exporter.expressions.solving import in_order, narrowed
 
 N, M = Symbol("n"), Symbol("m")

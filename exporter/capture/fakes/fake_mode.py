@@ -64,7 +64,7 @@ class Fakes(FakeTensorMode):
     def __init__(self, symbols: Symbols | None) -> None:
         with _loading:
             _load_configuration()
-        super().__init__(shape_env=symbols)
+        super().__init__(shape_env=cast("Any", symbols))
         self.symbols = symbols
         # torch's cache makes nodes of its own for dynamic sizes. Results are kept by `ResultMemo`.
         self.cache_enabled = self.cache_enabled and symbols is None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from onnx_parity.exporter.expressions.expression import Number
-from onnx_parity.exporter.expressions.functions import Max
+from onnx_parity.exporter.expressions.integers_and_reals import Max
 
 __all__ = ["Metadata", "is_contiguous", "like_which"]
 

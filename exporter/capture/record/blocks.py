@@ -42,7 +42,8 @@ from onnx_parity.exporter.capture.record.leaves import (
     spelled,
 )
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.exporter.expressions.conditions import Condition
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.expression import Expression
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
@@ -176,11 +177,11 @@ class Blocks(Leaves):
         bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
         inner: Sequence[Leaf],
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
-        of_sizes: Condition | None,
+        of_sizes: Expression | None,
     ) -> list[_Side]:
         """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
-        for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else ~of_sizes), strict=True):
+        for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else Not.of(of_sizes)), strict=True):
             with self.recorder.block() as nodes, self._where(holds):
                 own = [self.give(tensor) for tensor in inner]
                 ran.append((body(own), own, nodes))
@@ -195,7 +196,7 @@ class Blocks(Leaves):
         return sides
 
     @contextmanager
-    def _where(self, condition: Condition | None) -> Iterator[None]:
+    def _where(self, condition: Expression | None) -> Iterator[None]:
         """A context in which a condition on sizes holds. Without a condition, nothing is known."""
         symbols = self.recorder.fakes.symbols
         if condition is None or symbols is None:
@@ -204,17 +205,17 @@ class Blocks(Leaves):
         with self.recorder.memo.separate(), symbols.where(condition):
             yield
 
-    def _taken(self, condition: Condition) -> int:
+    def _taken(self, condition: Expression) -> int:
         """The number of the branch that the example takes, for a condition on sizes."""
         symbols = self.recorder.fakes.symbols
         return 0 if symbols is None or symbols.holds_in_example(condition) else 1
 
-    def _either(self, condition: Condition, one: Leaf, other: Leaf) -> Leaf:
+    def _either(self, condition: Expression, one: Leaf, other: Leaf) -> Leaf:
         """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
         then, orelse = self.of_sizes(one), self.of_sizes(other)
         if then is None or orelse is None:
             return None
-        return self.over_sizes((condition & then) | (~condition & orelse))
+        return self.over_sizes(Or.of(And.of(condition, then), And.of(Not.of(condition), orelse)))
 
     def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
         """The leaves of the two branches as tensors. The nodes that convert them are recorded into the branches."""

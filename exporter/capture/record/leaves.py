@@ -16,7 +16,8 @@ from onnx_parity.exporter.capture.graph.list_primitives import EMPTY_LIST
 from onnx_parity.exporter.capture.record.given_up import NeedsSymbols
 from onnx_parity.exporter.capture.record.recorder import Recorder, unwrapped
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.exporter.expressions.conditions import And, Condition, Not, Or, Truth
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.expression import Expression, Truth
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
@@ -111,7 +112,7 @@ class Leaves:
             return bool(leaf)
         return self.over_sizes(leaf.node.expr)
 
-    def of_sizes(self, leaf: Leaf) -> Condition | None:
+    def of_sizes(self, leaf: Leaf) -> Expression | None:
         """A condition on sizes of inputs as an expression; None for another leaf."""
         if isinstance(leaf, bool):
             return Truth(leaf)
@@ -119,7 +120,7 @@ class Leaves:
             return None
         return self.recorder.size_conditions.get(self.recorder.value_of(self.take(leaf)))
 
-    def over_sizes(self, expression: Condition) -> Leaf:
+    def over_sizes(self, expression: Expression) -> Leaf:
         """A condition on dynamic sizes, as a tensor that is computed when the model runs."""
         symbols = self.recorder.fakes.symbols
         if symbols is not None and (known := symbols.known_here(expression)) is not None:
@@ -129,7 +130,7 @@ class Leaves:
             self.recorder.size_conditions[self.recorder.value_of(self.take(made))] = expression
         return made
 
-    def _over_sizes(self, expression: Condition) -> Leaf:
+    def _over_sizes(self, expression: Expression) -> Leaf:
         if isinstance(expression, Truth):
             return expression.plain
         if isinstance(expression, Not):

@@ -20,7 +20,8 @@ from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
 from onnx_parity.exporter.expressions.conditions import Equal
-from onnx_parity.exporter.expressions.expression import Number, expression_of, is_polynomial, reduced
+from onnx_parity.exporter.expressions.expression import Number, expression_of
+from onnx_parity.exporter.expressions.polynomials import is_polynomial, reduced
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.symbols import Symbols

@@ -6,11 +6,12 @@ They are those of torch, which asks them of each tensor with dynamic sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal, GreaterOrEqual, Or, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
-from onnx_parity.exporter.expressions.functions import Max
+from onnx_parity.exporter.expressions.integers_and_reals import Max
 
 __all__ = ["QUESTIONS"]
 
@@ -67,19 +68,8 @@ _CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}
 #: By the names of torch's methods: the expression, and the type of its value.
 QUESTIONS: dict[str, tuple[Callable[[_Sizes, _Sizes], Expression], type]] = {
     "is_contiguous": (_is_contiguous, bool),
-    **{
-        f"is_channels_last_contiguous_{name}": (
-            lambda sizes, strides, order=order: _is_contiguous(sizes, strides, order),
-            bool,
-        )  # type: ignore[misc]
-        for name, order in _CHANNELS_LAST.items()
-    },
-    **{
-        f"is_channels_last_strides_{name}": (
-            lambda sizes, strides, order=order: _has_strides_of_channels_last(sizes, strides, order),  # type: ignore[misc]
-            bool,
-        )
-        for name, order in _CHANNELS_LAST.items()
-    },
     "is_non_overlapping_and_dense_indicator": (lambda sizes, strides: IsDense.of(*sizes, *strides), int),
 }
+for _name, _order in _CHANNELS_LAST.items():
+    QUESTIONS[f"is_channels_last_contiguous_{_name}"] = (partial(_is_contiguous, order=_order), bool)
+    QUESTIONS[f"is_channels_last_strides_{_name}"] = (partial(_has_strides_of_channels_last, order=_order), bool)

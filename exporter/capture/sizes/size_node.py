@@ -1,8 +1,8 @@
 """What stands behind a dynamic size: torch's `SymNode` with expressions of this exporter.
 
 torch computes the same few expressions over and over: for each tensor the number of its elements, its strides, whether
-it is contiguous. Its own nodes compute them with sympy. Here they are computed with `exporter.expressions`, once for each
-operation and its operands.
+it is contiguous. Its own nodes compute them with sympy. Here they are computed with `exporter.expressions`, once for
+each operation and its operands.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch.fx.experimental.sym_node import SymNode
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
 from onnx_parity.exporter.capture.sizes import layouts
 from onnx_parity.exporter.expressions import conditions
-from onnx_parity.exporter.expressions import functions as of
-from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, expression_of
+from onnx_parity.exporter.expressions import integers_and_reals as of
+from onnx_parity.exporter.expressions.expression import Add, Condition, Expression, Mul, Number, expression_of, known
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.symbols import Symbols
@@ -31,7 +31,8 @@ asks_for_its_caller(__file__)
 class SizeNode(SymNode):
     """The node of a `SymInt`, a `SymFloat` or a `SymBool`."""
 
-    shape_env: Symbols
+    shape_env: Any
+    _expr: Expression
 
     def __init__(self, expression: Expression, symbols: Symbols, pytype: type) -> None:
         self._expr = expression
@@ -39,7 +40,7 @@ class SizeNode(SymNode):
         self.pytype = pytype
         self.fx_node = None
         #: torch takes a number that is known to be one of Python's.
-        self.constant = expression.plain if expression.is_number else None  # type: ignore[attr-defined]
+        self.constant = known(expression) if expression.is_number else None
 
     @property
     def expr(self) -> Any:
@@ -50,10 +51,10 @@ class SizeNode(SymNode):
         """Its value in the recording; None if that depends on values."""
         return self.shape_env.value_of(self._expr)
 
-    _hint = hint  # type: ignore[assignment]
+    _hint = hint
 
     def has_hint(self) -> bool:
-        return self.shape_env.has_value(self._expr)
+        return bool(self.shape_env.has_value(self._expr))
 
     def maybe_as_int(self) -> int | None:
         return self.constant if type(self.constant) is int else None
@@ -84,7 +85,7 @@ class SizeNode(SymNode):
     def sym_sum(self, args: list[SymNode]) -> SymNode:
         return SizeNode(Add.of(*[each.expr for each in args]), self.shape_env, int)
 
-    def evaluate(self, size_oblivious: bool = False) -> bool | int | float:
+    def evaluate(self, size_oblivious: bool = False) -> Any:
         return self.shape_env.answer(self._expr)
 
     def expect_true(self, file: str, line: int) -> bool:
@@ -123,8 +124,8 @@ _SYMBOLIC: dict[type, Any] = {int: torch.SymInt, float: torch.SymFloat, bool: to
 def as_number(expression: Expression, symbols: Symbols) -> Any:
     """The number of the program that an expression stands for: a plain one if it is known."""
     if expression.is_number:
-        return expression.plain  # type: ignore[attr-defined]
-    pytype = bool if isinstance(expression, conditions.Condition) else float if expression.is_float else int
+        return known(expression)
+    pytype = bool if isinstance(expression, Condition) else float if expression.is_float else int
     return _SYMBOLIC[pytype](SizeNode(expression, symbols, pytype))
 
 
@@ -143,7 +144,7 @@ def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFl
 
 
 def _as_float(node: SymNode) -> Expression:
-    return node.expr if node.pytype is float else of.ToFloat.of(node.expr)  # type: ignore[no-any-return]
+    return node.expr if node.pytype is float else of.ToFloat.of(node.expr)
 
 
 # --- operations -------------------------------------------------------------------------------------------------------

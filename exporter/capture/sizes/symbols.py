@@ -1,9 +1,9 @@
 """Symbols for dynamic sizes, and a record of what the program assumed about them.
 
 `Symbols` answers each comparison of sizes with the example's sizes and records the answer. If an answer fixes a dynamic
-axis, capture fails with an error that names the line of the comparison. The same holds for several answers that together
-leave one possible size, such as those of a `while` loop over a size. After the recording it is closed: a lowering that
-needs a number is refused.
+axis, capture fails with an error that names the line of the comparison. The same holds for several answers that
+together leave one possible size, such as those of a `while` loop over a size. After the recording it is closed: a
+lowering that needs a number is refused.
 
 It takes the place of torch's `ShapeEnv`, which evaluates each comparison with sympy, and of whose methods it has those
 that torch calls while a program is recorded.
@@ -28,17 +28,10 @@ from onnx_parity.exporter.capture.sizes.conditions import satisfying
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode, as_number
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth
-from onnx_parity.exporter.expressions.conditions import Condition, Equal, Unequal
-from onnx_parity.exporter.expressions.expression import (
-    Expression,
-    Mul,
-    Number,
-    Plain,
-    Symbol,
-    expression_of,
-    is_polynomial,
-)
-from onnx_parity.exporter.expressions.functions import Max
+from onnx_parity.exporter.expressions.conditions import Equal, Not, Unequal
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
+from onnx_parity.exporter.expressions.integers_and_reals import Max
+from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_holds
 
 __all__ = ["Assumption", "Symbols"]
@@ -91,7 +84,7 @@ def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
     for assumption in assumptions:
         if not assumption.by_user or isinstance(assumption.expression, Equal | Unequal):
             continue
-        solved = where_holds(assumption.expression if assumption.answer else ~assumption.expression)
+        solved = where_holds(assumption.expression if assumption.answer else Not.of(assumption.expression))
         if solved is None:
             continue
         symbol, where = solved
@@ -403,7 +396,7 @@ class Symbols:
         """The answer to a question that holds for all sizes and values."""
         if question in self._assured:
             return True
-        return False if ~question in self._assured else known_truth(question, {**self._ranges, **self._read})
+        return False if Not.of(question) in self._assured else known_truth(question, {**self._ranges, **self._read})
 
     def _of_values(self, question: Expression, fallback: bool | None) -> Plain:
         """The answer to a question about values that are not known."""

@@ -13,8 +13,8 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.expressions.expression import Expression, parts_of
-from onnx_parity.exporter.expressions.functions import ELEMENTARY
+from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
+from onnx_parity.exporter.expressions.integers_and_reals import ELEMENTARY
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -68,7 +68,7 @@ class ExpressionForms(Base):
 
     def _integer(self, expression: Expression) -> Value:
         if expression.is_Integer:
-            return self.const([int(expression)], torch.int64)
+            return self.const([known(expression)], torch.int64)
         if expression.is_Symbol:
             value, axis = self.symbol(str(expression))
             if axis is not None:
@@ -93,7 +93,7 @@ class ExpressionForms(Base):
         if name == "Abs":
             return self.op("Abs", *arguments)
         if name == "BitwiseAnd" and expression.args[1].is_Integer:
-            mask = int(expression.args[1])
+            mask = known(expression.args[1])
             if mask > 0 and mask & (mask + 1) == 0:
                 period = self.const([mask + 1], torch.int64)
                 return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(arguments[0], period), period))
@@ -139,7 +139,7 @@ class ExpressionForms(Base):
     def real(self, expression: Expression) -> Value:
         """A real expression as a float64 tensor of one element."""
         if expression.is_number:
-            return self.const([float(expression)], torch.float64)
+            return self.const([float(known(expression))], torch.float64)
         name = type(expression).__name__
         if expression.is_Symbol:
             value, axis = self.symbol(str(expression))

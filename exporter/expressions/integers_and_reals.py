@@ -11,17 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from onnx_parity.exporter.expressions.expression import (
-    Add,
-    Expression,
-    Mul,
-    Number,
-    Plain,
-    exact_quotient,
-    expression_of,
-    is_positive,
-    reduced,
-)
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Plain, expression_of, known
+from onnx_parity.exporter.expressions.polynomials import exact_quotient, is_positive, reduced
 
 __all__ = [
     "ELEMENTARY",
@@ -63,7 +54,7 @@ class FloorDiv(Expression):
     def of(cls, *args: Expression) -> Expression:
         number, divisor = args
         if number.is_number and divisor.is_number:
-            return Number(cls.value(number.plain, divisor.plain))  # type: ignore[attr-defined]
+            return Number(cls.value(known(number), known(divisor)))
         if divisor == _ONE or number == Number(0):
             return number
         whole = exact_quotient(number, divisor)
@@ -86,7 +77,7 @@ class FloorDiv(Expression):
         return Add.of(*parts, quotient) if parts else quotient
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         number, divisor = self.args
         return f"({number.within(3)}//{divisor.within(3)})"
 
@@ -100,7 +91,7 @@ class Mod(Expression):
     def of(cls, *args: Expression) -> Expression:
         number, divisor = args
         if number.is_number and divisor.is_number:
-            return Number(cls.value(number.plain, divisor.plain))  # type: ignore[attr-defined]
+            return Number(cls.value(known(number), known(divisor)))
         if exact_quotient(number, divisor) is not None:
             return Number(0)
         if isinstance(number, Mod) and number.args[1] == divisor:
@@ -119,7 +110,7 @@ class _Extreme(Expression):
     _extreme: Callable[..., Any]
 
     @classmethod
-    def value(cls, *numbers: Any) -> Plain:  # type: ignore[override]
+    def value(cls, *numbers: Any) -> Plain:
         return cls._extreme(numbers)  # type: ignore[no-any-return]
 
     @classmethod
@@ -193,7 +184,7 @@ class LeftShift(Expression):
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         number, by = args
-        return Mul.of(number, Number(1 << int(by))) if isinstance(by, Number) and by.plain >= 0 else super().of(*args)
+        return Mul.of(number, Number(1 << known(by))) if is_positive(by) else super().of(*args)
 
 
 class RightShift(Expression):
@@ -202,22 +193,21 @@ class RightShift(Expression):
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         number, by = args
-        is_known = isinstance(by, Number) and by.plain >= 0
-        return FloorDiv.of(number, Number(1 << int(by))) if is_known else super().of(*args)  # type: ignore[call-overload]
+        return FloorDiv.of(number, Number(1 << known(by))) if is_positive(by) else super().of(*args)
 
 
 class Choice(Expression):
     """One of two numbers, by a condition."""
 
     @staticmethod
-    def value(condition: Any, then: Plain, otherwise: Plain) -> Plain:  # type: ignore[override]
+    def value(condition: Any, then: Plain, otherwise: Plain) -> Plain:
         return then if condition else otherwise
 
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         condition, then, otherwise = args
         if condition.is_number:
-            return then if condition.plain else otherwise  # type: ignore[attr-defined]
+            return then if known(condition) else otherwise
         return then if then == otherwise else cls(*args)
 
     @property
@@ -236,7 +226,7 @@ class ToFloat(_Real):
     value = staticmethod(float)
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         return self.args[0].text
 
 
@@ -245,7 +235,7 @@ class _Operation(_Real):
     sign: ClassVar[str]
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         one, other = self.args
         return f"{one.within(1)} {self.sign} {other.within(1)}"
 
