@@ -18,6 +18,7 @@ import torch
 import torch._library.fake_impl
 import torch._subclasses.fake_impls
 
+from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.patches.patch import FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import captures_here
 from onnx_parity.exporter.capture.sizes.size_node import SizeNode
@@ -49,7 +50,7 @@ def _get(torchs: Callable[[], Any]) -> Any:
 
 
 def _nonzero(torchs: Callable[..., Any], mode: Any, func: Any, x: Any) -> Any:
-    if mode.shape_env is None or x.numel() == 0:
+    if mode.shape_env is None or same_size(x.numel(), 0):
         return torchs(mode, func, x)
     count = x.nonzero_memo
     if count is None:

@@ -86,7 +86,7 @@ class SizeNode(SymNode):
         return SizeNode(Add.of(*[each.expr for each in args]), self.shape_env, int)
 
     def evaluate(self, size_oblivious: bool = False) -> Any:
-        return self.shape_env.answer(self._expr)
+        return self.shape_env.answer(self._expr, general=size_oblivious)
 
     def expect_true(self, file: str, line: int) -> bool:
         return bool(self.shape_env.answer(self._expr)) if self.has_hint() else self.shape_env.is_assured(self._expr)

@@ -41,7 +41,7 @@ asks_for_its_caller(__file__)
 for _file in (torch.__file__, sym_node.__file__, str(Path(str(sym_node.__file__)).with_name("symbolic_shapes.py"))):
     asks_for_its_caller(str(_file))
 
-_OCCUPIED = Range(1, math.inf)
+_OCCUPIED, _GENERAL = Range(1, math.inf), Range(2, math.inf)
 
 
 class Assumption(msgspec.Struct, frozen=True):
@@ -124,6 +124,8 @@ class Symbols:
         self._ranges: dict[Symbol, Range] = {}
         #: What is known of numbers that are read from tensors, or that count what is in them.
         self._read: dict[Symbol, Range] = {}
+        #: Those of them that are sizes.
+        self._counts: set[Symbol] = set()
         self._assured: set[Expression] = set()
         self.assumptions: dict[Expression, Assumption] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
@@ -343,9 +345,12 @@ class Symbols:
         # A program that consists of torch's own code, such as a Sequential of layers, has no line: name the layer.
         return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
 
-    def answer(self, question: Expression, fallback: bool | None = None) -> Plain:
-        """The value of an expression in the recording, which is noted as an assumption. torch gives a `fallback` where
-        it can do without an answer."""
+    def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain:
+        """The value of an expression in the recording, which is noted as an assumption.
+
+        torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
+        need not be told from others.
+        """
         known = self.assumptions.get(question)
         if known is not None and question not in self._denied:
             return known.answer
@@ -369,7 +374,7 @@ class Symbols:
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
             answer = self._in_example(question) if followed else None
-            return self._of_values(question, fallback) if answer is None else answer
+            return self._of_values(question, fallback, general) if answer is None else answer
         answer = question.at(self.hints)
         by_user = user is not None and asker is user.frame and in_python
         if self.takes_general and not by_user and _says_special(question, answer):
@@ -390,7 +395,7 @@ class Symbols:
     def evaluate_sym_node(
         self, node: SizeNode, size_oblivious: bool = False, fallback_value: bool | None = None
     ) -> Plain:
-        return self.answer(node.expr, fallback_value)
+        return self.answer(node.expr, fallback_value, general=size_oblivious)
 
     def known(self, question: Expression) -> bool | None:
         """The answer to a question that holds for all sizes and values."""
@@ -398,9 +403,12 @@ class Symbols:
             return True
         return False if Not.of(question) in self._assured else known_truth(question, {**self._ranges, **self._read})
 
-    def _of_values(self, question: Expression, fallback: bool | None) -> Plain:
+    def _of_values(self, question: Expression, fallback: bool | None, general: bool) -> Plain:
         """The answer to a question about values that are not known."""
         known = self.known(question)
+        if known is None and general:
+            usual = {symbol: self._read[symbol] & _GENERAL for symbol in self._counts}
+            known = known_truth(question, {**self._ranges, **self._read, **usual})
         if known is None:
             known = fallback
         if known is None:
@@ -435,6 +443,7 @@ class Symbols:
         """Take a number to be a size, and to be within these limits, by the names that torch gives them."""
         symbol = number.node.expr
         if symbol in self._read:
+            self._counts.add(symbol)
             self._read[symbol] &= Range(min or 0, math.inf if max is None else max)
 
     def ignore_fresh_unbacked_symbols(self) -> AbstractContextManager[None]:

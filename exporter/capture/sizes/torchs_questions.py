@@ -76,7 +76,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "guard_int": _asked("guard_int"),
     "guard_or_false": _asked("guard_or_false"),
     "guard_or_true": _asked("guard_or_true"),
-    "guard_size_oblivious": _asked("guard_bool"),
+    "guard_size_oblivious": _asked("guard_size_oblivious"),
     "has_free_symbols": lambda number: bool(_symbols(number)),
     "has_free_unbacked_symbols": lambda number: bool(_of_values(number)),
     "has_guarding_hint": lambda number: isinstance(number, _PLAIN) or number.node.has_hint(),
