@@ -47,12 +47,24 @@ _UNKNOWN, _HOLDS, _FAILS = Range(False, True), Range(True, True), Range(False, F
 
 def bounds(expression: Expression, ranges: Ranges) -> Range:
     """The range of an expression. Each function takes its arguments to be independent of each other."""
+    return _bounds(expression, dict(ranges))
+
+
+def _bounds(expression: Expression, ranges: dict[Any, Range]) -> Range:
+    """The same, given the ranges of symbols. Those of the expressions that it is computed from are added."""
+    found = ranges.get(expression)
+    if found is None:
+        found = ranges[expression] = _computed(expression, ranges)
+    return found
+
+
+def _computed(expression: Expression, ranges: dict[Any, Range]) -> Range:
     if expression.is_number:
         return Range(known(expression), known(expression))
     if isinstance(expression, Symbol):
-        return ranges.get(expression, ANY)
+        return ANY
     if isinstance(expression, Add):
-        terms = [_scaled(bounds(term, ranges), coefficient) for term, coefficient in expression.summands]
+        terms = [_scaled(_bounds(term, ranges), coefficient) for term, coefficient in expression.summands]
         return Range(
             expression.constant + sum([term.lower for term in terms]),
             expression.constant + sum([term.upper for term in terms]),
@@ -60,13 +72,13 @@ def bounds(expression: Expression, ranges: Ranges) -> Range:
     if isinstance(expression, Mul):
         product = Range(1, 1)
         for factor in expression.multiplied:
-            product = _of_corners(_product, product, bounds(factor, ranges))
+            product = _of_corners(_product, product, _bounds(factor, ranges))
         return _scaled(product, expression.coefficient)
     if isinstance(expression, Comparison):
         return _compared(expression, ranges)
     of_arguments = _OF.get(type(expression))
     if of_arguments is not None:
-        return of_arguments(*[bounds(each, ranges) for each in expression.args])
+        return of_arguments(*[_bounds(each, ranges) for each in expression.args])
     return _UNKNOWN if isinstance(expression, And | Or | Not) else ANY
 
 
@@ -92,15 +104,15 @@ def _of_corners(function: Callable[[Any, Any], Any], one: Range, other: Range) -
     return Range(min(ends), max(ends))
 
 
-def _compared(comparison: Comparison, ranges: Ranges) -> Range:
+def _compared(comparison: Comparison, ranges: dict[Any, Range]) -> Range:
     one, other = comparison.args
-    sides = bounds(one, ranges), bounds(other, ranges)
+    sides = _bounds(one, ranges), _bounds(other, ranges)
     found = _of_sides(type(comparison), *sides)
     if found != _UNKNOWN or one.is_float or other.is_float:
         return found
     # The sides may have symbols in common: n is less than n + m.
     difference = Add.of(*[Mul.of(*each) * number for each, number in monomials(one - other).items()])
-    return _of_sides(type(comparison), bounds(difference, ranges), Range(0, 0))
+    return _of_sides(type(comparison), _bounds(difference, ranges), Range(0, 0))
 
 
 def _of_sides(kind: type[Comparison], one: Range, other: Range) -> Range:

@@ -40,6 +40,8 @@ class Expression:
 
     args: tuple[Expression, ...]
     free_symbols: frozenset[Symbol]
+    #: How many numbers, symbols and functions its text consists of.
+    length = 1
 
     is_Symbol = is_Integer = is_Boolean = is_number = False
     #: Whether its value is a float.
@@ -52,6 +54,7 @@ class Expression:
         self.free_symbols = (
             args[0].free_symbols if len(args) == 1 else _NO_SYMBOLS.union(*[each.free_symbols for each in args])
         )
+        self.length = 1 + sum([each.length for each in args])
         self._hash = hash((self.__class__.__name__, args))
 
     @classmethod
@@ -68,13 +71,30 @@ class Expression:
 
     def at(self, values: Mapping[Symbol, Plain]) -> Plain:
         """The value of the expression for values of all its symbols."""
-        return self.value(*[each.at(values) for each in self.args])
+        return self.found_in(dict(values))
+
+    def found_in(self, values: dict[Any, Plain]) -> Plain:
+        """The value, given those of all symbols. Those of the expressions that it is computed from are added."""
+        found = values.get(self)
+        if found is None:
+            found = values[self] = self.computed_in(values)
+        return found
+
+    def computed_in(self, values: dict[Any, Plain]) -> Plain:
+        return self.value(*[each.found_in(values) for each in self.args])
 
     def xreplace(self, values: Mapping[Any, Any]) -> Expression:
         """The expression with some symbols replaced by numbers or by other expressions."""
+        return self.replaced_in(dict(values))
+
+    def replaced_in(self, values: dict[Any, Any]) -> Expression:
+        """The same, given what replaces symbols. What replaces expressions is added."""
         if self.free_symbols.isdisjoint(values):
             return self
-        return self.of(*[each.xreplace(values) for each in self.args])
+        found = values.get(self)
+        if found is None:
+            found = values[self] = self.of(*[each.replaced_in(values) for each in self.args])
+        return expression_of(found)
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
         """The constant and the other terms of which it is the sum."""
@@ -86,8 +106,8 @@ class Expression:
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """By which expressions are sorted."""
-        return 1, 0, str(self)
+        """By which expressions are sorted: numbers, symbols, and what is computed from these."""
+        return 2, type(self).__name__, tuple([each.key for each in self.args])
 
     @functools.cached_property
     def text(self) -> str:
@@ -139,15 +159,12 @@ class Symbol(Expression):
         if is_float:
             self.is_float = True
 
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
-        return values[self]
-
-    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
-        return expression_of(values.get(self, self))
+    def computed_in(self, values: dict[Any, Plain]) -> Plain:
+        raise KeyError(self)
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        return 0, len(self.name), self.name
+        return 1, len(self.name), self.name
 
     @property
     def text(self) -> str:
@@ -174,11 +191,12 @@ class Number(Expression):
     def is_Integer(self) -> bool:  # type: ignore[override]
         return not self.is_float
 
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+    def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain
 
-    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
-        return self
+    @functools.cached_property
+    def key(self) -> tuple[Any, ...]:
+        return 0, self.plain
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
         return int(self.plain), ()
@@ -223,11 +241,8 @@ class Truth(Condition):
     def __init__(self, plain: bool) -> None:
         self.plain, self.args, self.free_symbols = plain, (), frozenset()
 
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
+    def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain
-
-    def xreplace(self, values: Mapping[Any, Any]) -> Expression:
-        return self
 
     @property
     def text(self) -> str:
@@ -269,8 +284,8 @@ class Add(Expression):
             return _scaled(*summands[0])
         return cls(constant, tuple(sorted(summands, key=lambda summand: summand[0].key)))
 
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
-        return self.constant + sum([coefficient * term.at(values) for term, coefficient in self.summands])
+    def computed_in(self, values: dict[Any, Plain]) -> Plain:
+        return self.constant + sum([coefficient * term.found_in(values) for term, coefficient in self.summands])
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
         return self.constant, self.summands
@@ -312,8 +327,8 @@ class Mul(Expression):
             return _scaled(multiplied[0], coefficient)
         return cls(coefficient, tuple(sorted(multiplied, key=lambda factor: factor.key)))
 
-    def at(self, values: Mapping[Symbol, Plain]) -> Plain:
-        return self.coefficient * math.prod([each.at(values) for each in self.multiplied])
+    def computed_in(self, values: dict[Any, Plain]) -> Plain:
+        return self.coefficient * math.prod([each.found_in(values) for each in self.multiplied])
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
         return 0, ((_scaled(self, 1), self.coefficient),)
@@ -359,7 +374,11 @@ def known(expression: Expression) -> Any:
 
 def parts_of(expression: Expression) -> dict[Expression, None]:
     """The expression and all that it is computed from, each once."""
-    found: dict[Expression, None] = {expression: None}
-    for each in expression.args:
-        found |= parts_of(each)
+    found: dict[Expression, None] = {}
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found[each] = None
+            waiting += each.args
     return found

@@ -41,8 +41,8 @@ MEETING_PLACE = "harness/commands/report.py"
 #: The folders of a room in the order in which they build on each other: each may import those before it.
 LAYERS = {
     "exporter": (
-        "startup", "request", "capture", "files", "fallback", "lowering", "passes", "torch_onnx", "runtime",
-        "verification",
+        "startup", "expressions", "request", "capture", "files", "fallback", "lowering", "passes", "torch_onnx",
+        "runtime", "verification",
     ),
     "exporter/capture": (
         "graph", "replace", "sizes", "fakes", "complex_numbers", "nested_tensors", "record", "script", "sources",

@@ -213,6 +213,10 @@ class Input(msgspec.Struct, eq=False):
     example: torch.Tensor
 
 
+#: A size that is computed from more numbers than this is not named by its expression.
+_LONGEST_NAME = 500
+
+
 class Graph(msgspec.Struct, eq=False):
     """A captured program."""
 
@@ -237,7 +241,9 @@ class Graph(msgspec.Struct, eq=False):
         name = self._size_names.get(expression)
         if name is None:
             names = {s: type(s)(self.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
-            name = self._size_names[expression] = str(expression.xreplace(names))
+            is_short = expression.length <= _LONGEST_NAME
+            name = str(expression.xreplace(names)) if is_short else f"size({len(self._size_names)})"
+            self._size_names[expression] = name
         return name
 
     def live_nodes(self, known: Container[Value] = ()) -> list[Node]:
