@@ -32,7 +32,6 @@ class Comparison(Condition):
     """A comparison of two numbers. A known one is on the right."""
 
     precedence = 0
-    sign: ClassVar[str]
     #: The comparison that holds where this one does not, and the one with the sides exchanged.
     opposite: ClassVar[type[Comparison]]
     mirrored: ClassVar[type[Comparison]]
@@ -53,11 +52,11 @@ class Comparison(Condition):
     @property
     def text(self) -> str:
         one, other = self.args
-        return f"{one} {self.sign} {other}"
+        return f"{one.within(1)} {self.spelled} {other.within(1)}"
 
 
 def _comparison(name: str, sign: str, value: Any) -> type[Comparison]:
-    return type(name, (Comparison,), {"sign": sign, "value": staticmethod(value)})
+    return type(name, (Comparison,), {"spelled": sign, "value": staticmethod(value)})
 
 
 Equal = _comparison("Equal", "==", operator.eq)
@@ -98,7 +97,6 @@ class Not(Condition):
 
 class _Joined(Condition):
     precedence = 0
-    word: ClassVar[str]
     #: The result if one of the conditions is this one.
     decisive: ClassVar[Truth]
 
@@ -114,11 +112,11 @@ class _Joined(Condition):
 
     @functools.cached_property
     def text(self) -> str:
-        return f" {self.word} ".join(f"({each})" for each in self.args)
+        return f" {self.spelled} ".join(f"({each})" for each in self.args)
 
 
 class And(_Joined):
-    word, decisive = "and", FALSE
+    spelled, decisive = "and", FALSE
 
     @staticmethod
     def value(*numbers: Any) -> Plain:
@@ -126,7 +124,7 @@ class And(_Joined):
 
 
 class Or(_Joined):
-    word, decisive = "or", TRUE
+    spelled, decisive = "or", TRUE
 
     @staticmethod
     def value(*numbers: Any) -> Plain:

@@ -46,6 +46,8 @@ class Expression:
     is_Symbol = is_Integer = is_Boolean = is_number = False
     #: Whether its value is a float.
     is_float = False
+    #: How the function or operator is spelled in Python; the name of the class if it has no other.
+    spelled = ""
     #: How closely the text holds together: that of a sum is put in parentheses within a product.
     precedence = 3
 
@@ -111,7 +113,8 @@ class Expression:
 
     @functools.cached_property
     def text(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(str, self.args))})"
+        """The expression in Python."""
+        return f"{self.spelled or type(self).__name__}({', '.join(map(str, self.args))})"
 
     def within(self, precedence: int) -> str:
         """The text within another, in parentheses where it needs them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Plain, expression_of, known
 from onnx_parity.exporter.expressions.polynomials import exact_quotient, is_positive, reduced
@@ -105,6 +105,22 @@ class Mod(Expression):
                 return cls.of(rest, divisor)
         return cls(number, divisor)
 
+    @property
+    def text(self) -> str:
+        number, divisor = self.args
+        return f"({number.within(3)} % {divisor.within(3)})"
+
+
+class _Operator(Expression):
+    """A function that Python has an operator for."""
+
+    precedence = 0
+
+    @property
+    def text(self) -> str:
+        one, other = self.args
+        return f"{one.within(1)} {self.spelled} {other.within(1)}"
+
 
 class _Extreme(Expression):
     _extreme: Callable[..., Any]
@@ -138,14 +154,17 @@ class _Extreme(Expression):
 
 
 class Max(_Extreme):
+    spelled = "max"
     _extreme = staticmethod(max)
 
 
 class Min(_Extreme):
+    spelled = "min"
     _extreme = staticmethod(min)
 
 
 class Abs(Expression):
+    spelled = "abs"
     value = staticmethod(abs)
 
     @property
@@ -153,10 +172,10 @@ class Abs(Expression):
         return self.args[0].is_float
 
 
-class Pow(Expression):
+class Pow(_Operator):
     """A power of an integer whose exponent is not negative."""
 
-    value = staticmethod(operator.pow)
+    spelled, value = "**", staticmethod(operator.pow)
 
     @classmethod
     def of(cls, *args: Expression) -> Expression:
@@ -166,20 +185,20 @@ class Pow(Expression):
         return super().of(*args)
 
 
-class BitwiseAnd(Expression):
-    value = staticmethod(operator.and_)
+class BitwiseAnd(_Operator):
+    spelled, value = "&", staticmethod(operator.and_)
 
 
-class BitwiseOr(Expression):
-    value = staticmethod(operator.or_)
+class BitwiseOr(_Operator):
+    spelled, value = "|", staticmethod(operator.or_)
 
 
-class BitwiseXor(Expression):
-    value = staticmethod(operator.xor)
+class BitwiseXor(_Operator):
+    spelled, value = "^", staticmethod(operator.xor)
 
 
-class LeftShift(Expression):
-    value = staticmethod(operator.lshift)
+class LeftShift(_Operator):
+    spelled, value = "<<", staticmethod(operator.lshift)
 
     @classmethod
     def of(cls, *args: Expression) -> Expression:
@@ -187,8 +206,8 @@ class LeftShift(Expression):
         return Mul.of(number, Number(1 << known(by))) if is_positive(by) else super().of(*args)
 
 
-class RightShift(Expression):
-    value = staticmethod(operator.rshift)
+class RightShift(_Operator):
+    spelled, value = ">>", staticmethod(operator.rshift)
 
     @classmethod
     def of(cls, *args: Expression) -> Expression:
@@ -198,6 +217,11 @@ class RightShift(Expression):
 
 class Choice(Expression):
     """One of two numbers, by a condition."""
+
+    @property
+    def text(self) -> str:
+        condition, then, otherwise = self.args
+        return f"({then} if {condition} else {otherwise})"
 
     @staticmethod
     def value(condition: Any, then: Plain, otherwise: Plain) -> Plain:
@@ -230,40 +254,30 @@ class ToFloat(_Real):
         return self.args[0].text
 
 
-class _Operation(_Real):
-    precedence = 0
-    sign: ClassVar[str]
-
-    @property
-    def text(self) -> str:
-        one, other = self.args
-        return f"{one.within(1)} {self.sign} {other.within(1)}"
+class FloatAdd(_Operator, _Real):
+    spelled, value = "+", staticmethod(operator.add)
 
 
-class FloatAdd(_Operation):
-    sign, value = "+", staticmethod(operator.add)
+class FloatSub(_Operator, _Real):
+    spelled, value = "-", staticmethod(operator.sub)
 
 
-class FloatSub(_Operation):
-    sign, value = "-", staticmethod(operator.sub)
+class FloatMul(_Operator, _Real):
+    spelled, value = "*", staticmethod(operator.mul)
 
 
-class FloatMul(_Operation):
-    sign, value = "*", staticmethod(operator.mul)
+class FloatDiv(_Operator, _Real):
+    spelled, value = "/", staticmethod(operator.truediv)
 
 
-class FloatDiv(_Operation):
-    sign, value = "/", staticmethod(operator.truediv)
+class FloatPow(_Operator, _Real):
+    spelled, value = "**", staticmethod(operator.pow)
 
 
-class FloatPow(_Operation):
-    sign, value = "**", staticmethod(operator.pow)
-
-
-class IntTrueDiv(_Operation):
+class IntTrueDiv(_Operator, _Real):
     """The quotient of two integers, as a float."""
 
-    sign, value = "/", staticmethod(operator.truediv)
+    spelled, value = "/", staticmethod(operator.truediv)
 
 
 class _Rounding(Expression):
@@ -274,18 +288,22 @@ class _Rounding(Expression):
 
 
 class FloorToInt(_Rounding):
+    spelled = "math.floor"
     value = staticmethod(math.floor)
 
 
 class CeilToInt(_Rounding):
+    spelled = "math.ceil"
     value = staticmethod(math.ceil)
 
 
 class TruncToInt(_Rounding):
+    spelled = "math.trunc"
     value = staticmethod(math.trunc)
 
 
 class RoundToInt(_Rounding):
+    spelled = "round"
     value = staticmethod(round)
 
 
@@ -294,7 +312,8 @@ class Elementary(_Real):
 
 
 def _elementary(function: Callable[[float], float]) -> type[Elementary]:
-    return type(function.__name__, (Elementary,), {"value": staticmethod(function)})
+    name = function.__name__
+    return type(name, (Elementary,), {"value": staticmethod(function), "spelled": f"math.{name}"})
 
 
 #: The functions of `math` by their names.

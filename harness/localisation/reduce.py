@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch.utils._sympy.printers import PythonPrinter
 
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.capture.graph.graph import Value
@@ -192,11 +191,12 @@ def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
         str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"
         for symbol, value, axis in number.sources
     }
-    return re.sub(r"\w+", lambda word: spelled.get(word[0], word[0]), PythonPrinter().doprint(number.expression))
+    return re.sub(r"\w+", lambda word: spelled.get(word[0], word[0]), str(number.expression))
 
 
 _SOURCE = '''"""{title}"""
 
+import math
 from pathlib import Path
 
 import torch

@@ -128,7 +128,7 @@ class Session:
     def empty_cache(self, batch: int) -> dict[str, np.ndarray[Any, Any]]:
         """The values of a cache without tokens."""
 
-        # What is neither the batch nor a number is the length of the past: "past", or "Min(7, all - sequence)".
+        # What is neither the batch nor a number is the length of the past: "past", or "min(7, all - sequence)".
         def size_of(size: int | str) -> int:
             return size if isinstance(size, int) else batch if size == "batch" else 0
 

@@ -110,7 +110,9 @@ class ExpressionForms(Base):
             for argument in arguments[1:]:
                 total = self.extreme(name, total, argument)  # type: ignore[arg-type]
             return total
-        raise Unsupported(f"the size {expression} cannot be written in ONNX: {name} of sizes is not supported")
+        raise Unsupported(
+            f"the size {expression} cannot be written in ONNX: {expression.spelled or name} of sizes is not supported"
+        )
 
     def truth(self, statement: Expression) -> Value:
         """A condition on sizes as a bool tensor of one element."""
@@ -163,7 +165,8 @@ class ExpressionForms(Base):
         operator = _OPERATORS.get(name)
         if operator is None:
             raise Unsupported(
-                f"the number {expression} cannot be written in ONNX: {name} of real numbers is not supported"
+                f"the number {expression} cannot be written in ONNX: {expression.spelled or name} of real numbers is "
+                "not supported"
             )
         total, *others = [self.real(argument) for argument in expression.args]
         for other in others:
