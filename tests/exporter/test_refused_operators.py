@@ -86,7 +86,8 @@ OF_DYNAMIC_SIZES = [
     case(
         lambda x: x * vars(torch)["_sym_sin"](x.shape[2] * 0.5),
         (X,),
-        "aten::mul.Tensor: the number math.sin(h * 0.5) cannot be written in ONNX: math.sin of real numbers is not supported",
+        "aten::mul.Tensor: the number math.sin(h * 0.5) cannot be written in ONNX: math.sin of real numbers is not "
+        "supported",
         dynamic=DYNAMIC,
     ),
     case(
