@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_res
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.capture.replace.view_sizes import strides_of_view
 from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 _aten = torch.ops.aten
@@ -271,3 +273,25 @@ def test_arithmetic_on_sizes_is_computed_once(fakes: Fakes) -> None:
     assert str(first.node.expr) == str(batch.node.expr * length.node.expr + 1)
     assert (batch - length).node is not (length - batch).node
     assert int(symbols.number_in_example(first, {})) == 22
+
+
+def test_strides_of_views_are_those_of_torch() -> None:
+    numbers = random.Random(0)
+    known = 0
+    for _ in range(2000):
+        x = torch.empty([numbers.choice([1, 2, 3, 4, 6]) for _ in range(numbers.randint(1, 4))])
+        x = x.permute(numbers.sample(range(x.ndim), x.ndim))
+        x = numbers.choice([x, x[..., ::2], x.expand(3, *x.shape)])
+        sizes, left = [], x.numel()
+        for _ in range(numbers.randint(0, 3)):
+            sizes.append(numbers.choice([each for each in range(1, left + 1) if left % each == 0]))
+            left //= sizes[-1]
+        sizes.insert(numbers.randint(0, len(sizes)), left)
+        try:
+            expected = list(x.view(sizes).stride())
+        except RuntimeError:
+            assert strides_of_view(x, sizes) is None
+        else:
+            known += 1
+            assert strides_of_view(x, sizes) == expected
+    assert known > 500

@@ -18,8 +18,8 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     linear_algebra,
     plain_sizes,
     result_sizes,
-    slice_sizes,
     upsampling,
+    view_sizes,
     views,
     written_out,
 )

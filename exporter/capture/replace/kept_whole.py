@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.outside_of_modes import outside_of_modes
 from onnx_parity.exporter.capture.replace.registry import instead_of, keep_whole, result_of_whole
-from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
+from onnx_parity.exporter.capture.replace.view_sizes import is_surely_contiguous
 
 _aten = torch.ops.aten
 _CPU = torch.device("cpu")

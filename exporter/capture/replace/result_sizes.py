@@ -1,13 +1,12 @@
 """Fake results of operators for which torch's meta kernels refuse symbolic sizes, or compute them wrongly or slowly.
 
 The result sizes of `cat` are computed here instead of by torch's reference, which saves 0.3 s for DenseNet-121 with
-three dynamic axes. Those of slices are in slice_sizes.py, those of products of matrices in matmul_sizes.py.
+three dynamic axes. Those of slices and views are in view_sizes.py.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,10 @@ from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
 from onnx_parity.exporter.expressions.conditions import Equal
-from onnx_parity.exporter.expressions.expression import Number, expression_of
-from onnx_parity.exporter.expressions.polynomials import is_polynomial, reduced
+from onnx_parity.exporter.expressions.expression import Number
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.symbols import Symbols
-
-__all__ = ["is_surely_contiguous"]
 
 _aten = torch.ops.aten
 
@@ -292,61 +288,6 @@ def _common_sizes(tensors: Sequence[torch.Tensor], what: str, but: int | None = 
 
 def _in_example(size: Size) -> bool:
     return isinstance(size, int) or size.node.shape_env.is_in_example(size)
-
-
-@result_with_dynamic_sizes(
-    "aten::view",
-    "aten::_unsafe_view",
-    why=(
-        "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and later sizes become even longer "
-        "expressions; where the example makes two sizes equal, those of a transposed tensor are right for it alone"
-    ),
-)
-def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
-    inferred = [axis for axis, each in enumerate(size) if isinstance(each, int) and each < 0]
-    if len(inferred) > 1:
-        return NotImplemented
-    sizes = [*size]
-    if inferred:
-        # torch's own asks whether the shape is the same as before, which for some sizes it is.
-        count, known = math.prod(self.shape), math.prod([*size[: inferred[0]], *size[inferred[0] + 1 :]])
-        if isinstance(count, int) or (isinstance(known, int) and known == 0):
-            return NotImplemented
-        symbols: Symbols = count.node.shape_env
-        whole = count // known
-        sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
-    elif not _may_hold(math.prod(self.shape), math.prod(sizes)):
-        return NotImplemented  # torch's own says why not.
-    if not is_surely_contiguous(self):
-        result: torch.Tensor = _aten.view.default(self, size)
-        if same_shape(result.shape, sizes):
-            return result
-    return torch.empty(sizes, dtype=self.dtype, device=self.device)
-
-
-def _may_hold(elements: Size, wanted: Size) -> bool:
-    """Whether a view may have as many elements as its tensor, as far as numbers or one size of an input decide it.
-
-    A batch of b rows of 4 is viewed as (2, 4) only where b is 2: the comparison records that as an assumption. Other
-    expressions over sizes are not compared.
-    """
-    if isinstance(elements, int):
-        return not isinstance(wanted, int) or elements == wanted
-    count = wanted if isinstance(wanted, int) else wanted.node.expr
-    symbols: Symbols = elements.node.shape_env
-    size, divisor = reduced(elements.node.expr, expression_of(count or 1))
-    decides = len(size.free_symbols) < 2 and divisor.is_Integer and is_polynomial(size) and symbols.is_of_inputs(size)
-    return not decides or bool(symbols.size_of(size) == int(divisor))  # type: ignore[call-overload]
-
-
-def is_surely_contiguous(x: torch.Tensor) -> bool:
-    expected: Size = 1
-    sizes: list[Size] = [*x.shape]
-    for size, stride in zip(reversed(sizes), reversed(x.stride()), strict=True):
-        if not same_size(stride, expected) and not same_size(size, 1):
-            return False
-        expected = expected * (max(size, 1) if isinstance(size, int) else torch.sym_max(size, 1))
-    return True
 
 
 @result_with_dynamic_sizes(

@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.gradients import is_differentiated
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
-from onnx_parity.exporter.capture.replace.result_sizes import is_surely_contiguous
+from onnx_parity.exporter.capture.replace.view_sizes import is_surely_contiguous
 
 __all__ = ["places_by_strides"]
 

@@ -52,8 +52,8 @@ def _of_values(number: Any) -> set[Any]:
     return {symbol for symbol in _symbols(number) if found[0].node.shape_env.is_unbacked_symint(symbol)}
 
 
-def _asked(method: str) -> Callable[[Any], Any]:
-    return lambda number: number if isinstance(number, _PLAIN) else getattr(number.node, method)("", 0)
+def _asked(method: str) -> Callable[..., Any]:
+    return lambda number, *_, **__: number if isinstance(number, _PLAIN) else getattr(number.node, method)("", 0)
 
 
 def _equal(one: Any, other: Any) -> Any:
@@ -69,6 +69,7 @@ def _constrained(size: torch.SymInt, min: int | None = None, max: int | None = N
 _KNOWN: dict[str, Callable[..., Any]] = {
     "_constrain_range_for_size": _constrained,
     "compute_unbacked_bindings": lambda *_, **__: None,
+    "expect_true": _asked("expect_true"),
     "free_symbols": _symbols,
     "free_unbacked_symbols": _of_values,
     "guard_bool": _asked("guard_bool"),
