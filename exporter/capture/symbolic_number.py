@@ -9,7 +9,6 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Value, Varying
-from onnx_parity.exporter.capture.sizes.size_node import as_number
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
 
 __all__ = ["SymbolicNumber"]
@@ -31,5 +30,7 @@ class SymbolicNumber(msgspec.Struct, frozen=True):
         symbolic = next((each for each in numbers.values() if isinstance(each, Varying)), None)
         if symbolic is None:
             return self.expression.at(numbers)
+        from onnx_parity.exporter.capture.sizes.size_node import as_number
+
         given = {symbol: each.node.expr if isinstance(each, Varying) else each for symbol, each in numbers.items()}
         return as_number(self.expression.xreplace(given), symbolic.node.shape_env)

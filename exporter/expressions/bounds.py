@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -107,12 +108,20 @@ def _of_corners(function: Callable[[Any, Any], Any], one: Range, other: Range) -
 def _compared(comparison: Comparison, ranges: dict[Any, Range]) -> Range:
     one, other = comparison.args
     sides = _bounds(one, ranges), _bounds(other, ranges)
+    if any(side.is_single and math.isinf(side.lower) for side in sides):
+        # An integer without a limit is still not infinite.
+        sides = _finite(one, sides[0]), _finite(other, sides[1])
     found = _of_sides(type(comparison), *sides)
     if found != _UNKNOWN or one.is_float or other.is_float:
         return found
     # The sides may have symbols in common: n is less than n + m.
     difference = Add.of(*[Mul.of(*each) * number for each, number in monomials(one - other).items()])
     return _of_sides(type(comparison), _bounds(difference, ranges), Range(0, 0))
+
+
+def _finite(number: Expression, within: Range) -> Range:
+    is_finite = not number.is_float or isinstance(number, of.ToFloat | of.IntTrueDiv)
+    return within & Range(-sys.float_info.max, sys.float_info.max) if is_finite else within
 
 
 def _of_sides(kind: type[Comparison], one: Range, other: Range) -> Range:
@@ -129,19 +138,22 @@ def _of_sides(kind: type[Comparison], one: Range, other: Range) -> Range:
     return _FAILS if one.lower > other.upper or (kind is Less and one.lower >= other.upper) else _UNKNOWN
 
 
-def _quotient(number: Range, divisor: Range, divide: Callable[[Any, Any], Any]) -> Range:
+def _quotient(number: Range, divisor: Range, divide: Callable[[Any, Any], Any], beyond: int) -> Range:
+    """The range of a quotient. `beyond` is that of a negative number and an infinite one."""
     if divisor.lower <= 0 <= divisor.upper:
         return ANY
 
     def rounded(a: Any, b: Any) -> Any:
         if math.isinf(b):
-            return 0 if math.isinf(a) or a * b >= 0 else divide(-1, 2)
+            return beyond if a and (a > 0) != (b > 0) else 0
         return a * math.copysign(1, b) if math.isinf(a) else divide(a, b)
 
     return _of_corners(rounded, number, divisor)
 
 
 def _rest(number: Range, divisor: Range) -> Range:
+    if divisor.upper < 0:
+        return Range(divisor.lower + 1, 0)
     if divisor.lower <= 0:
         return ANY
     if number.lower >= 0:
@@ -152,6 +164,13 @@ def _rest(number: Range, divisor: Range) -> Range:
 def _absolute(number: Range) -> Range:
     ends = abs(number.lower), abs(number.upper)
     return Range(0 if number.lower <= 0 <= number.upper else min(ends), max(ends))
+
+
+def _power(number: Range, exponent: Range) -> Range:
+    if number.lower < 1 or exponent.lower < 0:
+        return ANY
+    is_short = not math.isinf(number.upper) and exponent.upper < 64
+    return Range(number.lower ** min(exponent.lower, 64), number.upper**exponent.upper if is_short else math.inf)
 
 
 def _monotonic(function: Callable[[Any], Any]) -> Callable[[Range], Range]:
@@ -176,13 +195,14 @@ def _float_sum(one: Range, other: Range) -> Range:
 
 
 _OF: dict[type[Expression], Callable[..., Range]] = {
-    of.FloorDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a // b),
-    of.IntTrueDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b),
-    of.FloatDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b),
+    of.FloorDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a // b, beyond=-1),
+    of.IntTrueDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b, beyond=0),
+    of.FloatDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b, beyond=0),
     of.Mod: _rest,
     of.Max: lambda *each: Range(max([one.lower for one in each]), max([one.upper for one in each])),
     of.Min: lambda *each: Range(min([one.lower for one in each]), min([one.upper for one in each])),
     of.Abs: _absolute,
+    of.Pow: _power,
     of.BitwiseAnd: _masked,
     of.Choice: lambda _, then, orelse: Range(min(then.lower, orelse.lower), max(then.upper, orelse.upper)),
     of.ToFloat: _monotonic(float),

@@ -202,10 +202,12 @@ class Number(Expression):
         return 0, self.plain
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
-        return int(self.plain), ()
+        assert isinstance(self.plain, int), "sums and products of floats round, and are not rearranged"
+        return self.plain, ()
 
     def factors(self) -> tuple[int, tuple[Expression, ...]]:
-        return int(self.plain), ()
+        constant, _ = self.terms()
+        return constant, ()
 
     @property
     def text(self) -> str:

@@ -31,18 +31,23 @@ __all__ = [
     "FloorDiv",
     "FloorToInt",
     "IntTrueDiv",
-    "LeftShift",
     "Max",
     "Min",
     "Mod",
     "Pow",
-    "RightShift",
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
+    "shifted_left",
+    "shifted_right",
 ]
 
 _ONE = Number(1)
+
+
+def _refuse_zero(divisor: Expression) -> None:
+    if divisor.is_number and not known(divisor):
+        raise ZeroDivisionError("division by zero")
 
 
 class FloorDiv(Expression):
@@ -53,6 +58,7 @@ class FloorDiv(Expression):
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         number, divisor = args
+        _refuse_zero(divisor)
         if number.is_number and divisor.is_number:
             return Number(cls.value(known(number), known(divisor)))
         if divisor == _ONE or number == Number(0):
@@ -90,6 +96,7 @@ class Mod(Expression):
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         number, divisor = args
+        _refuse_zero(divisor)
         if number.is_number and divisor.is_number:
             return Number(cls.value(known(number), known(divisor)))
         if exact_quotient(number, divisor) is not None:
@@ -146,7 +153,9 @@ class _Extreme(Expression):
                 kept.append(each)
         if len(kept) == 1:
             return kept[0]
-        return cls(*sorted(kept, key=lambda each: (not each.is_number, each.key)))
+        if not any(each.is_float for each in kept):  # Of 0.0 and -0.0, and of NaN, Python returns the first.
+            kept.sort(key=lambda each: each.key)
+        return cls(*kept)
 
     @property
     def is_float(self) -> bool:  # type: ignore[override]
@@ -197,22 +206,12 @@ class BitwiseXor(_Operator):
     spelled, value = "^", staticmethod(operator.xor)
 
 
-class LeftShift(_Operator):
-    spelled, value = "<<", staticmethod(operator.lshift)
-
-    @classmethod
-    def of(cls, *args: Expression) -> Expression:
-        number, by = args
-        return Mul.of(number, Number(1 << known(by))) if is_positive(by) else super().of(*args)
+def shifted_left(number: Expression, by: Expression) -> Expression:
+    return Mul.of(number, Pow.of(Number(2), by))
 
 
-class RightShift(_Operator):
-    spelled, value = ">>", staticmethod(operator.rshift)
-
-    @classmethod
-    def of(cls, *args: Expression) -> Expression:
-        number, by = args
-        return FloorDiv.of(number, Number(1 << known(by))) if is_positive(by) else super().of(*args)
+def shifted_right(number: Expression, by: Expression) -> Expression:
+    return FloorDiv.of(number, Pow.of(Number(2), by))
 
 
 class Choice(Expression):
@@ -266,7 +265,14 @@ class FloatMul(_Operator, _Real):
     spelled, value = "*", staticmethod(operator.mul)
 
 
-class FloatDiv(_Operator, _Real):
+class _Quotient(_Operator, _Real):
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        _refuse_zero(args[1])
+        return super().of(*args)
+
+
+class FloatDiv(_Quotient):
     spelled, value = "/", staticmethod(operator.truediv)
 
 
@@ -274,7 +280,7 @@ class FloatPow(_Operator, _Real):
     spelled, value = "**", staticmethod(operator.pow)
 
 
-class IntTrueDiv(_Operator, _Real):
+class IntTrueDiv(_Quotient):
     """The quotient of two integers, as a float."""
 
     spelled, value = "/", staticmethod(operator.truediv)

@@ -115,10 +115,7 @@ def _is_never_negative(difference: Expression, ranges: Ranges) -> bool:
         found = bounds(Mul.of(Number(1), *monomial), within) if monomial else Range(1, 1)
         end = found.lower if coefficient > 0 else found.upper
         if math.isinf(end):
-            if (end > 0) != (coefficient > 0):
-                return False
-            # No other term makes up for this one, so the sum has no upper bound rather than no lower one.
-            continue
+            return False
         least += coefficient * end
     # The difference is a whole number, so that it is not negative if it is more than -1.
     return least > -common

@@ -69,7 +69,7 @@ class Graph(Constants):
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
         #: The values of size expressions whose nodes are in this subgraph, or in one around it.
-        self.integers: dict[Expression, Value] = {}
+        self.known_numbers: dict[Expression, Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 
@@ -242,19 +242,19 @@ class Graph(Constants):
     @contextmanager
     def body(self) -> Iterator[Body]:
         """A context in which added nodes go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
-        outer, node, integers, wide = self.nodes, self.node, self.integers, self._wide
-        self.nodes, self.integers, self._wide = [], dict(integers), {}
+        outer, node, integers, wide = self.nodes, self.node, self.known_numbers, self._wide
+        self.nodes, self.known_numbers, self._wide = [], dict(integers), {}
         body = Body(self)
         try:
             yield body
             body.close(self.nodes)
         finally:
-            self.nodes, self.node, self.integers, self._wide = outer, node, integers, wide
+            self.nodes, self.node, self.known_numbers, self._wide = outer, node, integers, wide
 
     def take_back(self, first: int) -> None:
         """Remove all nodes from that number on."""
         del self.nodes[first:]
-        self.integers.clear()
+        self.known_numbers.clear()
 
     def lowered(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
         """Lower the nodes of a block into the open subgraph, and return some of its outputs."""

@@ -76,7 +76,7 @@ class NodeLowering:
             return
         first = len(self.g.nodes)
         if self.options.modules_become_functions:
-            self.g.integers.clear()
+            self.g.known_numbers.clear()
         try:
             self._bind(node, self._empty_results(node, function) or self._call(node, function), first)
         except _InputRefused:

@@ -10,12 +10,12 @@ asks for one of its attributes.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,6 +25,10 @@ __all__ = ["StandIn", "standing_in"]
 
 #: By packages: the names of their modules that are imported when they are asked for.
 _deferred: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
+#: Attributes that the standard library asks all modules for.
+_ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})
+#: Held while a placeholder is removed, because another thread may be importing the module.
+_lock = threading.Lock()
 
 
 class StandIn(ModuleType):
@@ -33,13 +37,16 @@ class StandIn(ModuleType):
     def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
-        spec = None if "." in name else importlib.util.find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            # Without it, Python does not look for modules of the package.
-            self.__path__ = list(spec.submodule_search_locations)
+        package, _ = _package_and_name(name)
+        spec = PathFinder.find_spec(name, getattr(package, "__path__", None))
+        if spec is not None:
+            # Programs ask whether there is such a module, and Python looks for those of a package.
+            self.__spec__, self.__loader__, self.__file__ = spec, spec.loader, spec.origin
+            if spec.submodule_search_locations is not None:
+                self.__path__ = list(spec.submodule_search_locations)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name in _ASKED_OF_ALL:
             raise AttributeError(f"{self.__name__} has not been imported yet, so it has no attribute {name}")
         value = getattr(self.real(), name)
         setattr(self, name, value)
@@ -47,8 +54,9 @@ class StandIn(ModuleType):
 
     def real(self) -> ModuleType:
         """The module itself, which is imported now if it has not been."""
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
+        with _lock:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
         return importlib.import_module(self.__name__)
 
 
@@ -85,9 +93,10 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
     sys.meta_path.insert(0, finder)
     try:
         for module in modules:
+            if str(getattr(module, "__name__", module)) in sys.modules:
+                continue
             stand_in = StandIn(module) if isinstance(module, str) else module
-            if stand_in.__name__ not in sys.modules:
-                sys.modules[stand_in.__name__] = stand_in
+            if sys.modules.setdefault(stand_in.__name__, stand_in) is stand_in:
                 put.append(stand_in)
                 package, last = _package_and_name(stand_in.__name__)
                 if package is not None:
@@ -95,9 +104,10 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for stand_in in put:
-            if sys.modules.get(stand_in.__name__) is stand_in:
-                del sys.modules[stand_in.__name__]
+        with _lock:
+            for stand_in in put:
+                if sys.modules.get(stand_in.__name__) is stand_in:
+                    del sys.modules[stand_in.__name__]
         for stand_in in put:
             _import_when_asked_for(stand_in)
 

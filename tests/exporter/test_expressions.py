@@ -135,7 +135,7 @@ def test_drawn_expressions_have_the_values_of_python(seed: int) -> None:
         (of.FloorToInt.of(of.ELEMENTARY["sqrt"].of(of.IntTrueDiv.of(N, M))), "math.floor(math.sqrt(n / m))"),
         (of.BitwiseAnd.of(N, M + 1) * 2, "2*(n & m + 1)"),
         (of.Choice.of(Less.of(N, M), N, M), "(n if n < m else m)"),
-        (of.LeftShift.of(N, Number(3)), "8*n"),
+        (of.shifted_left(N, Number(3)), "8*n"),
         (Equal.of(Number(3), N), "n == 3"),
         (Less.of(N, N + M), "n < m + n"),
         (Not.of(Less.of(N, M)), "n >= m"),

@@ -17,8 +17,6 @@ import torch
 
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.expressions.expression import Number, expression_of
-from onnx_parity.exporter.expressions.polynomials import exact_quotient
 
 __all__ = ["Contiguous", "contiguous_results", "lies_as_first"]
 
@@ -302,7 +300,7 @@ def _convolution(
     if not isinstance(groups, int) or groups < 1:
         return None
     channels = weight.dims[0]
-    divides = exact_quotient(expression_of(channels), Number(groups)) is not None
+    divides = groups == 1 or (isinstance(channels, int) and channels % groups == 0)
     fits = divides and input.dims[1] == weight.dims[1] * groups
     if not fits or not channels or (bias is not None and bias.dims != (channels,)):
         return None

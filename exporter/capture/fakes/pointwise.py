@@ -15,9 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from onnx_parity.exporter.expressions.expression import Number
-from onnx_parity.exporter.expressions.integers_and_reals import Max
-
 __all__ = ["Metadata", "is_contiguous", "like_which"]
 
 
@@ -160,4 +157,7 @@ def is_contiguous(tensor: Metadata) -> bool:
 
 @functools.cache
 def _at_least_one(size: Any) -> Any:
+    from onnx_parity.exporter.expressions.expression import Number
+    from onnx_parity.exporter.expressions.integers_and_reals import Max
+
     return Max.of(Number(1), size)

@@ -4,7 +4,7 @@ torch stores the context of `torch.library.get_ctx()` in a global variable. Two 
 would create sizes in each other's context, and one context would remain set afterwards. A thread that captures has its
 own context.
 
-Some kernels import sympy for the bounds of a new size, whose symbol has to be one of sympy.
+Some kernels compute the bounds of a new size with sympy. For sizes of this exporter, they are computed by it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ import torch._subclasses.fake_impls
 from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.patches.patch import FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import captures_here
-from onnx_parity.exporter.capture.sizes.size_node import SizeNode
-from onnx_parity.exporter.expressions.expression import Symbol
 from onnx_parity.exporter.startup.deferred_imports import StandIn
 
 __all__ = ["PATCHES"]
@@ -63,6 +61,8 @@ def _masked_select(torchs: Callable[..., Any], mode: Any, func: Any, x: Any, mas
 
 
 def _constrain_size(torchs: Callable[..., Any], size: Any, *limits: Any, **named: Any) -> None:
+    from onnx_parity.exporter.capture.sizes.size_node import SizeNode
+
     if isinstance(size.node, SizeNode):
         size.node.shape_env.constrain(size, *limits, **named)
     else:
@@ -72,6 +72,8 @@ def _constrain_size(torchs: Callable[..., Any], size: Any, *limits: Any, **named
 def _is_of_type(torchs: Callable[..., bool], symbol: Any, prefix: Any) -> bool:
     """Whether a symbol is of a kind, which its name tells."""
     from torch.utils._sympy.symbol import SymT, prefix_str
+
+    from onnx_parity.exporter.expressions.expression import Symbol
 
     if type(symbol) is not Symbol:
         return torchs(symbol, prefix)
@@ -85,7 +87,7 @@ _SHAPES, _SYMBOL = "torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.
 
 def _torchs_constraint() -> Any:
     module = imported(_SHAPES)()
-    return None if isinstance(module, StandIn) else module._constrain_range_for_size
+    return None if isinstance(module, StandIn) else vars(module).get("_constrain_range_for_size")
 
 
 PATCHES: tuple[Patch, ...] = (

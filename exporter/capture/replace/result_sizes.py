@@ -18,8 +18,6 @@ from torch.utils._pytree import tree_map_only
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
-from onnx_parity.exporter.expressions.conditions import Equal
-from onnx_parity.exporter.expressions.expression import Number
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.symbols import Symbols
@@ -318,6 +316,9 @@ def _is_one(size: Size) -> tuple[bool, bool]:
     """Whether a size is 1; and whether that is so in the example only, and the number of axes stays open."""
     if isinstance(size, int):
         return size == 1, False
+    from onnx_parity.exporter.expressions.conditions import Equal
+    from onnx_parity.exporter.expressions.expression import Number
+
     symbols: Symbols = size.node.shape_env
     question = Equal.of(size.node.expr, Number(1))
     if symbols.keeps_ranks and not symbols.is_certain(question):

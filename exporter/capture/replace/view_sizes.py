@@ -16,8 +16,6 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_sizes
-from onnx_parity.exporter.expressions.expression import expression_of
-from onnx_parity.exporter.expressions.polynomials import is_polynomial, reduced
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.symbols import Symbols
@@ -175,6 +173,9 @@ def _may_hold(elements: Size, wanted: Size) -> bool:
     """
     if isinstance(elements, int):
         return not isinstance(wanted, int) or elements == wanted
+    from onnx_parity.exporter.expressions.expression import expression_of
+    from onnx_parity.exporter.expressions.polynomials import is_polynomial, reduced
+
     count = wanted if isinstance(wanted, int) else wanted.node.expr
     symbols: Symbols = elements.node.shape_env
     size, divisor = reduced(elements.node.expr, expression_of(count or 1))

@@ -22,9 +22,16 @@ def satisfying(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> 
     """
     for changed in _changes(hints, questions):
         tried = {**hints, **changed}
-        if all(question.free_symbols <= tried.keys() and question.at(tried) for question in questions):
+        if all(question.free_symbols <= tried.keys() and _holds(question, tried) for question in questions):
             return tried
     return dict(hints)
+
+
+def _holds(question: Expression, sizes: Mapping[Symbol, int]) -> bool:
+    try:
+        return bool(question.at(sizes))
+    except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
+        return False
 
 
 def _changes(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> Iterator[dict[Symbol, int]]:
@@ -42,8 +49,8 @@ def _changes(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> It
 
 
 def _integers(expression: Expression) -> Iterator[int]:
-    if isinstance(expression, Number):
-        yield int(expression)
+    if isinstance(expression, Number) and isinstance(expression.plain, int):
+        yield expression.plain
     for each in expression.args:
         yield from _integers(each)
 

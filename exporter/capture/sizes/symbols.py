@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -65,6 +66,8 @@ class Assumption(msgspec.Struct, frozen=True):
         if not isinstance(self.expression, Equal | Unequal) or self.answer != isinstance(self.expression, Equal):
             return False
         sides = self.expression.args
+        if any(side.is_float for side in sides):
+            return False
         if any(side.is_Integer and side.plain > 0 for side in sides):  # type: ignore[attr-defined]
             sides = tuple(map(_not_cut_off, sides))
         difference = sides[0] - sides[1]
@@ -160,7 +163,7 @@ class Symbols:
 
     def new_size(self, name: str, hint: int, declared: tuple[Any, Any] | None = None) -> torch.SymInt:
         """A symbol for a dynamic size that is `hint` in the example and declared to be within these bounds."""
-        symbol = Symbol(f"s{len(self.hints)}")
+        symbol = self._symbol_of(name)
         # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
         self.hints[symbol] = hint if hint > 1 else 2
         self._example[symbol] = hint
@@ -171,9 +174,18 @@ class Symbols:
         """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
         hint = _expression(like).xreplace(self.hints)
         # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
-        size = self.new_size("", int(hint.at(dict.fromkeys(hint.free_symbols, 2))))
+        # Its name is that of no axis.
+        name = f"size {len(self.hints) - len(self._example)}"
+        size = self.new_size(name, int(hint.at(dict.fromkeys(hint.free_symbols, 2))))
         del self._example[size.node.expr]
         return size
+
+    def _symbol_of(self, name: str) -> Symbol:
+        """A symbol whose name follows from that of an axis, so that it is the same in each recording of a program."""
+        number = zlib.crc32(name.encode()) % 1000
+        while (symbol := Symbol(f"s{number}")) in self.hints:
+            number += 1
+        return symbol
 
     def _new_number(self, prefix: str, *, is_float: bool = False) -> Symbol:
         symbol = Symbol(f"{prefix}{len(self._read)}", is_float=is_float)
@@ -426,6 +438,19 @@ class Symbols:
             self._read = narrowed(self._read, question)
         return known is not False
 
+    def _constrain_range(self, number: Expression, least: Any, most: Any) -> None:
+        limits = _declared((least, most))
+        if number in self._read:
+            self._read[number] &= limits  # type: ignore[index]
+
+    def optimization_hint(self, number: Expression, fallback: int | None = None) -> Plain:
+        known = self.value_of(number)
+        if known is None:
+            known = fallback
+        return self._of_values(number, None, general=False) if known is None else known
+
+    guarding_hint_or_throw = optimization_hint
+
     def _maybe_evaluate_static(self, expression: Expression, **_: Any) -> bool | None:
         return self.known(expression)
 
@@ -455,4 +480,4 @@ class Symbols:
 def _declared(limits: tuple[Any, Any] | None) -> Range:
     """The range of a size. Limits of torch's programs are numbers of sympy, which has an infinity of its own."""
     low, high = limits or (0, math.inf)
-    return Range(int(low), int(high) if high < sys.maxsize else math.inf)
+    return Range(int(low) if low > -sys.maxsize else -math.inf, int(high) if high < sys.maxsize else math.inf)

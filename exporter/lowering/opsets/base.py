@@ -30,8 +30,8 @@ class Base(ABC):
     quantizes_per_channel: bool
     #: The nodes of the subgraph that is being written, or of the whole graph.
     nodes: list[ir.Node]
-    #: The values of size expressions whose nodes have been written.
-    integers: dict[Expression, Value]
+    #: The values of the sizes, and of what is computed from them, whose nodes have been written.
+    known_numbers: dict[Expression, Value]
 
     @overload
     def op(self, name: str, *inputs: Operand | None, outputs: Literal[1] = 1, **attributes: Any) -> Value: ...

@@ -14,7 +14,6 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
-from onnx_parity.exporter.expressions.integers_and_reals import ELEMENTARY
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -25,9 +24,8 @@ _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
 #: ONNX's operators by the names of the expressions.
 _OPERATORS = {"FloatAdd": "Add", "FloatSub": "Sub", "FloatMul": "Mul", "FloatDiv": "Div", "FloatPow": "Pow"}
-_LOG = ELEMENTARY["log"]
 _FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "log": "Log", "tanh": "Tanh"}
-#: Comparisons: the method that emits it, whether its sides are swapped, and whether it is negated.
+#: Comparisons of integers: the method that emits it, whether its sides are swapped, and whether it is negated.
 _COMPARISONS = {
     "Equal": ("not_equal", False, True),
     "Unequal": ("not_equal", False, False),
@@ -35,6 +33,15 @@ _COMPARISONS = {
     "LessOrEqual": ("less", True, True),
     "Greater": ("less", True, False),
     "GreaterOrEqual": ("less", False, True),
+}
+#: Those of real numbers, of which one may be NaN.
+_COMPARISONS_OF_REALS = {
+    "Equal": "equal",
+    "Unequal": "not_equal",
+    "Less": "less",
+    "LessOrEqual": "less_or_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_or_equal",
 }
 
 
@@ -61,9 +68,9 @@ class ExpressionForms(Base):
 
     def integer(self, expression: Expression) -> Value:
         """An integer expression as an int64 tensor of one element. Equal expressions are computed once."""
-        known = self.integers.get(expression)
+        known = self.known_numbers.get(expression)
         if known is None:
-            known = self.integers[expression] = self._integer(expression)
+            known = self.known_numbers[expression] = self._integer(expression)
         return known
 
     def _integer(self, expression: Expression) -> Value:
@@ -121,6 +128,9 @@ class ExpressionForms(Base):
             return self.op("Not", self.truth(statement.args[0]))
         if name in ("And", "Or"):
             return functools.reduce(lambda a, b: self.op(name, a, b), map(self.truth, statement.args))
+        if any(side.is_float for side in statement.args):
+            holds: Value = getattr(self, _COMPARISONS_OF_REALS[name])(*map(self.real, statement.args))
+            return holds
         compare, swapped, negated = _COMPARISONS[name]
         one, other = (self.integer(side) for side in statement.args)
         answer: Value = getattr(self, compare)(*((other, one) if swapped else (one, other)))
@@ -139,9 +149,15 @@ class ExpressionForms(Base):
         return self.cast(self.op(_ROUNDING[name], self.real(expression.args[0])), torch.int64)
 
     def real(self, expression: Expression) -> Value:
-        """A real expression as a float64 tensor of one element."""
+        """A real expression as a float64 tensor of one element. Equal expressions are computed once."""
         if expression.is_number:
             return self.const([float(known(expression))], torch.float64)
+        found = self.known_numbers.get(expression)
+        if found is None:
+            found = self.known_numbers[expression] = self._real(expression)
+        return found
+
+    def _real(self, expression: Expression) -> Value:
         name = type(expression).__name__
         if expression.is_Symbol:
             value, axis = self.symbol(str(expression))
@@ -184,8 +200,12 @@ class ExpressionForms(Base):
     def _refuse_quotients_of_logarithms(rounded: Expression) -> None:
         """Two logarithms that a runtime rounds otherwise than Python may have another integer as their quotient."""
         number = rounded.args[0]
-        if not isinstance(number, _LOG) and any(isinstance(part, _LOG) for part in parts_of(number)):
+        if not _is_logarithm(number) and any(map(_is_logarithm, parts_of(number))):
             raise Unsupported(
                 f"{rounded} cannot be written in ONNX: it rounds what is computed from a logarithm, whose last digit "
                 "differs between runtimes. Use math.log2, which is exact where it is an integer"
             )
+
+
+def _is_logarithm(expression: Expression) -> bool:
+    return type(expression).__name__ == "log"
