@@ -44,7 +44,7 @@ _PACKAGE = "torch._dynamo"
 _loading = threading.Lock()
 
 _CPU, _META = torch.device("cpu"), torch.device("meta")
-_EMPTY = torch.ops.aten.empty.memory_format
+_EMPTY, _EMPTY_STRIDED = torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default
 #: Options of `torch.empty` with the values for which its result is contiguous.
 _ORDINARY = {
     "layout": (None, torch.strided),
@@ -77,13 +77,15 @@ class Fakes(FakeTensorMode):
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] = {}
     ) -> object:
-        if func is _EMPTY and not self.in_kernel_invocation:
+        if (func is _EMPTY or func is _EMPTY_STRIDED) and not self.in_kernel_invocation:
             sizes = cast("Sequence[Size]", args[0])
             options = dict(kwargs)
             dtype, device = options.pop("dtype", None), options.pop("device", None)
             is_ordinary = all(value in _ORDINARY[name] for name, value in options.items())
             if is_ordinary and device in (None, _CPU):
-                shape = self.contiguous(cast("torch.dtype", dtype or torch.get_default_dtype()), sizes)
+                kind = cast("torch.dtype", dtype or torch.get_default_dtype())
+                strides = cast("Sequence[Size]", args[1]) if func is _EMPTY_STRIDED else None
+                shape = self.contiguous(kind, sizes) if strides is None else self._strided(kind, sizes, strides)
                 return FakeTensor(self, shape, _CPU)
         return self.dispatch(func, types, args, kwargs)
 
@@ -98,6 +100,10 @@ class Fakes(FakeTensorMode):
                 self._shapes.clear()
             self._shapes[key] = known
         return known
+
+    def _strided(self, dtype: torch.dtype, shape: Sequence[Size], strides: Sequence[Size]) -> torch.Tensor:
+        with outside_of_modes(), in_kernel_invocation_manager(self), plain_tensors():
+            return torch.empty_strided(shape, strides, dtype=dtype, device=_META)
 
     @contextmanager
     def separate(self) -> Iterator[None]:

@@ -289,6 +289,16 @@ def _in_example(size: Size) -> bool:
 
 
 @result_with_dynamic_sizes(
+    "aten::arange", "aten::arange.start", "aten::arange.start_step", why="torch's reference asks which end is larger"
+)
+def _ranged(*ends: Any, dtype: torch.dtype | None = None, device: Any = None, **options: Any) -> Any:
+    start, end, step = (0, *ends, 1) if len(ends) == 1 else (*ends, 1)[:3]
+    if not all(isinstance(each, int | torch.SymInt) for each in (start, end)) or type(step) is not int or step < 1:
+        return NotImplemented
+    return torch.empty([(end - start + step - 1) // step], dtype=dtype or torch.int64, device=device)
+
+
+@result_with_dynamic_sizes(
     "aten::squeeze",
     "aten::squeeze.dim",
     "aten::squeeze.dims",

@@ -39,8 +39,11 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     # An empty axis is not considered, so that x[-1:] has the size 1.
     least = size if isinstance(size, int) else max(symbols.least(size), 1)
     if isinstance(first, int) and isinstance(last, int) and _is_certain(least, first, last):
-        return NotImplemented
-    count = _count(symbols, size, least, first, last)
+        begin = first if first >= 0 else size + first
+        count = (size if last >= sys.maxsize else last if last >= 0 else size + last) - begin
+        count = max(count, 0) if isinstance(count, int) else count
+    else:
+        count = _count(symbols, size, least, first, last)
     sizes: list[Size] = [*x.shape[:axis], (count + step - 1) // step, *x.shape[axis + 1 :]]
     strides: list[Size] = [*x.stride()]
     strides[axis] = strides[axis] * step

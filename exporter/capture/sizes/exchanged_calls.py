@@ -81,11 +81,20 @@ def _exchange(function: FunctionType) -> _Exchange | None:
 
 
 def _ours_or_none(code: CodeType, meant: frozenset[str]) -> CodeType | None:
+    if not _names_one(code, meant):
+        return None
     try:
         hash(code)
     except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
         return None
     return _with_ours(code, code.co_filename, meant)
+
+
+def _names_one(code: CodeType, meant: frozenset[str]) -> bool:
+    """Whether code, or what is defined in it, uses one of the names."""
+    if not meant.isdisjoint(code.co_names):
+        return True
+    return any(type(const) is CodeType and _names_one(const, meant) for const in code.co_consts)
 
 
 @functools.lru_cache(20_000)
