@@ -100,7 +100,8 @@ def test_questions_that_matter_are_branches(function: Callable[[torch.Tensor], A
 
 def test_numbers_that_are_read_are_compared_as_floats() -> None:
     def chosen(x: torch.Tensor) -> torch.Tensor:
-        return x * torch.sym_ite(x[0, 0].item() < x[0, 1].item(), 2, 3)
+        factor: int = torch.sym_ite(x[0, 0].item() < x[0, 1].item(), 2, 3)
+        return x * factor
 
     program = exported(chosen)
     for first in ([0.3, 0.7], [0.7, 0.3], [0.5, 0.5], [math.nan, 0.5]):
