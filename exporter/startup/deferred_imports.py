@@ -37,8 +37,10 @@ class StandIn(ModuleType):
     def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
-        package, _ = _package_and_name(name)
-        spec = PathFinder.find_spec(name, getattr(package, "__path__", None))
+        package, last = _package_and_name(name)
+        spec = None
+        if package is not None or name == last:
+            spec = PathFinder.find_spec(name, getattr(package, "__path__", None))
         if spec is not None:
             # Programs ask whether there is such a module, and Python looks for those of a package.
             self.__spec__, self.__loader__, self.__file__ = spec, spec.loader, spec.origin

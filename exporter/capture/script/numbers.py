@@ -13,6 +13,7 @@ import torch
 
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
 
 __all__ = ["NUMERIC", "compute", "converted", "is_known"]
 
@@ -88,9 +89,9 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tenso
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 #: Operations that may be applied to conditions on sizes.
 _OF_CONDITIONS: dict[str, Callable[..., Any]] = {
-    "__and__": operator.and_,
-    "__or__": operator.or_,
-    "__not__": operator.invert,
+    "__and__": And.of,
+    "__or__": Or.of,
+    "__not__": Not.of,
 }
 #: Operations that may be applied to symbols of sizes.
 _OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})

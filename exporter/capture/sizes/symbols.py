@@ -114,8 +114,6 @@ class Symbols:
 
     # What torch asks of its own environment.
     allow_scalar_outputs = allow_dynamic_output_shape_ops = True
-    _translation_validation_enabled = prefer_deferred_runtime_asserts_over_guards = False
-    _version_counter = _replacements_version_counter = 0
 
     def __init__(self, denied: frozenset[Expression] = frozenset()) -> None:
         """`denied` are questions that are given the other answer where the program itself asks them."""
@@ -453,9 +451,6 @@ class Symbols:
 
     def _maybe_evaluate_static(self, expression: Expression, **_: Any) -> bool | None:
         return self.known(expression)
-
-    def bound_sympy(self, expression: Expression) -> Range:
-        return bounds(expression, {**self._ranges, **self._read})
 
     def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
         """A number of elements of a tensor of this shape."""
