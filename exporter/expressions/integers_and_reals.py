@@ -50,17 +50,33 @@ def _refuse_zero(divisor: Expression) -> None:
         raise ZeroDivisionError("division by zero")
 
 
-class FloorDiv(Expression):
-    """The quotient of two integers, rounded down."""
-
-    value = staticmethod(operator.floordiv)
+class _Division(Expression):
+    """One of the two results of a division of integers."""
 
     @classmethod
     def of(cls, *args: Expression) -> Expression:
         number, divisor = args
         _refuse_zero(divisor)
-        if number.is_number and divisor.is_number:
-            return Number(cls.value(known(number), known(divisor)))
+        is_known = number.is_number and divisor.is_number
+        return super().of(number, divisor) if is_known else cls._of_unknown(number, divisor)
+
+    @classmethod
+    def _of_unknown(cls, number: Expression, divisor: Expression) -> Expression:
+        raise NotImplementedError
+
+    @property
+    def text(self) -> str:
+        number, divisor = self.args
+        return f"({number.within(3)}{self.spelled}{divisor.within(3)})"
+
+
+class FloorDiv(_Division):
+    """The quotient of two integers, rounded down."""
+
+    spelled, value = "//", staticmethod(operator.floordiv)
+
+    @classmethod
+    def _of_unknown(cls, number: Expression, divisor: Expression) -> Expression:
         if divisor == _ONE or number == Number(0):
             return number
         whole = exact_quotient(number, divisor)
@@ -82,23 +98,14 @@ class FloorDiv(Expression):
         quotient = cls.of(rest, divisor) if is_known else cls(rest, divisor)
         return Add.of(*parts, quotient) if parts else quotient
 
-    @property
-    def text(self) -> str:
-        number, divisor = self.args
-        return f"({number.within(3)}//{divisor.within(3)})"
 
-
-class Mod(Expression):
+class Mod(_Division):
     """The rest of a quotient that is rounded down, which has the sign of the divisor."""
 
-    value = staticmethod(operator.mod)
+    spelled, value = " % ", staticmethod(operator.mod)
 
     @classmethod
-    def of(cls, *args: Expression) -> Expression:
-        number, divisor = args
-        _refuse_zero(divisor)
-        if number.is_number and divisor.is_number:
-            return Number(cls.value(known(number), known(divisor)))
+    def _of_unknown(cls, number: Expression, divisor: Expression) -> Expression:
         if exact_quotient(number, divisor) is not None:
             return Number(0)
         if isinstance(number, Mod) and number.args[1] == divisor:
@@ -111,11 +118,6 @@ class Mod(Expression):
             if rest != number:
                 return cls.of(rest, divisor)
         return cls(number, divisor)
-
-    @property
-    def text(self) -> str:
-        number, divisor = self.args
-        return f"({number.within(3)} % {divisor.within(3)})"
 
 
 class _Operator(Expression):

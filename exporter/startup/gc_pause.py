@@ -1,7 +1,7 @@
 """Pauses garbage collection until an export, or the import of this package, is over.
 
-A capture creates so many objects that Python often starts a full collection, which visits all objects of torch and
-sympy. Each takes 0.1 s and finds nothing to free. Together they took a third of the time of an export of DenseNet-121,
+A capture creates so many objects that Python often starts a full collection, which visits all objects of torch. Each
+takes 0.1 s and finds nothing to free. Together they took a third of the time of an export of DenseNet-121,
 and a third of the time of importing this package.
 """
 

@@ -62,7 +62,7 @@ def kinds(x: torch.Tensor) -> torch.Tensor:
 
 
 def rounded_as_by_python(x: torch.Tensor) -> torch.Tensor:
-    """Factors and terms that sympy would merge."""
+    """Factors and terms that must not be merged, because each operation rounds."""
     rows = len(x)
     numbers = [
         int(rows * 0.1 + rows * 0.7),

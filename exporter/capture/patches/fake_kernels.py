@@ -1,8 +1,7 @@
 """What torch's fake kernels use to create data-dependent sizes.
 
-torch stores the context of `torch.library.get_ctx()` in a global variable. Two threads that record at the same time
-would create sizes in each other's context, and one context would remain set afterwards. A thread that captures has its
-own context.
+torch stores the context that `get_ctx()` returns in a global variable. Two threads that record would create sizes in
+each other's context, and one context would remain set afterwards. A thread that captures has its own context.
 
 Some kernels compute the bounds of a new size with sympy. For sizes of this exporter, they are computed by it.
 """
@@ -12,16 +11,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch._library.fake_impl
 import torch._subclasses.fake_impls
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.patches.patch import FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import captures_here
 from onnx_parity.exporter.startup.deferred_imports import StandIn
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.symbols import Symbols
 
 __all__ = ["PATCHES"]
 
@@ -47,17 +51,24 @@ def _get(torchs: Callable[[], Any]) -> Any:
     return torchs() if _this_thread.getter is None else _this_thread.getter()
 
 
-def _nonzero(torchs: Callable[..., Any], mode: Any, func: Any, x: Any) -> Any:
-    if mode.shape_env is None or same_size(x.numel(), 0):
+def _symbols_of(mode: FakeTensorMode) -> Symbols | None:
+    """The symbols of a recording; None for static sizes, and for a mode of the program itself."""
+    return cast("Symbols", mode.shape_env) if isinstance(mode, Fakes) else None
+
+
+def _nonzero(torchs: Callable[..., Any], mode: FakeTensorMode, func: Any, x: Any) -> Any:
+    symbols = _symbols_of(mode)
+    if symbols is None or same_size(x.numel(), 0):
         return torchs(mode, func, x)
     count = x.nonzero_memo
     if count is None:
-        count = x.nonzero_memo = mode.shape_env.new_count(x.shape)
+        count = x.nonzero_memo = symbols.new_count(x.shape)
     return x.new_empty_strided((count, x.dim()), (1, count), dtype=torch.int64)
 
 
-def _masked_select(torchs: Callable[..., Any], mode: Any, func: Any, x: Any, mask: Any) -> Any:
-    return torchs(mode, func, x, mask) if mode.shape_env is None else x.new_empty((mode.shape_env.new_count(x.shape),))
+def _masked_select(torchs: Callable[..., Any], mode: FakeTensorMode, func: Any, x: Any, mask: Any) -> Any:
+    symbols = _symbols_of(mode)
+    return torchs(mode, func, x, mask) if symbols is None else x.new_empty((symbols.new_count(x.shape),))
 
 
 def _constrain_size(torchs: Callable[..., Any], size: Any, *limits: Any, **named: Any) -> None:

@@ -37,7 +37,7 @@ def _of_one(name: str) -> Callable[..., Any]:
         node = args[0].node
         if node.has_hint():
             pythons(node.hint)  # Python's error for numbers that have no root or logarithm.
-        # Only programs with dynamic sizes need sympy, which takes 0.2 s to import.
+        # Only programs with dynamic sizes need it.
         from onnx_parity.exporter.capture.sizes.size_node import function_of
 
         return function_of(name, args[0])

@@ -7,6 +7,7 @@ each operation and its operands.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -152,14 +153,10 @@ def _as_float(node: SymNode) -> Expression:
 _Operation = Callable[..., Expression]
 
 
-def _less(one: Expression, other: Expression) -> Expression:
-    return one - other
-
-
 #: The operations of two integers, and those of two of which at least one is a float.
 _OF_INTEGERS: dict[str, _Operation] = {
     "add": Add.of,
-    "sub": _less,
+    "sub": operator.sub,
     "mul": Mul.of,
     "mod": of.Mod.of,
     "int_floordiv": of.FloorDiv.of,
