@@ -12,8 +12,10 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib._bootstrap import _DeadlockError, _ModuleLockManager  # type: ignore[attr-defined]
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -29,6 +31,8 @@ _deferred: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
 _ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})
 #: Held while a placeholder is removed, because another thread may be importing the module.
 _lock = threading.Lock()
+#: Seconds to wait before an import is tried again that would have had to wait for a thread that waits for this one.
+_WAITS = (0.001, 0.01, 0.1, 1)
 
 
 class StandIn(ModuleType):
@@ -56,30 +60,50 @@ class StandIn(ModuleType):
 
     def real(self) -> ModuleType:
         """The module itself, which is imported now if it has not been."""
-        with _lock:
-            if sys.modules.get(self.__name__) is self:
-                del sys.modules[self.__name__]
-        return importlib.import_module(self.__name__)
+        for wait in _WAITS:
+            try:
+                return self.imported()
+            except _DeadlockError:
+                # Another thread imports a module of this package. It goes on, now that this import has been given up.
+                time.sleep(wait)
+        return self.imported()
+
+    def imported(self) -> ModuleType:
+        """The module itself; an error of Python where it is imported by a thread that waits for this one."""
+        # Held before others can import the module, so that none does where this thread, half-way through, needs it.
+        with _ModuleLockManager(self.__name__):
+            with _lock:
+                if sys.modules.get(self.__name__) is self:
+                    del sys.modules[self.__name__]
+            return importlib.import_module(self.__name__)
 
 
 class _OfPackages(MetaPathFinder, Loader):
-    """Finds the modules of packages that have a placeholder, by importing the package."""
+    """Finds the modules of packages that have a placeholder; to load one is to import the package first.
+
+    Finding imports nothing, because Python holds the lock of all imports while it asks its finders: a thread that
+    waited for a module there, and another that needs that lock for it, would wait for each other forever.
+    """
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         package = sys.modules.get(fullname.partition(".")[0])
         if not isinstance(package, StandIn) or not path:
             return None
-        package.real()
-        found = importlib.import_module(fullname)
-        # Python takes the spec of a module that its finder has imported instead of the finder's.
-        found.__spec__ = ModuleSpec(fullname, self, loader_state=(found, found.__spec__))
-        return found.__spec__
+        found = PathFinder.find_spec(fullname, path, target)
+        return found and ModuleSpec(fullname, self, origin=found.origin)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        found: ModuleType = spec.loader_state[0]
+        package = sys.modules.get(spec.name.partition(".")[0])
+        if isinstance(package, StandIn):
+            # A thread that imports the package may be waiting for this module, which then comes before its package.
+            with suppress(_DeadlockError):
+                package.imported()
+        found = importlib.import_module(spec.name)
+        spec.loader_state = (found, found.__spec__)
         return found
 
     def exec_module(self, module: ModuleType) -> None:
+        """Python has given the module the spec of this loader: it gets its own again."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state[1]
 

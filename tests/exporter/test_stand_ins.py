@@ -154,6 +154,30 @@ for thread in threads:
 assert both.broken and not failures, failures
 """
 
+#: A module of a package is imported while the package has a placeholder: not under the lock of all imports, where other
+#: threads would wait.
+_PART = """
+import pathlib, sys, tempfile, torch, onnx_parity.exporter
+from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
+
+with tempfile.TemporaryDirectory() as folder:
+    package = pathlib.Path(folder, "parity_package")
+    package.mkdir()
+    (package / "__init__.py").write_text("import _imp; held = _imp.lock_held()")
+    (package / "part.py").write_text("import _imp; held = _imp.lock_held()")
+    sys.path.insert(0, folder)
+    with standing_in("parity_package"):
+        import parity_package
+        assert type(parity_package) is StandIn
+        import importlib.util
+        assert importlib.util.find_spec("parity_package.part") and not importlib.util.find_spec("parity_package.no")
+        assert sys.modules["parity_package"] is parity_package
+        import parity_package.part as part
+    assert not part.held and not parity_package.held
+    assert type(sys.modules["parity_package"]).__name__ == "module" and sys.modules["parity_package"].part is part
+    assert part.__spec__.loader is part.__loader__ and part.__spec__.origin == part.__file__
+"""
+
 
 _PROGRAMS = {
     "static, then dynamic": _STATIC_THEN_DYNAMIC,
@@ -164,10 +188,12 @@ _PROGRAMS = {
     "from packages": _FROM_PACKAGES,
     "while imported": _WHILE_IMPORTED,
     "configuration": _CONFIGURATION,
+    "part of a package": _PART,
 }
 
 
 @pytest.mark.parametrize("program", _PROGRAMS.values(), ids=_PROGRAMS)
 def test_modules_are_imported_when_they_are_used(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=_ROOT)
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=_ROOT, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

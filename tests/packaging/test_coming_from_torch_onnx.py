@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import warnings
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ import torch
 
 import onnx_parity
 import start
-from onnx_parity.model_zoo.torchvision_import import torchvision
 
 DOCUMENT = Path(start.__file__).parent / "docs" / "coming_from_torch_onnx.md"
 pytestmark = pytest.mark.usefixtures("registry_as_it_was")
@@ -21,22 +21,32 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
 
 
-def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert torchvision is not None  # Importable from now on, also where its compiled part is missing.
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "coming_from_torch_onnx"}
+#: In a process of its own, because what the programs register in torch stays.
+_RUN = """
+import sys, warnings, torch, onnx_parity
+from onnx_parity.model_zoo.torchvision_import import torchvision
+
+assert torchvision is not None  # Importable from now on, also where its compiled part is missing.
+warnings.simplefilter("error", onnx_parity.DroppedWriteWarning)
+warnings.simplefilter("ignore", onnx_parity.TracerWarning)
+torch.manual_seed(0)
+names = {"__name__": "coming_from_torch_onnx"}
+for file in sys.argv[1:]:
+    exec(compile(open(file).read(), file, "exec"), names)
+"""
+
+
+def test_programs_run(tmp_path: Path) -> None:
     programs = blocks("python")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", onnx_parity.DroppedWriteWarning)
-        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
-        torch.manual_seed(0)
-        for number, program in enumerate(programs):
-            # In a file of its own, because TorchScript reads the source of what it compiles.
-            file = tmp_path / f"program_{number}.py"
-            file.write_text(program)
-            exec(compile(program, file, "exec"), names)
+    for number, program in enumerate(programs):
+        # In a file of its own, because TorchScript reads the source of what it compiles.
+        (tmp_path / f"program_{number}.py").write_text(program)
+    files = [f"program_{number}.py" for number in range(len(programs))]
+    run = [sys.executable, "-c", _RUN, *files]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert len(programs) > 12
-    printed = capsys.readouterr().out.splitlines()
+    printed = done.stdout.splitlines()
     (shown,) = blocks("text")
     for line in shown.splitlines():
         if line.strip() != "...":

@@ -29,8 +29,9 @@ HOW_TO_GET_ONE = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
+    """Closed after the tests of this folder: while it is open, others in this process can run no event loop."""
     from playwright.sync_api import Error, expect, sync_playwright
 
     from benchmarks.at_scale.in_browser import found_browser, launched
