@@ -28,7 +28,7 @@ def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Reco
     then, is run again by another worker.
     """
     worker = getattr(report, "node", None)
-    if worker is None:
+    if worker is None or not matrix.folder.is_dir():  # The first cell makes the folder.
         return None
     record = read_in_flight(matrix.folder, worker.gateway.id)
     if record is None or record.nodeid != nodeid:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -50,6 +52,39 @@ def test_a_cell_that_had_ended_stays_what_it_was(tmp_path: Path) -> None:
 
 def test_a_test_that_is_no_cell_has_no_record(tmp_path: Path) -> None:
     assert crash_in("test_it.py::test", tmp_path) is None
+
+
+def test_a_run_without_cells_has_no_record(tmp_path: Path) -> None:
+    report = pytest.TestReport("test_it.py::test", ("test_it.py", None, ""), {}, "failed", None, "call")
+    report.node = SimpleNamespace(gateway=SimpleNamespace(id="gw0"))  # type: ignore[attr-defined]
+    matrix = SimpleNamespace(folder=tmp_path / INFO.id)
+    assert record_crash("test_it.py::test", report, cast("Matrix", matrix)) is None
+
+
+_HANGS = """
+import threading
+
+def test_one():
+    assert True
+
+def test_hangs():
+    threading.Event().wait()
+
+def test_two():
+    assert True
+"""
+
+
+def test_a_test_that_hangs_ends_and_the_others_run(tmp_path: Path) -> None:
+    """As this project's own tests are run, which end a process that hangs."""
+    (tmp_path / "test_it.py").write_text(_HANGS)
+    settings = ["-o", "faulthandler_timeout=3", "-o", "faulthandler_exit_on_timeout=true"]
+    run = [sys.executable, "-m", "pytest", "-q", "-n", "1", *settings, "test_it.py"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "1 failed, 2 passed" in done.stdout
+    assert "crashed while running 'test_it.py::test_hangs'" in done.stdout
+    assert "in test_hangs" in done.stderr
 
 
 def test_a_cell_that_was_lost_before_it_began_leaves_the_run_unfinished(tmp_path: Path) -> None:
