@@ -111,15 +111,20 @@ def _precisions() -> list[str]:
     return [part.fp32_precision for part in (MATMUL, CUDNN.conv, CUDNN.rnn)]
 
 
-@pytest.fixture
-def as_on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a process that has used a GPU. The settings are torch's defaults afterwards."""
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    yield
+def _choose_defaults() -> None:
     torch.set_float32_matmul_precision("highest")
     BACKENDS.fp32_precision = MATMUL.fp32_precision = "none"
     CUDNN.allow_tf32 = True
     assert _precisions() == ["none", "tf32", "tf32"]
+
+
+@pytest.fixture
+def as_on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that has used a GPU. The settings are torch's defaults before and afterwards."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    _choose_defaults()
+    yield
+    _choose_defaults()
 
 
 @pytest.mark.usefixtures("as_on_gpu")
