@@ -76,6 +76,41 @@ def test_an_export_does_not_import_dynamo_and_does_not_stand_in_its_way(tmp_path
     assert (done.returncode, done.stdout.strip()) == (0, "as before"), done.stderr[-2000:]
 
 
+#: Programs that import dynamo themselves, in the process's first export.
+_COMPILES = {
+    "a function": """
+import torch, onnx_parity
+
+def compile_nothing(graph, inputs):
+    raise AssertionError("a compiled part is recorded as it was written")
+
+class Compiles(torch.nn.Module):
+    def forward(self, x):
+        return torch.compile(lambda x: torch.sin(x) + 1, backend=compile_nothing)(x)
+
+x = torch.rand(2, 3)
+assert torch.equal(onnx_parity.export(Compiles(), (x,))(x), torch.sin(x) + 1)
+""",
+    "attention": """
+import torch, onnx_parity
+from torch.nn.attention.flex_attention import flex_attention
+
+class Attends(torch.nn.Module):
+    def forward(self, x):
+        return flex_attention(x, x, x, score_mod=lambda score, batch, head, row, column: score + (row - column) * 0.1)
+
+x = torch.rand(1, 2, 16, 16)
+assert torch.allclose(onnx_parity.export(Attends(), (x,), opset_version=18)(x), Attends()(x), atol=1e-5)
+""",
+}
+
+
+@pytest.mark.parametrize("program", _COMPILES.values(), ids=_COMPILES)
+def test_programs_that_compile_parts_of_themselves(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 _FORMATS = """
 import onnx_parity, torch
 import sys

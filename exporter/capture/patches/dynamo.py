@@ -16,12 +16,13 @@ from typing import Any
 import torch
 import torch._compile
 
-from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionCode, Patch, imported
+from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import captures_here, records_here
 
 __all__ = ["PATCHES"]
 
 _PACKAGE = "torch._dynamo"
+_STANCES = "torch._dynamo.eval_frame"
 
 #: The attribute in which torch stores the version of a function that dynamo does not compile.
 _ASKED = "__dynamo_disable"
@@ -71,6 +72,6 @@ class _Stance:
 PATCHES: tuple[Patch, ...] = (
     Attribute(lambda: torch._compile, "getattr", _asking),
     FunctionCode(lambda: torch._logging._internal.trace_structured, _tell_trace, here=captures_here),
-    # Only needed if dynamo has been imported, as any program with compiled parts has done.
-    Attribute(imported("torch._dynamo.eval_frame"), "_stance", _Stance),
+    # Programs with compiled parts have imported dynamo before, or do so in the recording.
+    OnImport(_STANCES, Attribute(imported(_STANCES), "_stance", _Stance)),
 )
