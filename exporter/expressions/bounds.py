@@ -138,6 +138,11 @@ def _of_sides(kind: type[Comparison], one: Range, other: Range) -> Range:
     return _FAILS if one.lower > other.upper or (kind is Less and one.lower >= other.upper) else _UNKNOWN
 
 
+def _not_zero(divisor: Range) -> Range:
+    """The range of an integer by which the program divides, which fails at 0."""
+    return Range(1, divisor.upper) if divisor.lower == 0 < divisor.upper else divisor
+
+
 def _quotient(number: Range, divisor: Range, divide: Callable[[Any, Any], Any], beyond: int) -> Range:
     """The range of a quotient. `beyond` is that of a negative number and an infinite one."""
     if divisor.lower <= 0 <= divisor.upper:
@@ -195,10 +200,10 @@ def _float_sum(one: Range, other: Range) -> Range:
 
 
 _OF: dict[type[Expression], Callable[..., Range]] = {
-    of.FloorDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a // b, beyond=-1),
-    of.IntTrueDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b, beyond=0),
+    of.FloorDiv: lambda number, divisor: _quotient(number, _not_zero(divisor), lambda a, b: a // b, beyond=-1),
+    of.IntTrueDiv: lambda number, divisor: _quotient(number, _not_zero(divisor), lambda a, b: a / b, beyond=0),
     of.FloatDiv: lambda number, divisor: _quotient(number, divisor, lambda a, b: a / b, beyond=0),
-    of.Mod: _rest,
+    of.Mod: lambda number, divisor: _rest(number, _not_zero(divisor)),
     of.Max: lambda *each: Range(max([one.lower for one in each]), max([one.upper for one in each])),
     of.Min: lambda *each: Range(min([one.lower for one in each]), min([one.upper for one in each])),
     of.Abs: _absolute,

@@ -16,7 +16,7 @@ from torch._ops import OpOverload
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["arange", "diagonal", "linspace", "narrow", "window"]
+__all__ = ["arange", "diagonal", "indices_of_triangle", "linspace", "logspace", "narrow", "unraveled", "window"]
 
 _aten = torch.ops.aten
 
@@ -275,13 +275,42 @@ def diagonal(x: torch.Tensor, offset: torch.SymInt, dim1: int, dim2: int) -> tor
     return x.diagonal(0, dim1, dim2)
 
 
+def indices_of_triangle(
+    part: Callable[..., torch.Tensor], rows: int, columns: int, offset: int = 0, *, dtype: torch.dtype = torch.int64,
+    device: Any = None, **options: Any,
+) -> torch.Tensor:  # fmt: skip
+    """`torch.tril_indices` or `torch.triu_indices` of symbolic sizes; `part` is `torch.tril` or `torch.triu`."""
+    inside = part(torch.ones(rows, columns, dtype=torch.bool, device=device), offset)
+    return inside.nonzero().T.to(dtype)
+
+
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any
 ) -> Any:
-    """`torch.linspace` for a symbolic number of steps, computed like torch's from both ends towards the middle."""
+    """`torch.linspace` of symbolic numbers, computed like torch's from both ends towards the middle."""
+    return _spaced(start, end, steps, device).to(dtype or torch.get_default_dtype())
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: torch.dtype | None = None, device: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """`torch.logspace` of symbolic numbers."""
+    return torch.pow(base, _spaced(start, end, steps, device)).to(dtype or torch.get_default_dtype())
+
+
+def _spaced(start: Any, end: Any, steps: int, device: Any) -> torch.Tensor:
     wide = torch.float64
     start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
     places = torch.arange(steps, dtype=wide, device=device)
     step = (end - start) / torch.sym_max(steps - 1, 1)
-    walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
-    return walked.to(dtype or torch.get_default_dtype())
+    return torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
+
+
+def unraveled(indices: torch.Tensor, shape: Sequence[Size]) -> tuple[torch.Tensor, ...]:
+    """`torch.unravel_index` for a shape with symbols, which torch makes a tensor of."""
+    found = []
+    for size in reversed(shape):
+        found.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(found))

@@ -6,7 +6,8 @@ replaced here and in `replace/dynamic_sizes.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -14,7 +15,17 @@ from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.capture.graph.graph import Varying, same_size
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, narrow, window
+from onnx_parity.exporter.capture.replace.dynamic_sizes import (
+    arange,
+    diagonal,
+    indices_of_triangle,
+    linspace,
+    logspace,
+    narrow,
+    unraveled,
+    window,
+)
+from onnx_parity.exporter.capture.sizes.pooled_axes import POOLINGS, pooled_over_axes
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -27,6 +38,22 @@ _WINDOWS = frozenset(
     {torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window, torch.kaiser_window}
 )
 _DIAGONALS = frozenset({torch.diagonal, torch.Tensor.diagonal})
+_SPACED: dict[Callable[..., Any], Callable[..., Any]] = {torch.linspace: linspace, torch.logspace: logspace}
+_TRIANGLES = {
+    torch.tril_indices: functools.partial(indices_of_triangle, torch.tril),
+    torch.triu_indices: functools.partial(indices_of_triangle, torch.triu),
+}
+#: The first parameters of functions to which programs give symbolic numbers by name.
+_NAMES: dict[Callable[..., Any], tuple[str, ...]] = {
+    torch.arange: ("start", "end", "step"),
+    torch.linspace: ("start", "end", "steps"),
+    torch.logspace: ("start", "end", "steps", "base"),
+    torch.nn.functional.one_hot: ("input", "num_classes"),
+    torch.tril_indices: ("row", "col", "offset"),
+    torch.triu_indices: ("row", "col", "offset"),
+    torch.unravel_index: ("indices", "shape"),
+    **dict.fromkeys(_WINDOWS, ("window_length",)),
+}
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
@@ -67,6 +94,8 @@ class SymbolicSubscripts(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if kwargs and func in _NAMES:
+            args, kwargs = _by_place(func, args, kwargs)
         if func is _READ or func is _WRITE:
             items = args[1] if isinstance(args[1], tuple) else (args[1],)
             if len(items) == 1 and _is_flag(items[0]):
@@ -106,15 +135,43 @@ class SymbolicSubscripts(TorchFunctionMode):
                 return narrow(*args)
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
-        elif func is torch.linspace and len(args) == 3:
-            args = (*args[:2], _numbered(args[2]))
-            if isinstance(args[2], torch.SymInt):
-                return linspace(*args, **(kwargs or {}))
+        elif func in _SPACED and len(args) >= 3:
+            args = (*args[:2], _numbered(args[2]), *args[3:])
+            if any(isinstance(each, Varying) for each in args) and "out" not in (kwargs or {}):
+                return _SPACED[func](*args, **(kwargs or {}))
+        elif (
+            func is torch.unravel_index
+            and len(args) == 2
+            and any(isinstance(each, Varying) for each in _listed(args[1]))
+        ):
+            return unraveled(args[0], _listed(args[1]))
+        elif func in _TRIANGLES and any(isinstance(each, Varying) for each in args):
+            return _TRIANGLES[func](*args, **(kwargs or {}))
+        elif func in POOLINGS:
+            if (made := pooled_over_axes(func, args, kwargs or {})) is not None:
+                return made
         elif func in _OF_SHAPES:
             self._shape_is_read(args[0])
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
+
+
+def _by_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, with the numbers that were given by name at their places."""
+    if func is torch.arange and "end" in kwargs and "start" not in kwargs and not args:
+        args = (0,)
+    named = dict(kwargs)
+    placed = [*args]
+    for name in _NAMES[func][len(args) :]:
+        if name not in named:
+            break
+        placed.append(named.pop(name))
+    return tuple(placed), named
+
+
+def _listed(sizes: Any) -> Sequence[Any]:
+    return sizes if isinstance(sizes, (list, tuple)) else [sizes]
 
 
 def _window_of(func: Any, length: torch.SymInt, options: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:

@@ -399,6 +399,9 @@ class Symbols:
             if certain is not None:
                 self._certain[question] = certain
                 return certain
+        if not is_question and bounds(question, self._ranges).is_single:
+            self._certain[question] = answer
+            return answer
         self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user)
         return answer
 

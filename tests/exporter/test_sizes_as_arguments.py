@@ -1,0 +1,88 @@
+"""Dynamic sizes as arguments of functions that torch gives plain numbers: by position and by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnx_parity
+from tests.exporter.test_size_arithmetic import exported, same_for
+
+_FEATURES = [(2, 3, 5, 6), (1, 3, 7, 4), (3, 3, 2, 9)]
+
+
+class _Pooling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.avg_pool2d(x, x.size()[2:]),
+        lambda x: F.avg_pool2d(x, kernel_size=(x.size(2), 2), stride=(1, 2), padding=(0, 1)),
+        lambda x: F.avg_pool2d(x, (2, x.size(3)), (2, 1), (1, 0), True, False),
+        lambda x: F.avg_pool3d(x[:, :, None], (1, x.shape[2], x.shape[3])),
+        lambda x: F.avg_pool1d(x[:, :, 0], x.size(-1)),
+        lambda x: F.max_pool1d(x[:, :, 0], x.shape[3]).squeeze(2),
+        lambda x: F.max_pool1d(F.conv1d(x[:, :, 0], torch.ones(2, 3, 3), padding=2), x.shape[3] + 2),
+        lambda x: F.max_pool2d(x, (x.size(2), 1)),
+        lambda x: torch.max_pool2d(x, kernel_size=[1, x.size(3)], stride=[2, 1]),
+        lambda x: F.max_pool3d(x[:, :, None], (1, *x.shape[2:])),
+    ],
+)
+def test_windows_that_are_whole_axes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    examples = [torch.rand(shape) for shape in _FEATURES]
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    program = onnx_parity.export(_Pooling(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
+    for x in examples:
+        torch.testing.assert_close(program(x), function(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool1d(x[None], x.shape[1] - 1),
+        lambda x: F.max_pool1d(x[None], x.shape[1], return_indices=True)[1],
+        lambda x: F.avg_pool1d(x[None], x.shape[1], padding=1),
+    ],
+)
+def test_other_windows_are_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError):
+        exported(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.linspace(-1, 1, steps=x.shape[0]),
+        lambda x: torch.linspace(start=0.5, end=x.shape[1] - 0.5, steps=x.shape[1]),
+        lambda x: torch.linspace(0, x.shape[0], 5),
+        lambda x: torch.linspace(x.shape[0], x[0, 0], steps=3, dtype=torch.float64),
+        lambda x: torch.logspace(0, 1, steps=x.shape[0]),
+        lambda x: torch.logspace(0, x.shape[0], 4, base=2.0),
+        lambda x: torch.arange(end=x.shape[0]),
+        lambda x: torch.arange(start=0.5, end=x.shape[0] + 0.5),
+        lambda x: torch.arange(1, x.shape[0] + 1, step=0.5),
+        lambda x: torch.hann_window(window_length=x.shape[0]),
+        lambda x: torch.kaiser_window(window_length=x.shape[0] + 1, periodic=False),
+        lambda x: F.one_hot(x.argmax(1), num_classes=x.shape[1]),
+        lambda x: torch.stack(torch.unravel_index(x.flatten().argsort(), x.shape)),
+        lambda x: torch.stack(torch.unravel_index(indices=x.argmax(1), shape=(x.shape[0], x.shape[1]))),
+        lambda x: x[tuple(torch.triu_indices(x.shape[0], x.shape[1], offset=1))],
+        lambda x: torch.tril_indices(row=x.shape[0], col=4, offset=-1, dtype=torch.int32),
+        lambda x: torch.stack(torch.cat([x, -x]).split(x.shape[0])),
+        lambda x: math.prod(torch.split(torch.cat([x, x, x], 1), split_size_or_sections=x.shape[1], dim=1)),
+    ],
+)
+def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
+    same_for(exported(function), function, (5, 7), (2, 3), (9, 4), (12, 2))
