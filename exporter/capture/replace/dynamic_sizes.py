@@ -307,7 +307,7 @@ def _spaced(start: Any, end: Any, steps: int, device: Any) -> torch.Tensor:
     return torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
 
 
-def unraveled(indices: torch.Tensor, shape: Sequence[Size]) -> tuple[torch.Tensor, ...]:
+def unraveled(indices: torch.Tensor, shape: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     """`torch.unravel_index` for a shape with symbols, which torch makes a tensor of."""
     found = []
     for size in reversed(shape):

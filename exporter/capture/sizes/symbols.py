@@ -130,7 +130,7 @@ class Symbols:
         self._assured: set[Expression] = set()
         self.assumptions: dict[Expression, Assumption] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
-        self._certain: dict[Expression, bool] = {}
+        self._certain: dict[Expression, Plain] = {}
         #: Whether the number of axes of a result may stay open where it depends on sizes.
         self.keeps_ranks = True
         #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
