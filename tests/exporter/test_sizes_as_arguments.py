@@ -16,7 +16,7 @@ from tests.exporter.test_size_arithmetic import exported, same_for
 _FEATURES = [(2, 3, 5, 6), (1, 3, 7, 4), (3, 3, 2, 9)]
 
 
-class _Pooling(torch.nn.Module):
+class _Applied(torch.nn.Module):
     def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         self.function = function
@@ -43,7 +43,32 @@ class _Pooling(torch.nn.Module):
 def test_windows_that_are_whole_axes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     examples = [torch.rand(shape) for shape in _FEATURES]
     axes = {"x": {0: "batch", 2: "height", 3: "width"}}
-    program = onnx_parity.export(_Pooling(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
+    program = onnx_parity.export(_Applied(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
+    for x in examples:
+        torch.testing.assert_close(program(x), function(x))
+
+
+_MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *[lambda x, mode=mode: F.interpolate(x, scale_factor=(8.1 / x.shape[2], 3), mode=mode) for mode in _MODES],
+        *[lambda x, mode=mode: F.interpolate(x, scale_factor=x.shape[2] / 4, mode=mode) for mode in _MODES],
+        lambda x: F.interpolate(x, scale_factor=x.shape[2] // 2, mode="bilinear"),
+        lambda x: F.interpolate(x, None, x.shape[3] / 4, "bilinear", align_corners=True),
+        lambda x: F.interpolate(x, scale_factor=x.shape[3] / 4, mode="bicubic", recompute_scale_factor=True),
+        lambda x: F.interpolate(x[:, 0], scale_factor=[7.1 / x.shape[3]], mode="linear"),
+        lambda x: F.interpolate(x[:, :, None], scale_factor=(1, 1.5, x.shape[3] / 5), mode="trilinear"),
+        lambda x: F.scaled_dot_product_attention(x, x, x, scale=1 / math.sqrt(x.shape[3])),
+        lambda x: F.scaled_dot_product_attention(query=x, key=x, value=x, scale=x.shape[2] ** -0.5),
+    ],
+)
+def test_factors_that_depend_on_sizes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    examples = [torch.rand(shape) for shape in _FEATURES]
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    program = onnx_parity.export(_Applied(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
     for x in examples:
         torch.testing.assert_close(program(x), function(x))
 
@@ -51,12 +76,13 @@ def test_windows_that_are_whole_axes(function: Callable[[torch.Tensor], torch.Te
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: F.interpolate(x[None, None], scale_factor=x.shape[0] / 4, mode="bilinear", antialias=True),
         lambda x: F.max_pool1d(x[None], x.shape[1] - 1),
         lambda x: F.max_pool1d(x[None], x.shape[1], return_indices=True)[1],
         lambda x: F.avg_pool1d(x[None], x.shape[1], padding=1),
     ],
 )
-def test_other_windows_are_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_other_arguments_are_refused(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(onnx_parity.DynamicAxisError):
         exported(function)
 

@@ -25,6 +25,7 @@ from onnx_parity.exporter.capture.replace.dynamic_sizes import (
     unraveled,
     window,
 )
+from onnx_parity.exporter.capture.sizes.interpolation import interpolated_by_symbols
 from onnx_parity.exporter.capture.sizes.pooled_axes import POOLINGS, pooled_over_axes
 
 __all__ = ["SymbolicSubscripts"]
@@ -54,6 +55,9 @@ _NAMES: dict[Callable[..., Any], tuple[str, ...]] = {
     torch.unravel_index: ("indices", "shape"),
     **dict.fromkeys(_WINDOWS, ("window_length",)),
 }
+#: As they are outside of a recording, which replaces some in their modules.
+_ATTENTION = torch.nn.functional.scaled_dot_product_attention
+_INTERPOLATE = torch.nn.functional.interpolate
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
@@ -147,6 +151,11 @@ class SymbolicSubscripts(TorchFunctionMode):
             return unraveled(args[0], _listed(args[1]))
         elif func in _TRIANGLES and any(isinstance(each, Varying) for each in args):
             return _TRIANGLES[func](*args, **(kwargs or {}))
+        elif func is _INTERPOLATE:
+            if (made := interpolated_by_symbols(args, kwargs or {})) is not None:
+                return made
+        elif func is _ATTENTION:
+            args, kwargs = _scaled_before(args, kwargs or {})
         elif func in POOLINGS:
             if (made := pooled_over_axes(func, args, kwargs or {})) is not None:
                 return made
@@ -172,6 +181,16 @@ def _by_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
 
 def _listed(sizes: Any) -> Sequence[Any]:
     return sizes if isinstance(sizes, (list, tuple)) else [sizes]
+
+
+def _scaled_before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of an attention whose scale is a plain number: the queries are multiplied by a symbolic one."""
+    scale = kwargs.get("scale")
+    if not isinstance(scale, Varying):
+        return args, kwargs
+    if not args:
+        return args, {**kwargs, "query": kwargs["query"] * scale, "scale": 1.0}
+    return (args[0] * scale, *args[1:]), {**kwargs, "scale": 1.0}
 
 
 def _window_of(func: Any, length: torch.SymInt, options: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
