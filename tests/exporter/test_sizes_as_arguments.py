@@ -112,3 +112,22 @@ def test_other_arguments_are_refused(function: Callable[[torch.Tensor], torch.Te
 )
 def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
     same_for(exported(function), function, (5, 7), (2, 3), (9, 4), (12, 2))
+
+
+def _pooled(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool1d(x, x.shape[1]) + F.avg_pool2d(x[None], x[None].size()[1:])[0]
+
+
+def _triangles(x: torch.Tensor) -> torch.Tensor:
+    rows = torch.tril_indices(x.shape[0], x.shape[1])
+    return torch.cat([x.flatten()[rows[0] * x.shape[1] + rows[1]], torch.triu_indices(x.shape[0], 3, 1)[1].float()])
+
+
+def _halves(x: torch.Tensor) -> torch.Tensor:
+    first, second = torch.split(torch.cat([x, x + 1]), x.shape[0])
+    return first * second
+
+
+@pytest.mark.parametrize("function", [_pooled, _triangles, _halves])
+def test_scripts(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    same_for(exported(torch.jit.script(function)), function, (5, 7), (2, 3), (9, 4))

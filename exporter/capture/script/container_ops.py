@@ -194,10 +194,20 @@ def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     depends = isinstance(count, (torch.SymInt, torch.Tensor))
     if not depends and (isinstance(length, int) or step.kind == "aten::chunk"):
         return NotImplemented
+    if step.kind == "aten::split" and _is_known_number(length, count):
+        return NotImplemented
     if step.kind == "aten::chunk":
         count = blocks.number(count) if isinstance(count, torch.Tensor) else count
         count = torch.sym_max((length + count - 1) // count, 1)
     return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
+
+
+def _is_known_number(length: Any, count: Any) -> bool:
+    """Whether an axis of this length has the same number of parts of `count` for all sizes."""
+    if not isinstance(count, torch.SymInt):
+        return False
+    parts = (length + count - 1) // count
+    return isinstance(parts, int) or bool(parts.node.shape_env.has_one_value(parts.node.expr))
 
 
 @step_of("aten::dict")

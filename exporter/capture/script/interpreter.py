@@ -222,9 +222,10 @@ class Interpreter:
         if self._quantizes and (found := self._quantized(operator, arguments)) is not NotImplemented:
             return found
         numbers = [
-            value
+            number
             for parameter, value in zip(operator.parameters, arguments, strict=False)
             if not parameter.takes_tensor
+            for number in (value.items if isinstance(value, ScriptList) and value.is_known else [value])
         ]
         if any(map(depends_on_values, numbers)):
             names = (parameter.name for parameter in operator.parameters)

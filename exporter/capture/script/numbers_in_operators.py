@@ -10,16 +10,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.record import recorded_lists
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, narrow, window
+from onnx_parity.exporter.capture.replace.dynamic_sizes import (
+    arange,
+    diagonal,
+    indices_of_triangle,
+    narrow,
+    window,
+)
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 from onnx_parity.exporter.capture.script.parse import Step
 from onnx_parity.exporter.capture.script.tensor_ops import step_of
 from onnx_parity.exporter.capture.script.values import ScriptList, stacked
+from onnx_parity.exporter.capture.sizes.pooled_axes import pooled_over_axes
 
 __all__ = ["written_with_tensors"]
 
@@ -63,6 +71,10 @@ def _tensor(blocks: Blocks, number: Leaf) -> torch.Tensor:
     return tensor
 
 
+def _number(blocks: Blocks, number: Leaf) -> Any:
+    return blocks.number(number) if isinstance(number, torch.Tensor) else number
+
+
 def _dtype(given: Mapping[str, Any], number: torch.Tensor | None = None) -> torch.dtype:
     """The requested dtype, or the default dtype for a number."""
     if given.get("out") is not None:
@@ -94,14 +106,14 @@ def _diagonal(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     x, offset = given["self"], given.get("offset", given.get("diagonal"))
     if x.ndim == 1 or not depends_on_values(offset):
         return NotImplemented
-    offset = blocks.number(offset) if isinstance(offset, torch.Tensor) else offset
-    return diagonal(x, offset, given.get("dim1") or 0, 1 if given.get("dim2") is None else given["dim2"])
+    return diagonal(
+        x, _number(blocks, offset), given.get("dim1") or 0, 1 if given.get("dim2") is None else given["dim2"]
+    )
 
 
 @_writes("linspace", "logspace")
 def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    steps = given["steps"]
-    steps = blocks.number(steps) if isinstance(steps, torch.Tensor) else steps
+    steps = _number(blocks, given["steps"])
     start, end = (_tensor(blocks, given[name]).to(torch.float64) for name in ("start", "end"))
     places = torch.arange(steps, dtype=torch.float64)
     last = torch.sym_max(steps - 1, 1)
@@ -111,10 +123,17 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     return spaced.to(_dtype(given))
 
 
+@_writes("tril_indices", "triu_indices")
+def _indices_of_triangle(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    rows, columns, offset = (_number(blocks, given[name] or 0) for name in ("row", "col", "offset"))
+    part = torch.tril if given["name"] == "tril_indices" else torch.triu
+    dtype = torch.int64 if given.get("dtype") is None else DTYPE_OF_NUMBER[given["dtype"]]
+    return indices_of_triangle(part, rows, columns, offset, dtype=dtype)
+
+
 @_writes("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window")
 def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    count = given["window_length"]
-    count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+    count = _number(blocks, given["window_length"])
     factors = [given[name] for name in ("alpha", "beta") if given.get(name) is not None]
     return window(given["name"], count, given.get("periodic") is not False, factors, _dtype(given))
 
@@ -161,6 +180,16 @@ def _of_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     device = given.get("device") or (number if like is None else like).device
     number = number.to(device, dtype or _dtype(given, of_number))
     return recorded_lists.expanded(blocks, number, stacked(sizes, blocks))
+
+
+# --- poolings ---------------------------------------------------------------------------------------------------------
+
+
+@_writes(*(f"{kind}_pool{axes}d" for kind in ("avg", "max") for axes in (1, 2, 3)))
+def _pooled(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    options = {name: value for name, value in given.items() if name not in ("self", "name") and value is not None}
+    made = pooled_over_axes(getattr(F, given["name"]), (given["self"],), options)
+    return NotImplemented if made is None else made
 
 
 # --- scaling factors --------------------------------------------------------------------------------------------------
@@ -270,8 +299,7 @@ def _quantile(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("one_hot")
 def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    count = given["num_classes"]
-    count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+    count = _number(blocks, given["num_classes"])
     classes = torch.arange(count, device=given["self"].device)
     return (given["self"].unsqueeze(-1) == classes).to(torch.int64)
 
@@ -281,6 +309,6 @@ def _narrow(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     x, dim, start, length = (given[name] for name in ("self", "dim", "start", "length"))
     if not isinstance(start, torch.Tensor):
         return NotImplemented
-    length = blocks.number(length) if isinstance(length, torch.Tensor) else length
+    length = _number(blocks, length)
     place = blocks.number(start)
     return narrow(x, dim, place, length) if isinstance(place, torch.SymInt) else torch.narrow(x, dim, place, length)

@@ -41,7 +41,7 @@ def interpolated_by_symbols(args: Sequence[Any], kwargs: Mapping[str, Any]) -> t
         return None
     for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
         x = _along(x, axis, size, factor, mode)
-    return cast("torch.Tensor", x)
+    return x
 
 
 def _along(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> torch.Tensor:

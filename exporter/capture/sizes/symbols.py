@@ -321,6 +321,10 @@ class Symbols:
         """Whether a question has the same answer for all sizes within the declared ranges."""
         return known_truth(question, self._ranges) is not None
 
+    def has_one_value(self, number: Expression) -> bool:
+        """Whether a number is the same for all sizes within the declared ranges."""
+        return bounds(number, self._ranges).is_single
+
     def holds_in_example(self, question: Expression) -> bool:
         """The answer for the example, where the model will have all answers, so that nothing is assumed."""
         return self._in_example(question) is True
@@ -399,7 +403,7 @@ class Symbols:
             if certain is not None:
                 self._certain[question] = certain
                 return certain
-        if not is_question and bounds(question, self._ranges).is_single:
+        if not is_question and self.has_one_value(question):
             self._certain[question] = answer
             return answer
         self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user)
