@@ -147,8 +147,10 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
     return bool((values[..., 1:] >= values[..., :-1]).all())
 
 
-def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
+def other_sizes(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
     """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1.
+
+    For each choice of sizes there are one or two, of which the first counts that the program accepts.
 
     Sizes that depend on each other change together: an axis whose name is an expression over others has its value; and
     where sizes of the example agree, or one is the sum of two others, that is tried to hold as well.
@@ -173,7 +175,9 @@ def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
             bounded |= {name: evaluated(name, bounded) for name in expressions}
             if bounded not in tried:
                 tried.append(bounded)
-                yield _resized(source, bounded, keeps_order)
+                unlike, moved = _resized(source, bounded, keeps_order, unlike=True)
+                repeated, _ = _resized(source, bounded, keeps_order, unlike=False)
+                yield [unlike, repeated] if moved else [repeated]
 
 
 def _as_in_example(example: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
@@ -199,16 +203,37 @@ def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
     return size if bounds is None else int(max(min(size, bounds[1]), bounds[0]))
 
 
-def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
-    """The values of the example, repeated or cut to fill each size. For a list, its tensors are resized."""
+#: By how much of their distance to the middle the repeated values of an example are moved for each repetition.
+_MOVED = 1 / 64
+
+
+def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool, *, unlike: bool) -> tuple[Trial, bool]:
+    """The values of the example, repeated or cut to fill each size. For a list, its tensors are resized.
+
+    Where no two elements of an example are alike, `unlike` moves those that are repeated, so that it stays certain
+    which are the greatest. Returns whether there are such elements too.
+    """
+    moved = False
 
     def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
+        nonlocal moved
         for axis, name in named.items():
-            if tensor.shape[axis]:
-                where = torch.arange(sizes[name], device=tensor.device) % tensor.shape[axis]
-                if keeps_order and not tensor.is_complex() and _is_sorted(tensor, axis):
-                    where = where.sort().values
-                tensor = tensor.detach().index_select(axis, where)
+            before = tensor.shape[axis]
+            if not before:
+                continue
+            where = torch.arange(sizes[name], device=tensor.device) % before
+            in_order = keeps_order and not tensor.is_complex() and _is_sorted(tensor, axis)
+            if in_order:
+                where = where.sort().values
+            moves = unlike and not in_order and sizes[name] > before and _are_unlike(tensor)
+            tensor = tensor.detach().index_select(axis, where)
+            if moves:
+                moved = True
+                times = torch.arange(sizes[name], device=tensor.device) // before
+                least, greatest = tensor.aminmax()
+                middle = least + (greatest - least) / 2
+                shrunk = (1 - times * _MOVED).to(tensor.dtype).view([-1, *[1] * (tensor.ndim - 1 - axis)])
+                tensor = middle + (tensor - middle) * shrunk
         return tensor
 
     inputs = source.inputs(source.args, source.kwargs)
@@ -219,4 +244,16 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Tri
         elif given is not None:
             # The first tensor keeps its size, so that the sizes within the list differ.
             inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
-    return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs, sizes))
+    what = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return Trial(what, *source.with_inputs(inputs, sizes)), moved
+
+
+def _are_unlike(tensor: torch.Tensor) -> bool:
+    """Whether no two elements are alike, as with measured values; masks and one-hot rows are left as they are."""
+    values = tensor.detach()
+    return (
+        _has_arithmetic(values)
+        and values.numel() > 1
+        and bool(values.isfinite().all())
+        and values.unique().numel() == values.numel()
+    )

@@ -58,9 +58,13 @@ class _Verification:
             self._compare(trial)
         refused: list[str] = []
         tried = 0
-        for trial in other_sizes(source, keeps_order):
-            reason = self._compare(trial)
-            refused += [f"{trial.what}: {reason}"] if reason else []
+        for alternatives in other_sizes(source, keeps_order):
+            reason = ""
+            for trial in alternatives:
+                reason = self._compare(trial)
+                if not reason:
+                    break
+            refused += [f"{alternatives[0].what}: {reason}"] if reason else []
             tried += 1
         if refused and len(refused) == tried:
             raise VerificationError(

@@ -7,7 +7,7 @@ computed from the factor with operators, for one axis after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +26,8 @@ _CUBIC = -0.75
 def interpolated_by_symbols(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
     """The result of a call of `F.interpolate` with symbolic factors; None if the call is another."""
     given = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
-    x, factors, mode = given["input"], given.get("scale_factor"), given.get("mode", "nearest")
+    x: torch.Tensor = given["input"]
+    factors, mode = given.get("scale_factor"), given.get("mode", "nearest")
     count = x.ndim - 2
     factors = [*factors] if isinstance(factors, (list, tuple)) else [factors] * count
     if len(factors) != count or not any(isinstance(factor, Varying) for factor in factors):
@@ -62,7 +63,7 @@ def _along(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> tor
         x.index_select(axis, _within(first + offset, last)) * weight.to(x.dtype).view(shape)
         for offset, weight in weights.items()
     ]
-    return cast("torch.Tensor", sum(parts[1:], start=parts[0]))
+    return sum(parts[1:], start=parts[0])
 
 
 def _within(places: torch.Tensor, last: Any) -> torch.Tensor:
