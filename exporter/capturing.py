@@ -144,7 +144,7 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     example = inputs.call if inputs.layout is None else as_given
     count, in_object = len(outputs) - len(written), traced.returned.names
     output_names = output_names_for(count, inputs.output_names, written, inputs.names, in_object)
-    axes = with_outputs_placed(inputs.axes, output_names, [len(output.shape) for output in outputs])
+    axes = with_outputs_placed(traced.axes, output_names, [len(output.shape) for output in outputs])
     weight_names = inputs.weight_names
     training = None if options.training is None else trains(options.training)
     return Capture(

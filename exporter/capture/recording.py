@@ -66,6 +66,8 @@ class Traced(msgspec.Struct):
     branches: list[Assumption] = []
     #: Whether the program asked the questions that were denied.
     has_denied: bool = False
+    #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
+    axes: Axes = msgspec.field(default_factory=Axes)
 
 
 class ToRecord(msgspec.Struct, frozen=True):

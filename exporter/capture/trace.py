@@ -192,6 +192,7 @@ def trace(
     warn_of_branches_on_sizes(branches, traced.graph.axis_names, strict)
     for each in static_axes:
         warn_of_static_axes(each.fixed, each.axis_names)
+    traced.axes = attempt.axes
     return traced
 
 

@@ -1,4 +1,4 @@
-"""Python's `int`, `float`, `len`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes too.
+"""Python's `int`, `float`, `round`, `len`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes too.
 
 Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
 symbolic size is no `int` to `isinstance`, and `max` branches on which of two is larger. The functions of this file
@@ -27,11 +27,19 @@ _INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymF
 
 
 def _int(*args: Any, **kwargs: Any) -> Any:
+    args = _read(args)
     return with_text_of_number(torch.sym_int(args[0])) if _is_of_a_size(args) and not kwargs else int(*args, **kwargs)
 
 
 def _float(*args: Any) -> Any:
+    args = _read(args)
     return with_text_of_number(torch.sym_float(args[0])) if _is_of_a_size(args) else float(*args)
+
+
+def _read(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A number that is read from a tensor, as `item` returns it: as a symbol if it depends on an input."""
+    is_number = len(args) == 1 and isinstance(args[0], torch.Tensor) and not args[0].dim()
+    return (args[0].item(),) if is_number and args[0].dtype is not torch.bool else args
 
 
 def _is_of_a_size(args: tuple[Any, ...]) -> bool:
@@ -69,6 +77,16 @@ def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any])
     return result
 
 
+def _round(number: Any, *args: Any, **kwargs: Any) -> Any:
+    digits = args[0] if args else kwargs.get("ndigits")
+    if type(number) is not torch.SymInt or digits is None or digits >= 0:
+        return round(number, *args, **kwargs)
+    base = 10**-digits
+    whole, rest = number // base, number % base
+    # Up from more than half, and from half to an even multiple.
+    return (whole + (2 * rest + whole % 2) // (base + 1)) * base
+
+
 def _divmod(number: Any, divisor: Any, /) -> Any:
     is_symbolic = type(number) in _LIKE or type(divisor) in _LIKE
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
@@ -84,4 +102,5 @@ WITH_SIZES: dict[str, Callable[..., Any]] = {
     "max": _extreme(max, torch.sym_max),
     "min": _extreme(min, torch.sym_min),
     "divmod": _divmod,
+    "round": _round,
 }

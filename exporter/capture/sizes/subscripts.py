@@ -139,6 +139,9 @@ class SymbolicSubscripts(TorchFunctionMode):
                 return narrow(*args)
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
+        elif func is torch.Tensor.new_tensor and len(args) == 2 and _has_parts(args[1]):
+            like = {"dtype": args[0].dtype, "device": args[0].device}
+            return _assembled(args[1], **{**like, **(kwargs or {})})
         elif func in _SPACED and len(args) >= 3:
             args = (*args[:2], _numbered(args[2]), *args[3:])
             if any(isinstance(each, Varying) for each in args) and "out" not in (kwargs or {}):
