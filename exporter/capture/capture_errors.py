@@ -80,6 +80,12 @@ def failed_while_recorded(
         return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
+    if isinstance(error, TypeError) and "unhashable type: non-nested Sym" in str(error):
+        return ProgramFailedError(
+            f"the program uses a dynamic size as a key{placed}: of a dict, of a set, or of a cache such as "
+            "functools.lru_cache\n"
+            "What it finds there belongs to one size. Compute it each time, or leave the axis out of dynamic_axes."
+        )
     if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"

@@ -74,10 +74,18 @@ class Call(msgspec.Struct, frozen=True):
         return Call(tuple(values[: len(self.args)]), named, dict(arguments))
 
 
+#: The text of an argument of another type is shown up to this length.
+_LONGEST_SHOWN = 80
+
+
 def checked_program(model: Any) -> None:
     """Refuse a program that cannot be called, or whose weights have no shapes yet."""
     if not callable(model):
-        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
+        shown = repr(model)
+        given = shown if len(shown) <= _LONGEST_SHOWN else f"of type {type(model).__name__}"
+        raise ArgumentError(f"model is {given}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
+    if isinstance(model, type) and issubclass(model, torch.nn.Module):
+        raise ArgumentError(f"model is the class {model.__name__}: give a module, as {model.__name__}(...) makes one")
     if isinstance(model, torch.nn.Module):
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if is_lazy(tensor):

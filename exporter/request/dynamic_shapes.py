@@ -172,8 +172,9 @@ def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str |
     if isinstance(dimension, Dim):
         low, high = dimension.min, dimension.max
         if not low <= size <= high:
+            bounds = f"from {low} on" if str(high) == "int_oo" else f"from {low} to {high}"
             raise ArgumentError(
-                f"{what} asks for {dimension.__name__} from {low} to {high}, but the example's size is {size}: give "
+                f"{what} asks for {dimension.__name__} {bounds}, but the example's size is {size}: give "
                 "other bounds or another example"
             )
         return str(dimension.__name__)

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import in_pairs, to_array
+from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.results import PLAIN, Kind, Returned, flattened
@@ -28,6 +29,15 @@ __all__ = ["ProgramOutputs"]
 #: In graphs with at most this many nodes, the tolerance of an element follows from its own sensitivity to the inputs.
 #: In larger ones thousands of roundings add up, and the tolerance follows from torch's largest error over the output.
 _SMALL = 20
+#: Operators that add up products. A sum that begins at 0, and one that begins at the first product, which may be -0,
+#: differ in the sign of a zero.
+_SUMS_OF_PRODUCTS = frozenset(
+    {
+        "aten::addbmm", "aten::addmm", "aten::addmv", "aten::baddbmm", "aten::bmm", "aten::convolution", "aten::dot",
+        "aten::einsum", "aten::linear", "aten::matmul", "aten::mm", "aten::mv",
+        "aten::scaled_dot_product_attention",
+    }
+)  # fmt: skip
 _LISTS = (Kind.LIST, Kind.NUMBERS)
 
 _Program = Callable[..., Any]
@@ -43,6 +53,7 @@ class ProgramOutputs:
         self._returned = returned
         self._is_small = nodes <= _SMALL
         self._differentiates = source.recorded is not None and source.recorded.differentiates
+        self._has_signed_zeros = source.recorded is None or _has_signed_zeros(source.recorded)
         #: A description of the current inputs, for messages.
         self._what = ""
         self._twin = Twin(source.program, torch.float64, self._call)
@@ -66,8 +77,7 @@ class ProgramOutputs:
             self._coarse,
             seeds=range(MOVES) if by and self._is_small else (),
             moved_by=by,
-            # In torch a product of complex numbers also has the terms that are 0, which decide over the sign of a zero.
-            signed_zeros=self._source.recorded is None or not self._source.recorded.has_complex,
+            signed_zeros=self._has_signed_zeros,
         )
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
@@ -158,3 +168,12 @@ def _leaves(result: Any, returned: Returned) -> list[Any]:
 
 def _of_number(number: Any) -> torch.Tensor:
     return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
+
+
+def _has_signed_zeros(graph: Graph) -> bool:
+    """Whether torch defines the signs of zeros in the results.
+
+    A product of complex numbers also has the terms that are 0, which decide over the sign of a zero.
+    """
+    operators = (node.op for node in graph.all_live_nodes())
+    return not graph.has_complex and not any(operator_name(op) in _SUMS_OF_PRODUCTS for op in operators)

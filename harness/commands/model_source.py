@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -106,9 +107,9 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
     found: Any = _imported(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise SourceError(
-                f"{where} cannot be exported: {module_name} has no {attribute}. Check the spelling of the name."
-            )
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f"Did you mean {near[0]}?" if near else "Check the spelling of the name."
+            raise SourceError(f"{where} cannot be exported: {module_name} has no {attribute}. {hint}")
         found = getattr(found, part)
     program = found if _is_program(found) else _made(where, found)
     if not callable(program) and not isinstance(program, torch.export.ExportedProgram):
@@ -132,7 +133,14 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
 
 def _imported(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except RuntimeError as error:
+            if "operator torchvision::" not in str(error):
+                raise
+            # Its operators are compiled for another build of torch than this one. Most of its models need none.
+            importlib.import_module("onnx_parity.model_zoo.torchvision_import")
+            return importlib.import_module(name)
     except ImportError as error:
         raise SourceError(
             f"{name} cannot be imported: {error}. Install it, or run this in the folder that contains it."

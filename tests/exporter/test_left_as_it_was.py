@@ -115,7 +115,7 @@ def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
             torch.relu, (torch.ones(2),), custom_translation_table={"aten::relu": lambda g, x: g.op("Add", x)}
         )
     with pytest.raises(onnx_parity.errors.OnnxExporterWarning, match="turned a tensor into a Python value"):
-        onnx_parity.export(lambda x: x * float(x.sum()), (torch.ones(2),))
+        onnx_parity.export(lambda x: x * float(x.numpy().sum()), (torch.ones(2),))
 
 
 def test_torchvision_has_its_own_functions_again() -> None:

@@ -69,7 +69,7 @@ def test_wrong_models_are_reported(write: Any, message: str, tmp_path: Path) -> 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize(
     "program",
-    [lambda x, b: x * float(x.max()), lambda x, b: x - x.numpy().sum(), lambda x, b: x if b else -x],
+    [lambda x, b: x * float(x.numpy().max()), lambda x, b: x - x.numpy().sum(), lambda x, b: x if b else -x],
     ids=["greatest", "sum", "flag"],
 )
 def test_what_the_order_of_numbers_does_not_show_is_seen(program: Callable[..., torch.Tensor]) -> None:
@@ -487,3 +487,16 @@ def test_programs_that_refuse_moved_values_are_tried_with_the_example_s() -> Non
 
     example = torch.tensor([[0.1, 0.2, 0.7], [0.35, 0.05, 0.6]])
     onnx_parity.export(of_distributions, (example,), input_names=["x"], dynamic_axes={"x": {0: "batch"}}, verify=True)
+
+
+def test_axes_that_are_static_keep_their_size() -> None:
+    linear = torch.nn.Linear(4, 2)
+    with pytest.warns(onnx_parity.errors.OnnxExporterWarning, match="static in the model"):
+        onnx_parity.export(linear, (torch.rand(3, 4),), input_names=["x"], dynamic_axes={"x": [0, 1]}, verify=True)
+
+
+def test_products_over_one_element_may_have_zeros_of_either_sign() -> None:
+    axes = {"x": {0: "n"}}
+    onnx_parity.export(
+        lambda x: x.relu().T @ x, (torch.randn(4, 3),), input_names=["x"], dynamic_axes=axes, verify=True
+    )
