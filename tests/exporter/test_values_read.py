@@ -172,8 +172,8 @@ def test_a_split_by_numbers_of_the_example_is_refused() -> None:
     assert str(caught.value) == (
         f"aten::split_with_sizes cannot be exported at {__file__}:{line}: it splits a tensor into parts of [2, 1, 3], "
         "numbers that the program read from values and that other inputs change\n"
-        "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without int(), "
-        "numpy and branches: then the sizes of the parts depend on values in the model too."
+        "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without numpy "
+        "and branches: then the sizes of the parts depend on values in the model too."
     )
 
 

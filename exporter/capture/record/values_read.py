@@ -158,7 +158,7 @@ class Reader:
             f"{operator_name(op)} cannot be exported{origin.placed}: it splits a tensor into parts of {whole}, "
             "numbers that the program read from values and that other inputs change\n"
             "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without "
-            "int(), numpy and branches: then the sizes of the parts depend on values in the model too.",
+            "numpy and branches: then the sizes of the parts depend on values in the model too.",
             whole,
             _trial(read, places, whole, number),
         )
