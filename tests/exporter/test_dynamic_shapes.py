@@ -69,7 +69,7 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
     [
         (
             ({0: Dim("n", min=8)}, None),
-            f"dynamic_shapes['x'] asks for n from 8 to {Dim('n', min=8).max}, but the example's size is 4: give other "
+            "dynamic_shapes['x'] asks for n from 8 on, but the example's size is 4: give other "
             "bounds or another example",
         ),
         (

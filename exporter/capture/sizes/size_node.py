@@ -102,6 +102,9 @@ class SizeNode(SymNode):
         return bool(self.shape_env.answer(self._expr, fallback=True))
 
     def _round(self, digits: int | None = None) -> SymNode:
+        if digits is not None and not self.has_hint():
+            # The number is read from a tensor: it is frozen, with a warning.
+            raise NotImplementedError(f"rounding a number that depends on values to {digits} digits")
         if digits is not None:
             raise refused_here(
                 f"rounding a number that is computed from dynamic sizes to {digits} digits is not supported"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 
-def _scaled(g: Graph, x: Value, alpha: float) -> Value:
+def _scaled(g: Graph, x: Value, alpha: float | Varying) -> Value:
+    if isinstance(alpha, Varying):
+        return g.op("Mul", x, g.scalar(alpha, x.dtype))
     return x if alpha == 1 else g.op("Mul", x, alpha)
 
 
 @lowering("aten::add")
-def add(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
+def add(g: Graph, self: Operand, other: Operand, alpha: float | Varying = 1) -> Value:
     # A float would keep -0.0, of which the sum is 0.0.
     adds_nothing = isinstance(other, (int, float)) and other == 0 and not g.out.dtype.is_floating_point
     if adds_nothing and isinstance(self, Value) and self.dtype is g.out.dtype:
@@ -26,13 +29,13 @@ def add(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
 
 
 @lowering("aten::sub")
-def sub(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
+def sub(g: Graph, self: Operand, other: Operand, alpha: float | Varying = 1) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op("Sub", a, _scaled(g, b, alpha))
 
 
 @lowering("aten::rsub")
-def rsub(g: Graph, self: Value, other: Operand, alpha: float = 1) -> Value:
+def rsub(g: Graph, self: Value, other: Operand, alpha: float | Varying = 1) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op("Sub", b, _scaled(g, a, alpha))
 
