@@ -76,6 +76,7 @@ def test_strict_refuses(program: Callable[..., Any], axes: dict[str, list[int]] 
     [
         lambda x, n: x * int(n) + float(x[0, 0]),
         lambda x, n: x[:, : int(n)] * float(n),
+        lambda x, n: x[:, : int(n.reshape(1, 1))].mean() + sum(map(float, x[0])) * max(map(int, x[0, :2])),
         lambda x, n: torch.add(x, x, alpha=float(n)) - torch.sub(x, n, alpha=int(n)),
         lambda x, n: torch.arange(int(x.max()))[None] < x[:, :1],
         lambda x, n: [part * 2 for part in x.split([int(each) for each in torch.stack([n, 4 - n])], dim=1)],

@@ -1,7 +1,7 @@
 """Calls of Python's functions in a program, exchanged for calls of those that take dynamic sizes too.
 
 They are exchanged in the code of the program's functions, so that all other code goes on calling Python's. Aliases of
-these functions, as `map(int, sizes)` has one, are left alone.
+these functions are left alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python's `int`, `float`, `round`, `len`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes too.
+"""Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes.
 
 Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
 symbolic size is no `int` to `isinstance`, and `max` branches on which of two is larger. The functions of this file
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -38,8 +38,10 @@ def _float(*args: Any) -> Any:
 
 def _read(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """A number that is read from a tensor, as `item` returns it: as a symbol if it depends on an input."""
-    is_number = len(args) == 1 and isinstance(args[0], torch.Tensor) and not args[0].dim()
-    return (args[0].item(),) if is_number and args[0].dtype is not torch.bool else args
+    if len(args) != 1 or not isinstance(args[0], torch.Tensor) or args[0].dtype is torch.bool:
+        return args
+    is_number = all(type(size) is int and size == 1 for size in args[0].shape)
+    return (args[0].item(),) if is_number else args
 
 
 def _is_of_a_size(args: tuple[Any, ...]) -> bool:
@@ -50,6 +52,10 @@ def _len(value: Any, /) -> Any:
     if isinstance(value, torch.Tensor) and type(value).__len__ is torch.Tensor.__len__ and value.dim():
         return with_text_of_number(value.shape[0])
     return len(value)
+
+
+def _map(function: Any, /, *values: Any) -> Any:
+    return map(_NUMBERS.get(function, function) if isinstance(function, type) else function, *values)
 
 
 def _isinstance(value: Any, kinds: Any, /) -> bool:
@@ -69,6 +75,8 @@ def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any])
     """Python's `max` or `min`, which compares, and so branches on which number is larger."""
 
     def result(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], Iterator):
+            args = ([*args[0]],)
         numbers = args[0] if len(args) == 1 and type(args[0]) in (tuple, list, torch.Size) else args
         kinds = set(map(type, numbers))
         is_symbolic = not kinds.isdisjoint(_LIKE) and (kinds <= _INTEGERS or kinds <= _REALS)
@@ -92,11 +100,13 @@ def _divmod(number: Any, divisor: Any, /) -> Any:
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
 
 
+_NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
 WITH_SIZES: dict[str, Callable[..., Any]] = {
     "int": _int,
     "float": _float,
     "len": _len,
+    "map": _map,
     "isinstance": _isinstance,
     "type": _type,
     "max": _extreme(max, torch.sym_max),
