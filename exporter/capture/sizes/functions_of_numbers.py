@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.capture.replace import dynamic_sizes
-from onnx_parity.exporter.capture.sizes.interpolation import interpolated_by_symbols
 from onnx_parity.exporter.capture.sizes.pooled_axes import POOLINGS, pooled_over_axes
 
 __all__ = ["OF_NUMBERS", "numbered"]
@@ -175,6 +174,8 @@ def _one_hot(torchs: _Function, input: torch.Tensor, num_classes: Any = -1) -> A
 
 @_instead_of(F.interpolate)
 def _interpolate(torchs: _Function, *args: Any, **given: Any) -> Any:
+    from onnx_parity.exporter.capture.sizes.interpolation import interpolated_by_symbols  # Few programs need it.
+
     made = interpolated_by_symbols(args, given)
     return NotImplemented if made is None else made
 
