@@ -6,7 +6,7 @@ torch takes the sizes of windows as plain numbers. Over a whole axis the pooling
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -51,9 +51,11 @@ def pooled_over_axes(
             if not same_size(window, x.shape[axis]) or paddings[place] != 0 or dilations[place] != 1:
                 return None
             whole.append(axis)
-    reduced: torch.Tensor = x.mean(whole, keepdim=True) if names is _OF_MEANS else x.amax(whole, keepdim=True)
+    of_means = names is _OF_MEANS
     if len(whole) == count:
-        return reduced
+        over_all = getattr(F, f"adaptive_{'avg' if of_means else 'max'}_pool{count}d")
+        return cast("torch.Tensor", over_all(x, 1))
+    reduced: torch.Tensor = x.mean(whole, keepdim=True) if of_means else x.amax(whole, keepdim=True)
     strides = _for_axes(given.get("stride") or windows, count)
     given["input"] = reduced
     given["kernel_size"] = [1 if axis in whole else each for axis, each in enumerate(windows, x.ndim - count)]
