@@ -25,6 +25,14 @@ class _Applied(torch.nn.Module):
         return self.function(x)
 
 
+def same_for_features(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    examples = [torch.rand(shape) for shape in _FEATURES]
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    program = onnx_parity.export(_Applied(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
+    for x in examples:
+        torch.testing.assert_close(program(x), function(x))
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -41,11 +49,7 @@ class _Applied(torch.nn.Module):
     ],
 )
 def test_windows_that_are_whole_axes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    examples = [torch.rand(shape) for shape in _FEATURES]
-    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
-    program = onnx_parity.export(_Applied(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
-    for x in examples:
-        torch.testing.assert_close(program(x), function(x))
+    same_for_features(function)
 
 
 _MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
@@ -66,11 +70,7 @@ _MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
     ],
 )
 def test_factors_that_depend_on_sizes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    examples = [torch.rand(shape) for shape in _FEATURES]
-    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
-    program = onnx_parity.export(_Applied(function), (examples[0],), input_names=["x"], dynamic_axes=axes, verify=True)
-    for x in examples:
-        torch.testing.assert_close(program(x), function(x))
+    same_for_features(function)
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     depends = isinstance(count, (torch.SymInt, torch.Tensor))
     if not depends and (isinstance(length, int) or step.kind == "aten::chunk"):
         return NotImplemented
-    if step.kind == "aten::split" and _is_known_number(length, count):
+    if step.kind == "aten::split" and _has_known_parts(length, count):
         return NotImplemented
     if step.kind == "aten::chunk":
         count = blocks.number(count) if isinstance(count, torch.Tensor) else count
@@ -202,8 +202,8 @@ def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
 
 
-def _is_known_number(length: Any, count: Any) -> bool:
-    """Whether an axis of this length has the same number of parts of `count` for all sizes."""
+def _has_known_parts(length: Any, count: Any) -> bool:
+    """Whether an axis of this length has the same number of parts of size `count`, whatever the sizes are."""
     if not isinstance(count, torch.SymInt):
         return False
     parts = (length + count - 1) // count

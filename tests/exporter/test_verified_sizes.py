@@ -1,0 +1,44 @@
+"""Verification at other sizes of dynamic axes: which values it gives, and what it does not hold against a model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import onnx_parity
+
+
+def test_elements_that_differ_in_the_example_differ_at_other_sizes() -> None:
+    """Which of equal elements `topk` takes is not defined. Rows that the program wants as they are stay so."""
+
+    def best(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_exporting():
+            assert ((rows == 0) | (rows == 1)).all()
+        return x.flatten(1).topk(2)[1] + rows.sum()
+
+    example = torch.arange(80.0).reshape(2, 5, 8).flip(2) / 80, torch.eye(3)[:2]
+    axes = {"x": {0: "batch", 1: "length"}, "rows": {0: "batch"}}
+    onnx_parity.export(best, example, input_names=["x", "rows"], dynamic_axes=axes, verify=True)
+
+
+def test_programs_that_refuse_moved_values_are_tried_with_the_example_s() -> None:
+    def of_distributions(x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_exporting() and not torch.allclose(x.sum(1), torch.ones(x.shape[0])):
+            raise ValueError("rows have to be distributions")
+        return x * x.shape[0]
+
+    example = torch.tensor([[0.1, 0.2, 0.7], [0.35, 0.05, 0.6]])
+    onnx_parity.export(of_distributions, (example,), input_names=["x"], dynamic_axes={"x": {0: "batch"}}, verify=True)
+
+
+def test_axes_that_are_static_keep_their_size() -> None:
+    linear = torch.nn.Linear(4, 2)
+    with pytest.warns(onnx_parity.errors.OnnxExporterWarning, match="static in the model"):
+        onnx_parity.export(linear, (torch.rand(3, 4),), input_names=["x"], dynamic_axes={"x": [0, 1]}, verify=True)
+
+
+def test_products_over_one_element_may_have_zeros_of_either_sign() -> None:
+    axes = {"x": {0: "n"}}
+    onnx_parity.export(
+        lambda x: x.relu().T @ x, (torch.randn(4, 3),), input_names=["x"], dynamic_axes=axes, verify=True
+    )
