@@ -13,7 +13,7 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib._bootstrap import _DeadlockError, _ModuleLockManager  # type: ignore[attr-defined]
 from importlib.abc import Loader, MetaPathFinder
@@ -25,8 +25,8 @@ from weakref import WeakKeyDictionary
 __all__ = ["StandIn", "standing_in"]
 
 
-#: By packages: the names of their modules that are imported when they are asked for.
-_deferred: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
+#: By packages and by names in these: modules that are imported when they are asked for, and objects out of such modules.
+_deferred: WeakKeyDictionary[ModuleType, dict[str, str | Later]] = WeakKeyDictionary()
 #: Attributes that the standard library asks all modules for.
 _ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})
 #: Held while a placeholder is removed, because another thread may be importing the module.
@@ -35,12 +35,31 @@ _lock = threading.Lock()
 _WAITS = (0.001, 0.01, 0.1, 1)
 
 
-class StandIn(ModuleType):
-    """A placeholder for a module. Access to an attribute other than the `known` ones imports the module."""
+class Later:
+    """Stands for an object that a package takes out of a module, and only uses when it is asked for it."""
 
-    def __init__(self, name: str, **known: Any) -> None:
+    def __init__(self, module: str, name: str) -> None:
+        self.module_of_value = module
+        self.name = name
+
+    def value(self) -> Any:
+        value = getattr(importlib.import_module(self.module_of_value), self.name)
+        if "__module__" in vars(self):
+            # onnx_ir says of all its public classes that they are the package's.
+            value.__module__ = self.__module__
+        return value
+
+
+class StandIn(ModuleType):
+    """A placeholder for a module. Access to an attribute other than the `known` ones imports the module.
+
+    The module's package may take the objects of the names `later` out of it without importing it.
+    """
+
+    def __init__(self, name: str, *, later: Iterable[str] = (), **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
+        vars(self).update((each, Later(name, each)) for each in later)
         package, last = _package_and_name(name)
         spec = None
         if package is not None or name == last:
@@ -145,33 +164,59 @@ def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
 
 
 def _import_when_asked_for(stand_in: StandIn) -> None:
-    """Let the module's package import the module when it is asked for it."""
+    """Let the module's package import the module when it is asked for it, or for what it has taken from it."""
     package, last = _package_and_name(stand_in.__name__)
-    if package is None or vars(package).get(last, stand_in) is not stand_in:
+    if package is None:
         return
-    vars(package).pop(last, None)
-    if stand_in.__name__ in sys.modules:
-        vars(package)[last] = sys.modules[stand_in.__name__]
-        return
-    names = _deferred.get(package)
-    if names is None:
-        names = _deferred[package] = set()
-        vars(package)["__getattr__"] = _importing(package.__name__, names, vars(package).get("__getattr__"))
-    names.add(last)
+    held = vars(package)
+    if held.get(last, stand_in) is stand_in:
+        held.pop(last, None)
+        if stand_in.__name__ in sys.modules:
+            held[last] = sys.modules[stand_in.__name__]
+        else:
+            _deferred_of(package)[last] = stand_in.__name__
+    for name, value in vars(stand_in).items():
+        if isinstance(value, Later) and held.get(name) is value:
+            del held[name]
+            _deferred_of(package)[name] = value
 
 
-def _importing(package: str, names: Collection[str], other: Callable[[str], Any] | None) -> Callable[[str], Any]:
-    """A package's `__getattr__` that imports modules of these names, and asks the package's `other` for the rest."""
+def _deferred_of(package: ModuleType) -> dict[str, str | Later]:
+    """What a package imports when it is asked for it, by the names; the package is changed so that it does."""
+    found = _deferred.get(package)
+    if found is None:
+        found = _deferred[package] = {}
+        held = vars(package)
+        held["__getattr__"] = _importing(package, found, held.get("__getattr__"))
+        held["__dir__"] = _listing(package, found, held.get("__dir__"))
+    return found
+
+
+def _importing(
+    package: ModuleType, deferred: Mapping[str, str | Later], other: Callable[[str], Any] | None
+) -> Callable[[str], Any]:
+    """A package's `__getattr__` that imports what is deferred, and asks the package's `other` for the rest."""
 
     def get(name: str) -> Any:
-        if name in names:
+        found = deferred.get(name)
+        if isinstance(found, Later):
+            vars(package)[name] = value = found.value()
+            return value
+        if found is not None:
             try:
-                return importlib.import_module(f"{package}.{name}")
+                return importlib.import_module(found)
             except ModuleNotFoundError as error:
-                if error.name != f"{package}.{name}":
+                if error.name != found:
                     raise
         elif other is not None:
             return other(name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
 
     return get
+
+
+def _listing(
+    package: ModuleType, deferred: Collection[str], other: Callable[[], Iterable[str]] | None
+) -> Callable[[], list[str]]:
+    """A package's `__dir__` that lists what is deferred too."""
+    return lambda: sorted({*(vars(package) if other is None else other()), *deferred})

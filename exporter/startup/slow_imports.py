@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy  # noqa: F401  (its own `__getattr__` would import `numpy.typing` again and again)
 
-from onnx_parity.exporter.startup.deferred_imports import standing_in
+from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
 
 __all__ = ["import_libraries"]
 
@@ -19,7 +19,24 @@ _DEFERRED = (
     "onnx_ir.schemas",
     "onnx_ir.passes",
     "onnx_ir.tape",
-    # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text.
+    # Only needed by models that run on several devices.
+    StandIn(
+        "onnx_ir._multi_device",
+        later=(
+            "IndexToDeviceGroupMapEntry",
+            "ModelConfiguration",
+            "NodeDeviceConfiguration",
+            "ShardedDim",
+            "ShardingSpec",
+            "SimpleShardedDim",
+        ),
+    ),
+    # They compute the limits of all dtypes when they are imported.
+    StandIn("ml_dtypes._finfo", later=["finfo"]),
+    StandIn("ml_dtypes._iinfo", later=["iinfo"]),
+    # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text. All is compiled into one library.
+    StandIn("onnx.onnx_cpp2py_export", later=["ONNX_ML"]),
+    "onnx.onnx_cpp2py_export.checker",
     "onnx.checker",
     "onnx.compose",
     "onnx.defs",

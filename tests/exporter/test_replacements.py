@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.capture.replace import registry
+from onnx_parity.exporter.capture.replace import dispatch, registry
 from onnx_parity.exporter.capture.replace.families import replacements
 from onnx_parity.exporter.capture.replace.registry import Kind, instead_of, keep_whole
 
@@ -26,6 +26,21 @@ def test_every_replacement_has_a_reason_and_a_place() -> None:
 
 def test_every_name_is_that_of_an_operator() -> None:
     assert [each.name for each in replacements() if registry.named(each.name).name() != each.name] == []
+
+
+def test_composite_operators_without_a_kernel_are_views_and_those_without_tensors() -> None:
+    names = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+    composites = {name.removeprefix("aten::") for name in names if name.startswith("aten::")}
+    without = set()
+    for name in composites:
+        schema = torch._C._get_schema(*f"aten::{name}".partition(".")[::2])
+        of_tensors = [any("Tensor" in str(each.type) for each in schema.arguments)]
+        of_tensors += ["Tensor" in str(each.type) for each in schema.returns] or [False]
+        aliases = [each.alias_info for each in schema.arguments if each.alias_info is not None]
+        is_view = bool(aliases) and not any(alias.is_write for alias in aliases)
+        if (not all(of_tensors) and not name.endswith("_")) or is_view:
+            without.add(name)
+    assert without == dispatch._VIEWS_AND_QUESTIONS & composites
 
 
 def test_results_are_made_of_whole_operators_alone() -> None:

@@ -41,16 +41,20 @@ _PACKAGES = """
 import sys, torch
 before = set(sys.modules)
 import onnx_parity.exporter
-import msgspec, numpy, onnx, onnx_ir
-from onnx_parity.exporter.startup.deferred_imports import StandIn
+import ml_dtypes, msgspec, numpy, onnx, onnx_ir
+from onnx_parity.exporter.startup.deferred_imports import Later, StandIn
 from onnx_parity.exporter.startup.slow_imports import _DEFERRED
 
-names = _DEFERRED
+names = [getattr(each, "__name__", each) for each in _DEFERRED]
 # protobuf's own implementation in Python, which some library has asked for, needs its modules at once.
 early = (sys.modules.keys() - before) & {name for name in names if not name.startswith("google")}
 assert not early, early
-for package in (msgspec, numpy, onnx, onnx_ir):
-    assert not [name for name, value in vars(package).items() if isinstance(value, StandIn)]
+for package in (ml_dtypes, msgspec, numpy, onnx, onnx_ir):
+    assert not [name for name, value in vars(package).items() if isinstance(value, (Later, StandIn))]
+assert {"checker", "ONNX_ML", "ModelProto"} <= {*dir(onnx)} and {"finfo", "bfloat16"} <= {*dir(ml_dtypes)}
+assert issubclass(ml_dtypes.finfo, numpy.finfo) and ml_dtypes.finfo is ml_dtypes._finfo.finfo
+assert ml_dtypes.iinfo(ml_dtypes.int4).max == 7 and float(ml_dtypes.finfo("bfloat16").max) > 1e38
+assert onnx_ir.DataType.FLOAT8E4M3FN.max == 448
 assert onnx.ONNX_ML is True and onnx.IR_VERSION and not hasattr(onnx, "nothing")
 assert onnx_ir.ShardingSpec.__module__ == onnx_ir.Node.__module__ == "onnx_ir"
 assert onnx_ir.load.__module__ == onnx_ir.save.__module__ == "onnx_ir"
