@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 __all__ = ["StandIn", "standing_in"]
 
 
-#: By packages and by names in these: modules that are imported when they are asked for, and objects out of such modules.
+#: By packages and names in these: modules that are imported when they are asked for, and objects out of such modules.
 _deferred: WeakKeyDictionary[ModuleType, dict[str, str | Later]] = WeakKeyDictionary()
 #: Attributes that the standard library asks all modules for.
 _ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})

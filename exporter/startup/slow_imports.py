@@ -34,7 +34,7 @@ _DEFERRED = (
     # They compute the limits of all dtypes when they are imported.
     StandIn("ml_dtypes._finfo", later=["finfo"]),
     StandIn("ml_dtypes._iinfo", later=["iinfo"]),
-    # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text. All is compiled into one library.
+    # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text.
     StandIn("onnx.onnx_cpp2py_export", later=["ONNX_ML"]),
     "onnx.onnx_cpp2py_export.checker",
     "onnx.checker",

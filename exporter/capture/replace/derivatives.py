@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import torch
 from torch._decomp.decompositions import _rnn_helper, gather_params, one_layer_lstm
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.gradients import is_differentiated, is_seen_once
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
-from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of, named
 
 _aten = torch.ops.aten
 
@@ -130,44 +129,32 @@ def _adaptive_avg_pool_backward(grad_output: torch.Tensor, self: torch.Tensor) -
     return _back(grad_output, [torch.adaptive_avg_pool1d(_unit(self, rank - n), size) for n, size in enumerate(sizes)])
 
 
-def _resample_backward(op: OpOverload, backward: OpOverload, aligns: bool) -> None:
+def _resample_backward(name: str, backward: str, aligns: bool) -> None:
     """Register the derivative of a resampling by its form for the last axis alone, with an axis of 1 before it."""
 
-    @decomposition_of(backward, why=_KERNEL_ONLY)
+    @decomposition_of(f"aten::{backward}_backward", why=_KERNEL_ONLY)
     def gradient(grad_output: torch.Tensor, output_size: Sequence[Size], input_size: Sequence[Size], *rest: Any) -> Any:
         corners, scales = (rest[:1], rest[1:]) if aligns else ((), rest)
         rank = len(output_size)
         matrices = []
         for axis, (size, scale) in enumerate(itertools.zip_longest(output_size, scales)):
             unit = torch.eye(input_size[axis - rank], dtype=grad_output.dtype, device=grad_output.device)
-            matrices.append(op(unit[None, :, None], [1, size], *corners, None, scale)[0, :, 0])
+            matrices.append(named(f"aten::{name}")(unit[None, :, None], [1, size], *corners, None, scale)[0, :, 0])
         return _back(grad_output, matrices)
 
 
-for _op, _backwards, _aligns in (
+for _name, _of_all_ranks, _aligns in (
+    ("upsample_nearest2d", ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), False),
     (
-        _aten.upsample_nearest2d.default,
-        (_aten.upsample_nearest1d_backward, _aten.upsample_nearest2d_backward, _aten.upsample_nearest3d_backward),
+        "_upsample_nearest_exact2d",
+        ("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
         False,
     ),
-    (
-        _aten._upsample_nearest_exact2d.default,
-        (
-            _aten._upsample_nearest_exact1d_backward,
-            _aten._upsample_nearest_exact2d_backward,
-            _aten._upsample_nearest_exact3d_backward,
-        ),
-        False,
-    ),
-    (
-        _aten.upsample_bilinear2d.default,
-        (_aten.upsample_linear1d_backward, _aten.upsample_bilinear2d_backward, _aten.upsample_trilinear3d_backward),
-        True,
-    ),
-    (_aten.upsample_bicubic2d.default, (_aten.upsample_bicubic2d_backward,), True),
+    ("upsample_bilinear2d", ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"), True),
+    ("upsample_bicubic2d", ("upsample_bicubic2d",), True),
 ):
-    for _backward in _backwards:
-        _resample_backward(_op, _backward.default, _aligns)
+    for _resampling in _of_all_ranks:
+        _resample_backward(_name, _resampling, _aligns)
 
 
 def _unit(like: torch.Tensor, from_the_end: int) -> torch.Tensor:

@@ -62,26 +62,29 @@ _composites: set[str] = set()
 #: Composite operators that are views, or that take or return no tensors. A test holds the list against the schemas of
 #: all composite operators, which would take 4 ms of a process's first export to read.
 _VIEWS_AND_QUESTIONS = frozenset(
-    """
-    _autocast_to_full_precision _autocast_to_reduced_precision _backward _batch_norm_impl_index
-    _choose_qparams_per_tensor _cufft_clear_plan_cache _cufft_get_plan_cache_max_size _cufft_get_plan_cache_size
-    _cufft_set_plan_cache_max_size _debug_has_internal_overlap _has_compatible_shallow_copy_type _is_zerotensor
-    _nnpack_available _propagate_xla_data _unpack_dual _use_cudnn_rnn_flatten_weight
-    _validate_sparse_bsc_tensor_args _validate_sparse_bsr_tensor_args _validate_sparse_compressed_tensor_args
-    _validate_sparse_coo_tensor_args _validate_sparse_csc_tensor_args _validate_sparse_csr_tensor_args _version
-    adjoint broadcast_to can_cast chunk coalesce conj contiguous cudnn_is_acceptable dim dsplit.array dsplit.int
-    expand_as fbgemm_linear_quantize_weight flatten.using_ints get_device get_gradients hsplit.array hsplit.int
-    imag is_complex is_conj is_contiguous is_contiguous.memory_format is_distributed is_floating_point
-    is_inference is_leaf is_neg is_nonzero is_signed is_vulkan_available item linalg_diagonal mH mT matrix_H
-    moveaxis.int moveaxis.intlist movedim.int movedim.intlist narrow narrow.Tensor numel numpy_T output_nr
-    pin_memory positive promote_types ravel real reshape reshape_as resolve_conj resolve_neg result_type.Scalar
-    result_type.Scalar_Scalar result_type.Scalar_Tensor result_type.Tensor retain_grad retains_grad set_data
-    size.int split.sizes storage_offset stride.int swapaxes swapdims sym_is_contiguous sym_numel sym_size.int
-    sym_storage_offset sym_stride.int tensor_split.indices tensor_split.sections
-    tensor_split.tensor_indices_or_sections to.device to.dtype to.dtype_layout to.other unflatten.int view_as
-    vsplit.array vsplit.int
-    """.split()
-)
+    {
+        "_autocast_to_full_precision", "_autocast_to_reduced_precision", "_backward", "_batch_norm_impl_index",
+        "_choose_qparams_per_tensor", "_cufft_clear_plan_cache", "_cufft_get_plan_cache_max_size",
+        "_cufft_get_plan_cache_size", "_cufft_set_plan_cache_max_size", "_debug_has_internal_overlap",
+        "_has_compatible_shallow_copy_type", "_is_zerotensor", "_nnpack_available", "_propagate_xla_data",
+        "_unpack_dual", "_use_cudnn_rnn_flatten_weight", "_validate_sparse_bsc_tensor_args",
+        "_validate_sparse_bsr_tensor_args", "_validate_sparse_compressed_tensor_args",
+        "_validate_sparse_coo_tensor_args", "_validate_sparse_csc_tensor_args", "_validate_sparse_csr_tensor_args",
+        "_version", "adjoint", "broadcast_to", "can_cast", "chunk", "coalesce", "conj", "contiguous",
+        "cudnn_is_acceptable", "dim", "dsplit.array", "dsplit.int", "expand_as", "fbgemm_linear_quantize_weight",
+        "flatten.using_ints", "get_device", "get_gradients", "hsplit.array", "hsplit.int", "imag", "is_complex",
+        "is_conj", "is_contiguous", "is_contiguous.memory_format", "is_distributed", "is_floating_point",
+        "is_inference", "is_leaf", "is_neg", "is_nonzero", "is_signed", "is_vulkan_available", "item",
+        "linalg_diagonal", "mH", "mT", "matrix_H", "moveaxis.int", "moveaxis.intlist", "movedim.int", "movedim.intlist",
+        "narrow", "narrow.Tensor", "numel", "numpy_T", "output_nr", "pin_memory", "positive", "promote_types", "ravel",
+        "real", "reshape", "reshape_as", "resolve_conj", "resolve_neg", "result_type.Scalar",
+        "result_type.Scalar_Scalar", "result_type.Scalar_Tensor", "result_type.Tensor", "retain_grad", "retains_grad",
+        "set_data", "size.int", "split.sizes", "storage_offset", "stride.int", "swapaxes", "swapdims",
+        "sym_is_contiguous", "sym_numel", "sym_size.int", "sym_storage_offset", "sym_stride.int",
+        "tensor_split.indices", "tensor_split.sections", "tensor_split.tensor_indices_or_sections", "to.device",
+        "to.dtype", "to.dtype_layout", "to.other", "unflatten.int", "view_as", "vsplit.array", "vsplit.int",
+    }
+)  # fmt: skip
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
 #: Registered below the class that torch offers for this, which would take 3 ms more to list all kernels in Python.

@@ -10,18 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
 from onnx_parity.exporter.capture.gradients import is_differentiated
 from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of, named
 from onnx_parity.exporter.capture.replace.view_sizes import is_surely_contiguous
 
 __all__ = ["places_by_strides"]
-
-_aten = torch.ops.aten
 
 _WHY = "it refers to positions in memory, which values of the graph do not have, so elements are selected by index"
 
@@ -44,10 +41,12 @@ def _as_strided_scatter(
     return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
 
 
-def _safely_split(unsafe: OpOverload, safe: OpOverload) -> None:
-    @instead_of(unsafe, why="its results share the memory of its argument, which its schema does not say")
+def _safely_split(name: str) -> None:
+    @instead_of(
+        f"aten::unsafe_{name}", why="its results share the memory of its argument, which its schema does not say"
+    )
     def split(x: torch.Tensor, how: Any, dim: int = 0) -> list[torch.Tensor]:
-        parts: list[torch.Tensor] = safe(x, how, dim)
+        parts: list[torch.Tensor] = named(f"aten::{name}")(x, how, dim)
         if not is_differentiated():
             return parts
         # Autograd refuses writes to views that one operator returns together.
@@ -55,9 +54,8 @@ def _safely_split(unsafe: OpOverload, safe: OpOverload) -> None:
         return [x.narrow(dim, end - part.shape[dim], part.shape[dim]) for end, part in zip(ends, parts, strict=True)]
 
 
-_safely_split(_aten.unsafe_chunk.default, _aten.chunk.default)
-_safely_split(_aten.unsafe_split.Tensor, _aten.split.Tensor)
-_safely_split(_aten.unsafe_split_with_sizes.default, _aten.split_with_sizes.default)
+for _name in ("chunk", "split.Tensor", "split_with_sizes"):
+    _safely_split(_name)
 
 
 def places_by_strides(
@@ -128,38 +126,41 @@ def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
 
 # --- copies of views --------------------------------------------------------------------------------------------------
 
-_VIEWS: dict[OpOverload, OpOverload] = {
-    _aten.alias_copy.default: _aten.alias.default,
-    _aten.detach_copy.default: _aten.detach.default,
-    _aten.diagonal_copy.default: _aten.diagonal.default,
-    _aten.expand_copy.default: _aten.expand.default,
-    _aten.narrow_copy.default: _aten.narrow.default,
-    _aten.permute_copy.default: _aten.permute.default,
-    _aten._reshape_alias_copy.default: _aten.reshape.default,
-    _aten.select_copy.int: _aten.select.int,
-    _aten.slice_copy.Tensor: _aten.slice.Tensor,
-    _aten.split_copy.Tensor: _aten.split.Tensor,
-    _aten.split_with_sizes_copy.default: _aten.split_with_sizes.default,
-    _aten.squeeze_copy.default: _aten.squeeze.default,
-    _aten.squeeze_copy.dim: _aten.squeeze.dim,
-    _aten.squeeze_copy.dims: _aten.squeeze.dims,
-    _aten.t_copy.default: _aten.t.default,
-    _aten.transpose_copy.int: _aten.transpose.int,
-    _aten.unbind_copy.int: _aten.unbind.int,
-    _aten.unfold_copy.default: _aten.unfold.default,
-    _aten.unsqueeze_copy.default: _aten.unsqueeze.default,
-    _aten.view_copy.default: _aten.reshape.default,
+_READS_OFFSETS = "torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
+_VIEWS = {
+    "alias_copy": "alias",
+    "detach_copy": "detach",
+    "diagonal_copy": "diagonal",
+    "expand_copy": "expand",
+    "narrow_copy": "narrow",
+    "permute_copy": "permute",
+    "_reshape_alias_copy": "reshape",
+    "select_copy.int": "select.int",
+    "slice_copy.Tensor": "slice.Tensor",
+    "split_copy.Tensor": "split.Tensor",
+    "split_with_sizes_copy": "split_with_sizes",
+    "squeeze_copy": "squeeze",
+    "squeeze_copy.dim": "squeeze.dim",
+    "squeeze_copy.dims": "squeeze.dims",
+    "t_copy": "t",
+    "transpose_copy.int": "transpose.int",
+    "unbind_copy.int": "unbind.int",
+    "unfold_copy": "unfold",
+    "unsqueeze_copy": "unsqueeze",
+    "view_copy": "reshape",
 }
 
 
-def _copied(view: OpOverload) -> Callable[..., Any]:
+def _copied(view: str) -> Callable[..., Any]:
     def copy(*args: Any, **kwargs: Any) -> Any:
-        return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), view(*args, **kwargs))
+        parts = named(f"aten::{view}")(*args, **kwargs)
+        return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), parts)
 
     return copy
 
 
 for _copy, _view in _VIEWS.items():
     decomposition_of(
-        _copy, why="torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
+        f"aten::{_copy}",
+        why="torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have",
     )(_copied(_view))

@@ -6,14 +6,12 @@ these functions are left alone.
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from opcode import opmap
 from types import CodeType, FunctionType
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -24,7 +22,7 @@ __all__ = ["NAMES", "calls_with_sizes"]
 #: The names of the functions for which there are others.
 NAMES = frozenset(WITH_SIZES)
 _LOAD_GLOBAL, _LOAD_CONST, _PUSH_NULL = opmap["LOAD_GLOBAL"], opmap["LOAD_CONST"], opmap["PUSH_NULL"]
-_EXTENDED_ARG, _CACHE, _NOP = opmap["EXTENDED_ARG"], opmap["CACHE"], opmap["NOP"]
+_EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap["CACHE"]])
 #: Whether the NULL that is pushed with what is called lies above it.
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
 
@@ -37,8 +35,11 @@ class _Exchange(msgspec.Struct):
 
 _lock = threading.Lock()
 _exchanges: dict[FunctionType, _Exchange] = {}
-#: By function: its code, the names that are exchanged in it, and what it is exchanged for.
-_known: WeakKeyDictionary[FunctionType, tuple[CodeType, frozenset[str], CodeType | None]] = WeakKeyDictionary()
+#: The most codes for which it is kept what they are exchanged for.
+_MOST = 20_000
+#: By the identity of code: the code, the names that are exchanged in it, and what it is exchanged for. Its hash would
+#: take longer, and where constants have none there is none.
+_known: dict[int, tuple[CodeType, frozenset[str], CodeType | None]] = {}
 
 
 @contextmanager
@@ -68,11 +69,7 @@ def _exchange(function: FunctionType) -> _Exchange | None:
     """Give a function code that calls ours, if its own calls one of Python's."""
     own = function.__code__
     # A file may have functions of its own of these names.
-    meant = NAMES.difference(function.__globals__)
-    known = _known.get(function)
-    if known is None or known[0] is not own or known[1] != meant:
-        known = _known[function] = own, meant, _ours_or_none(own, meant)
-    ours = known[2]
+    ours = _with_ours(own, NAMES.difference(function.__globals__))
     if ours is None:
         return None
     function.__code__ = ours
@@ -80,57 +77,57 @@ def _exchange(function: FunctionType) -> _Exchange | None:
     return exchange
 
 
-def _ours_or_none(code: CodeType, meant: frozenset[str]) -> CodeType | None:
-    if not _names_one(code, meant):
-        return None
-    try:
-        hash(code)
-    except TypeError:  # A compiler has made code with constants that have no hash. It calls Python's functions.
-        return None
-    return _with_ours(code, code.co_filename, meant)
+def _with_ours(code: CodeType, meant: frozenset[str]) -> CodeType | None:
+    """The code of a function that calls ours in place of Python's functions of these names; None if it calls none."""
+    known = _known.get(id(code))
+    if known is None or known[1] != meant:
+        if len(_known) >= _MOST:
+            _known.clear()
+        known = _known[id(code)] = code, meant, _exchanged(code, meant)
+    return known[2]
 
 
-def _names_one(code: CodeType, meant: frozenset[str]) -> bool:
-    """Whether code, or what is defined in it, uses one of the names."""
-    if not meant.isdisjoint(code.co_names):
-        return True
-    return any(type(const) is CodeType and _names_one(const, meant) for const in code.co_consts)
+def _exchanged(code: CodeType, meant: frozenset[str]) -> CodeType | None:
+    """A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump moves.
 
-
-@functools.lru_cache(20_000)
-def _with_ours(code: CodeType, file: str, meant: frozenset[str]) -> CodeType | None:
-    """The code of a function that calls ours in place of Python's functions of these names; None if it calls none.
-
-    A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump moves.
-    Equal code may be that of another file.
+    That is done in the code of inner functions too.
     """
-    inner = [_with_ours(const, file, meant) if type(const) is CodeType else None for const in code.co_consts]
-    consts = [own if ours is None else ours for own, ours in zip(code.co_consts, inner, strict=True)]
-    changed = bytearray(code.co_code)
-    if not meant.isdisjoint(code.co_names):
-        for start, end, argument in _loads_of_globals(code.co_code):
-            # The lowest bit tells that the global is loaded to be called. The others are the number of its name.
-            if argument & 1 and (name := code.co_names[argument >> 1]) in meant:
-                consts.append(WITH_SIZES[name])
-                changed[start:end] = _loading(len(consts) - 1, end - start)
-    if len(consts) == len(inner) and not any(inner):
-        return None
-    return code.replace(co_code=bytes(changed), co_consts=tuple(consts))
+    consts = list(code.co_consts)
+    is_changed = False
+    for at, const in enumerate(code.co_consts):
+        if type(const) is CodeType and (inner := _with_ours(const, meant)) is not None:
+            consts[at] = inner
+            is_changed = True
+    called = meant.intersection(code.co_names)
+    instructions = code.co_code if called else b""
+    changed = bytearray(instructions)
+    for name in called:
+        loads = _loads_to_call(instructions, code.co_names.index(name))
+        if loads:
+            consts.append(WITH_SIZES[name])
+            is_changed = True
+        for start, end in loads:
+            changed[start:end] = _loading(len(consts) - 1, end - start)
+    return code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts)) if is_changed else None
 
 
-def _loads_of_globals(instructions: bytes) -> Iterator[tuple[int, int, int]]:
-    """Where instructions that load a global start and end, each with its argument."""
-    opcodes, arguments = instructions[::2], instructions[1::2]
-    at = opcodes.find(_LOAD_GLOBAL)
+def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the global whose name has this number, to be called."""
+    argument = number << 1 | 1  # The lowest bit tells that it is loaded to be called.
+    load = bytes([_LOAD_GLOBAL, argument & 255])
+    loads = []
+    at = instructions.find(load)
     while at >= 0:
-        start, end, argument = at, at + 1, arguments[at]
-        while start and opcodes[start - 1] == _EXTENDED_ARG:
-            start -= 1
-            argument |= arguments[start] << 8 * (at - start)
-        while end < len(opcodes) and opcodes[end] == _CACHE:
-            end += 1
-        yield 2 * start, 2 * end, argument
-        at = opcodes.find(_LOAD_GLOBAL, end)
+        start, end, whole = at, at + 2, instructions[at + 1]
+        while start and instructions[start - 2] == _EXTENDED_ARG:
+            start -= 2
+            whole |= instructions[start + 1] << 4 * (at - start)
+        while instructions[end : end + 1] == _CACHE:
+            end += 2
+        if not at % 2 and whole == argument:
+            loads.append((start, end))
+        at = instructions.find(load, at + 1)
+    return loads
 
 
 def _loading(const: int, size: int) -> bytes:
