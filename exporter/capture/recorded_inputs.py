@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value, same_size
@@ -20,6 +20,7 @@ from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, minuend, size_named
 
 if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
     from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 
 __all__ = ["Changed", "RecordedInputs"]
@@ -224,12 +225,12 @@ def _spelled(path: Sequence[str | int], parameters: Sequence[str]) -> str:
     return argument + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in rest)
 
 
-def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: FakeTensorMode) -> FakeTensor:
+def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: Fakes) -> FakeTensor:
     # A tensor on the device "meta" has no data yet. It is treated as a tensor on the CPU.
     device = torch.device("cpu") if example.is_meta else example.device
     if shape is None:
         meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
-        return FakeTensor(fakes, meta, device)
+        return fakes.tensor(meta, device)
     with fakes:
         fake = torch.empty(shape, dtype=example.dtype, device=device)
     assert isinstance(fake, FakeTensor)

@@ -56,7 +56,7 @@ class StandIn(ModuleType):
     The module's package may take the objects of the names `later` out of it without importing it.
     """
 
-    def __init__(self, name: str, *, later: Iterable[str] = (), **known: Any) -> None:
+    def __init__(self, name: str, *later: str, **known: Any) -> None:
         super().__init__(name)
         vars(self).update(known)
         vars(self).update((each, Later(name, each)) for each in later)

@@ -15,27 +15,28 @@ _DEFERRED = (
     # onnx_ir._symbolic_shapes imports it at once.
     "sympy",
     "onnx_ir._symbolic_shapes",
-    # Only needed for operators' signatures, and for passes and graphs of others.
+    # Only needed for operators' signatures, for files, and for passes and graphs of others.
     "onnx_ir.schemas",
+    "onnx_ir.external_data",
+    StandIn("onnx_ir._io", "load", "save"),
+    StandIn("onnx_ir._safetensors", "save_safetensors"),
     "onnx_ir.passes",
     "onnx_ir.tape",
     # Only needed by models that run on several devices.
     StandIn(
         "onnx_ir._multi_device",
-        later=(
-            "IndexToDeviceGroupMapEntry",
-            "ModelConfiguration",
-            "NodeDeviceConfiguration",
-            "ShardedDim",
-            "ShardingSpec",
-            "SimpleShardedDim",
-        ),
+        "IndexToDeviceGroupMapEntry",
+        "ModelConfiguration",
+        "NodeDeviceConfiguration",
+        "ShardedDim",
+        "ShardingSpec",
+        "SimpleShardedDim",
     ),
     # They compute the limits of all dtypes when they are imported.
-    StandIn("ml_dtypes._finfo", later=["finfo"]),
-    StandIn("ml_dtypes._iinfo", later=["iinfo"]),
+    StandIn("ml_dtypes._finfo", "finfo"),
+    StandIn("ml_dtypes._iinfo", "iinfo"),
     # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text.
-    StandIn("onnx.onnx_cpp2py_export", later=["ONNX_ML"]),
+    StandIn("onnx.onnx_cpp2py_export", "ONNX_ML"),
     "onnx.onnx_cpp2py_export.checker",
     "onnx.checker",
     "onnx.compose",

@@ -112,6 +112,28 @@ def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) ->
     assert len(compared("_by_rule")) > 10
 
 
+def test_expansions_with_dynamic_sizes_agree_with_fake_tensors(compared: Callable[[str], set[str]]) -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        rows, columns = x.shape
+        return [
+            x.expand(rows, columns),
+            x.expand(4, -1, -1).sum(0),
+            x.t().expand(3, columns, rows) + 1,
+            x[:, :1].expand(-1, columns + 1) * 2,
+            x[None, :, None].expand(rows, -1, 1, columns),
+            x[1:, None].expand(rows - 1, 3, columns),
+            y.expand(rows, 1, 5),
+            y.expand(1, -1, 5).sum() + y[:1].expand(2, -1),
+            x.to(device="cpu", dtype=torch.float64),
+        ]
+
+    arguments = torch.rand(4, 6), torch.rand(1, 5)
+    axes = {"x": {0: "rows", 1: "columns"}}
+    onnx_parity.export(program, arguments, input_names=["x", "y"], dynamic_axes=axes, verify=True)
+    assert {"expand", "slice.Tensor"} <= compared("_by_kernel")
+    assert "_to_copy" in compared("_by_rule")
+
+
 #: Three tensors and a view of each: the query, key and value of an attention. The kernel that torch chooses for some of
 #: them returns the query's layout.
 _ATTENDED: dict[str, tuple[list[tuple[int, ...]], Callable[[torch.Tensor], torch.Tensor]]] = {

@@ -69,6 +69,8 @@ class Fakes(FakeTensorMode):
         # torch's cache makes nodes of its own for dynamic sizes. Results are kept by `ResultMemo`.
         self.cache_enabled = self.cache_enabled and symbols is None
         self._shapes = _static_shapes if symbols is None else {}
+        #: The attributes that torch gives each fake tensor of a device.
+        self._attributes: dict[torch.device, dict[str, Any]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -86,8 +88,28 @@ class Fakes(FakeTensorMode):
                 kind = cast("torch.dtype", dtype or torch.get_default_dtype())
                 strides = cast("Sequence[Size]", args[1]) if func is _EMPTY_STRIDED else None
                 shape = self.contiguous(kind, sizes) if strides is None else self._strided(kind, sizes, strides)
-                return FakeTensor(self, shape, _CPU)
+                return self.tensor(shape, _CPU)
         return self.dispatch(func, types, args, kwargs)
+
+    def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
+        """A fake tensor with the dtype, the shape and the strides of a tensor without data.
+
+        torch takes most of its time to set attributes, which only differ between devices.
+        """
+        attributes = self._attributes.get(device)
+        if attributes is None:
+            made = FakeTensor(self, shape, device)
+            self._attributes[device] = vars(made).copy()
+            return made
+        made = torch.Tensor._make_subclass(
+            FakeTensor, shape, shape.requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
+        if self._allow_unsafe_data_ptr_access:
+            torch._C._set_warn_deprecated_on_mutable_data_ptr(made)
+        else:
+            torch._C._set_throw_on_mutable_data_ptr(made)
+        vars(made).update(attributes)
+        return made
 
     def contiguous(self, dtype: torch.dtype, shape: Sequence[Size]) -> torch.Tensor:
         """A contiguous tensor without data, from which fake tensors are made. It is shared."""

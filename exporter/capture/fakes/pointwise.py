@@ -73,7 +73,7 @@ def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
 
     The result is contiguous. Tensors are given as `Metadata`. None if torch's kernel has to be called.
     """
-    if name not in _KNOWN or (kwargs.keys() != {"dtype"} if name == _CAST else kwargs not in _NOTHING):
+    if name not in _KNOWN or (not _is_plain_cast(args, kwargs) if name == _CAST else kwargs not in _NOTHING):
         return None
     operands = _operands(name, args)
     for place, tensor in enumerate(operands):
@@ -92,6 +92,13 @@ def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
         given = [bound for bound in bounds if bound is not None]
         return (x, *given) if given else ()
     return () if name in _WITH_ALPHA and len(args) > 2 else args
+
+
+def _is_plain_cast(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a tensor is cast to a dtype, and stays on its device."""
+    is_plain = "dtype" in kwargs and kwargs.keys() <= {"dtype", "layout", "device"}
+    stays = isinstance(args[0], Metadata) and kwargs.get("device") in (None, args[0].device)
+    return is_plain and stays and kwargs.get("layout") in (None, torch.strided)
 
 
 def _is_by_channel(args: Sequence[Any]) -> bool:

@@ -31,7 +31,7 @@ from onnx_parity.exporter.capture.fakes.broadcasting import (
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results, lies_as_first
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.replace.dispatch import original, result_of_whole
 from onnx_parity.exporter.capture.replace.registry import Kind, functions
 
@@ -123,9 +123,9 @@ class ResultMemo:
 
     def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
-            made = [FakeTensor(self._fakes, *template) for template in known]
+            made = [self._fakes.tensor(*template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
-        return FakeTensor(self._fakes, *known)
+        return self._fakes.tensor(*known)
 
     def _broadcast_call(
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
@@ -180,7 +180,7 @@ class ResultMemo:
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
-        is_static = self._fakes.symbols is None
+        is_static = self._fakes.symbols is None or not _has_dynamic_sizes((*args, *kwargs.values()))
         kernel = _kernel(func) if is_static else _kernel_with_dynamic_sizes(func, args)
         if is_static and func.namespace == "aten" and _is_tensor_constructor(func):
             kernel, devices = func, {kwargs.get("device") or _CPU}
@@ -253,7 +253,7 @@ class ResultMemo:
         # functorch would wrap it where a program asks for gradients, and `Lifting` take its memory for a tensor of the
         # program.
         with torch._C.DisableTorchFunction(), temporarily_clear_interpreter_stack():
-            return FakeTensor(self._fakes, known, device)
+            return self._fakes.tensor(known, device)
 
     def _as_strided(self, tensor: FakeTensor) -> _Template:
         """A tensor in memory of its own, with the shape and strides of another."""
@@ -277,6 +277,16 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
         reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         memory = torch.empty([offset + torch.sym_max(reach, 0) + 1], dtype=tensor.dtype, device=_META)
         return memory.as_strided(tensor.shape, tensor.stride(), offset)
+
+
+def _has_dynamic_sizes(arguments: Any) -> bool:
+    for argument in arguments:
+        numbers = argument
+        if isinstance(argument, FakeTensor):
+            numbers = (*argument.shape, *argument.stride(), argument.storage_offset())
+        if isinstance(argument, torch.SymInt) or (isinstance(numbers, (tuple, list)) and _has_dynamic_sizes(numbers)):
+            return True
+    return False
 
 
 def _plain(argument: Any) -> Any:
@@ -326,7 +336,37 @@ def _kernel_with_dynamic_sizes(func: OpOverload, args: Sequence[Any]) -> Callabl
         x, dims = args
         fits = list(range(-x.ndim, 0)) == sorted(dim - x.ndim if dim >= 0 else dim for dim in dims)
         return _permuted if fits else None
+    if func is _aten.expand.default:
+        x, sizes = args[:2]
+        if len(sizes) >= x.ndim and all(_is_kept(*each) or _is_expanded(*each) for each in _with_wanted(x, sizes)):
+            return _expanded
     return None
+
+
+def _with_wanted(x: torch.Tensor, sizes: Sequence[Size]) -> Iterator[tuple[Size | None, Size]]:
+    """The sizes of the axes of a tensor, None for those that are new, each with the size that it is expanded to."""
+    return zip([*[None] * (len(sizes) - x.ndim), *x.shape], sizes, strict=True)
+
+
+def _is_kept(size: Size | None, wanted: Size) -> bool:
+    """Whether an axis of this size surely stays as it is."""
+    return size is not None and (same_size(wanted, -1) or same_size(size, wanted))
+
+
+def _is_expanded(size: Size | None, wanted: Size) -> bool:
+    """Whether an axis of this size, or a new one, is surely expanded."""
+    is_single = size is None or same_size(size, 1)
+    return is_single and (isinstance(wanted, torch.SymInt) or wanted > 1)
+
+
+def _expanded(x: torch.Tensor, sizes: Sequence[Size], *, implicit: bool = False) -> torch.Tensor:
+    shape, strides = [*sizes], [*[0] * (len(sizes) - x.ndim), *x.stride()]
+    for axis, (size, wanted) in enumerate(_with_wanted(x, sizes)):
+        if size is not None and _is_kept(size, wanted):
+            shape[axis] = size
+        else:
+            strides[axis] = 0
+    return x.as_strided(shape, strides, x.storage_offset())
 
 
 def _permuted(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:

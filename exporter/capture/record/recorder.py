@@ -171,7 +171,7 @@ class Recorder(TorchDispatchMode):
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             # A weight that will be supplied later has no data.
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
-        fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
+        fake = self.fakes.tensor(shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
         self._own.add(id(fake))
         if tensor.is_complex():
