@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from packaging.version import Version
 
 import onnx_parity
 from onnx_parity.exporter.capture.replace import dispatch, registry
@@ -40,7 +41,10 @@ def test_composite_operators_without_a_kernel_are_views_and_those_without_tensor
         is_view = bool(aliases) and not any(alias.is_write for alias in aliases)
         if (not all(of_tensors) and not name.endswith("_")) or is_view:
             without.add(name)
-    assert without == dispatch._VIEWS_AND_QUESTIONS & composites
+    listed = dispatch._VIEWS_AND_QUESTIONS & composites
+    assert listed <= without
+    # Earlier versions have more of them: those whose axes have names.
+    assert listed == without or Version(torch.__version__) < Version("2.13")
 
 
 def test_results_are_made_of_whole_operators_alone() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from packaging.version import Version
 from torch import nn
 
 import onnx_parity
@@ -95,11 +94,6 @@ def up_to_place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("opset", [9, 10, 13, 18])
 @pytest.mark.parametrize("program", [at_place, added_at_place, up_to_place])
 def test_writes_at_places_that_the_example_does_not_name(program: Callable[..., torch.Tensor], opset: int) -> None:
-    if program is added_at_place and Version(torch.__version__) < Version("2.12"):
-        # torch 2.11 reads the place as a number there: the example's is built in, and that is said.
-        with pytest.warns(onnx_parity.TracerWarning):
-            onnx_parity.export(program, (X, torch.tensor(1)), opset_version=opset)
-        return
     exported = onnx_parity.export(program, (X, torch.tensor(1)), opset_version=opset)
     for place in range(-len(X), len(X)):
         torch.testing.assert_close(exported(X, torch.tensor(place)), program(X, torch.tensor(place)), rtol=0, atol=0)
