@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Plain, expression_of, known
@@ -197,15 +197,51 @@ class Pow(_Operator):
 
 
 class BitwiseAnd(_Operator):
+    """The bits that two integers have in common. Those of a constant are computed by quotients and their rests."""
+
     spelled, value = "&", staticmethod(operator.and_)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, mask = _with_constant_last(args)
+        if number.is_number or not isinstance(mask, Number):
+            return super().of(number, mask)
+        bits = int(mask)
+        if bits < 0:
+            return number - cls.of(number, Number(~bits))
+        runs, low = [], 0
+        while bits >> low:
+            high = low
+            while bits >> high & 1:
+                high += 1
+            if high > low:
+                rest = Mod.of(FloorDiv.of(number, Number(1 << low)), Number(1 << high - low))
+                runs.append(Mul.of(rest, Number(1 << low)))
+            low = high + 1
+        return Add.of(*runs) if runs else Number(0)
 
 
 class BitwiseOr(_Operator):
     spelled, value = "|", staticmethod(operator.or_)
 
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, bits = _with_constant_last(args)
+        return number + bits - BitwiseAnd.of(number, bits) if isinstance(bits, Number) else super().of(number, bits)
+
 
 class BitwiseXor(_Operator):
     spelled, value = "^", staticmethod(operator.xor)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, bits = _with_constant_last(args)
+        common = BitwiseAnd.of(number, bits)
+        return number + bits - 2 * common if isinstance(bits, Number) else super().of(number, bits)
+
+
+def _with_constant_last(args: Sequence[Expression]) -> Sequence[Expression]:
+    return args[::-1] if isinstance(args[0], Number) else args
 
 
 def shifted_left(number: Expression, by: Expression) -> Expression:

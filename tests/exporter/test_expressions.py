@@ -146,6 +146,18 @@ def test_texts(made: Expression, text: str) -> None:
     assert str(made) == text
 
 
+def test_bits_of_constants_are_quotients_and_rests() -> None:
+    for made, pythons in (
+        (of.BitwiseAnd.of, operator.and_),
+        (of.BitwiseOr.of, operator.or_),
+        (of.BitwiseXor.of, operator.xor),
+    ):
+        for bits in (*range(-20, 40), 0b1010_0110, -256):
+            for expression in (made(N, Number(bits)), made(Number(bits), N)):
+                assert not isinstance(expression, (of.BitwiseAnd, of.BitwiseOr, of.BitwiseXor))
+                assert all(expression.at({N: n}) == pythons(n, bits) for n in range(-20, 300, 3))
+
+
 def test_equal_expressions_are_found() -> None:
     assert N * (M + 1) - N * M != N
     assert Equal.of(N * (M + 1) - N * M, N) == expression_of(True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.export import Dim
 
 import onnx_parity
@@ -52,6 +53,8 @@ def same_for(program: onnx_parity.ONNXProgram, function: Callable[[torch.Tensor]
         lambda x: x * torch.sym_ite(x.shape[0] * 0.5 > x.shape[1] * 0.3, 2, 3),
         lambda x: x * torch.sym_ite(x.shape[0] / x.shape[1] <= 0.7, 2, 3),
         lambda x: x * (x.shape[0] % -3) + (-x.shape[1]) // 4,
+        lambda x: F.pad(x, (0, (x.shape[1] | 1) - x.shape[1], 0, ((x.shape[0] + 7) & ~7) - x.shape[0])),
+        lambda x: x * (x.shape[0] ^ 5) + (6 & x.shape[1]) * (-3 | x.shape[1]),
         lambda x: x.reshape(-1, 1)[: (x.shape[0] + x.shape[1]) * (x.shape[0] + 1) // (x.shape[0] + x.shape[1])],
         lambda x: torch.cat([x, x[1:]]).reshape(2 * x.shape[0] - 1, -1),
         lambda x: x.transpose(0, 1)[None].expand(3, -1, -1).reshape(3, -1, x.shape[0]),

@@ -112,11 +112,50 @@ def test_other_arguments_are_refused(function: Callable[[torch.Tensor], torch.Te
         lambda x: x[tuple(torch.triu_indices(x.shape[0], x.shape[1], offset=1))],
         lambda x: torch.tril_indices(row=x.shape[0], col=4, offset=-1, dtype=torch.int32),
         lambda x: torch.stack(torch.cat([x, -x]).split(x.shape[0])),
+        lambda x: torch.bincount(x.argmax(1), minlength=x.shape[1] + 2),
         lambda x: math.prod(torch.split(torch.cat([x, x, x], 1), split_size_or_sections=x.shape[1], dim=1)),
     ],
 )
 def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
     same_for(exported(function), function, (5, 7), (2, 3), (9, 4), (12, 2))
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_signals_of_a_dynamic_length(center: bool) -> None:
+    window = torch.hann_window(8) + 0.1
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        spectrum = torch.stft(x, 8, 2, window=window, center=center, return_complex=True) * 2
+        first = torch.istft(spectrum, 8, 2, window=window, center=center, length=x.shape[-1])
+        return first + spectrum.istft(8, 2, None, window, center, False, None, x.shape[-1])
+
+    axes = {"x": {0: "batch", 1: "length"}}
+    of_any_length = onnx_parity.export(program, (torch.rand(2, 17),), input_names=["x"], dynamic_axes=axes, verify=True)
+    same_for(of_any_length, program, (2, 17), (1, 32), (3, 21))
+
+
+@pytest.mark.parametrize("opset", [9, 18])
+@pytest.mark.parametrize(("stride", "dilation", "padding"), [(2, 1, 1), (3, 1, 0), (1, 3, 2), (3, 2, 0)])
+def test_transposed_convolutions_to_the_size_before(stride: int, dilation: int, padding: int, opset: int) -> None:
+    settings = {"stride": stride, "dilation": dilation, "padding": padding}
+    narrower = torch.nn.Conv2d(3, 4, 3, **settings)  # type: ignore[arg-type]
+    wider = torch.nn.ConvTranspose2d(4, 2, 3, **settings)  # type: ignore[arg-type]
+
+    class Program(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.narrower, self.wider = narrower, wider
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.wider(self.narrower(x), output_size=x.shape[2:])
+
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    module, examples = Program(), [torch.rand(2, 3, 11, 12), torch.rand(1, 3, 13, 7), torch.rand(1, 3, 9, 14)]
+    program = onnx_parity.export(
+        module, (examples[0],), input_names=["x"], dynamic_axes=axes, opset_version=opset, verify=True
+    )
+    for x in examples:
+        torch.testing.assert_close(program(x), module(x))
 
 
 def _pooled(x: torch.Tensor) -> torch.Tensor:

@@ -91,7 +91,7 @@ def _stft(
 
 
 @instead_of("aten::istft", why="torch's own reads whether the windows cover the signal, and branches on it")
-def _istft(
+def istft(
     x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: torch.Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
     length: Size | None = None, return_complex: bool = False,

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace import dynamic_sizes
+from onnx_parity.exporter.capture.replace import dynamic_sizes, fourier_transforms
 from onnx_parity.exporter.capture.sizes.pooled_axes import POOLINGS, pooled_over_axes
 
 __all__ = ["OF_NUMBERS", "numbered"]
@@ -178,6 +178,18 @@ def _interpolate(torchs: _Function, *args: Any, **given: Any) -> Any:
 
     made = interpolated_by_symbols(args, given)
     return NotImplemented if made is None else made
+
+
+@_instead_of(torch.istft, torch.Tensor.istft)
+def _istft(
+    torchs: _Function, input: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: torch.Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
+    length: Any = None, return_complex: bool = False,
+) -> Any:  # fmt: skip
+    if type(length) is not torch.SymInt:
+        return NotImplemented
+    settings = hop_length, win_length, window, center, normalized, onesided
+    return fourier_transforms.istft(input, n_fft, *settings, length, return_complex)
 
 
 @_instead_of(F.scaled_dot_product_attention)

@@ -7,6 +7,7 @@ from typing import Any
 from onnx_parity.exporter.lowering.aten.convolution_as_matmul import convolved, convolved_backwards
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 
@@ -37,7 +38,17 @@ def convolution(
         operands = [input, weight, *([] if bias is None else [bias])]
         conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
         return conv
-    return _transposed(g, input, weight, bias, shared, padding, spread(output_padding, axes))
+    extra = spread(output_padding, axes)
+    if all(isinstance(each, int) for each in extra):
+        return _transposed(g, input, weight, bias, shared, padding, extra)
+    # With `output_size`, they depend on dynamic sizes. Fewer elements are the first of more.
+    most = [
+        each if isinstance(each, int) else max(pair) - 1 for each, *pair in zip(extra, stride, dilation, strict=True)
+    ]
+    outer, sizes = g.out.shape[:-axes], g.out.shape[-axes:]
+    longer = _transposed(g, input, weight, bias, shared, padding, most)
+    longer_sizes = [size - few + many for size, few, many in zip(sizes, extra, most, strict=True)]
+    return g.slice(shaped(longer, [*outer, *longer_sizes]), list(range(-axes, 0)), [0] * axes, sizes)
 
 
 def _transposed(

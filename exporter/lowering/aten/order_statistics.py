@@ -7,6 +7,7 @@ import math
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
@@ -102,12 +103,12 @@ def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bo
 
 
 @lowering("aten::bincount")
-def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: Size = 0) -> Value:
     """How often each number up to the largest occurs, or the sum of the weights of its occurrences"""
     x = g.cast(self, torch.int64)
     # Without numbers there are no bins: the largest is -1 then.
     largest = g.reduce("Max", g.op("Concat", x, g.const([-1], torch.int64), axis_i=0), [0], keepdim=True)
-    count = g.extreme("Max", g.op("Add", largest, 1), g.const([minlength], torch.int64))
+    count = g.extreme("Max", g.op("Add", largest, 1), g.ints([minlength]))
     bins = g.iota_below(count)
     hits = g.equal(g.unsqueeze(bins, [1]), g.unsqueeze(x, [0]))
     if weights is None:

@@ -99,11 +99,6 @@ class ExpressionForms(Base):
             return total
         if name == "Abs":
             return self.op("Abs", *arguments)
-        if name == "BitwiseAnd" and expression.args[1].is_Integer:
-            mask = known(expression.args[1])
-            if mask > 0 and mask & (mask + 1) == 0:
-                period = self.const([mask + 1], torch.int64)
-                return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(arguments[0], period), period))
         if name == "Pow":
             # In float64, which has all integers that are sizes. A runtime may compute a power just below one.
             power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
