@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import onnx_parity
 from tests.exporter.test_size_arithmetic import exported, same_for
@@ -120,18 +121,57 @@ def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
     same_for(exported(function), function, (5, 7), (2, 3), (9, 4), (12, 2))
 
 
+class _SpectrumAndBack(torch.nn.Module):
+    def __init__(self, center: bool) -> None:
+        super().__init__()
+        self.center = center
+        self.register_buffer("window", torch.hann_window(8) + 0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        spectrum = torch.stft(x, 8, 2, window=self.window, center=self.center, return_complex=True) * 2
+        back = torch.istft(spectrum, 8, 2, window=self.window, center=self.center, length=x.shape[-1])
+        return back + spectrum.istft(8, 2, None, self.window, self.center, False, None, x.shape[-1])
+
+
+@pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
 @pytest.mark.parametrize("center", [True, False])
-def test_signals_of_a_dynamic_length(center: bool) -> None:
-    window = torch.hann_window(8) + 0.1
-
-    def program(x: torch.Tensor) -> torch.Tensor:
-        spectrum = torch.stft(x, 8, 2, window=window, center=center, return_complex=True) * 2
-        first = torch.istft(spectrum, 8, 2, window=window, center=center, length=x.shape[-1])
-        return first + spectrum.istft(8, 2, None, window, center, False, None, x.shape[-1])
-
+def test_signals_of_a_dynamic_length(center: bool, scripted: bool) -> None:
+    module = _SpectrumAndBack(center)
     axes = {"x": {0: "batch", 1: "length"}}
-    of_any_length = onnx_parity.export(program, (torch.rand(2, 17),), input_names=["x"], dynamic_axes=axes, verify=True)
-    same_for(of_any_length, program, (2, 17), (1, 32), (3, 21))
+    model = torch.jit.script(module) if scripted else module
+    program = onnx_parity.export(model, (torch.rand(2, 17),), input_names=["x"], dynamic_axes=axes, verify=True)
+    same_for(program, module, (2, 17), (1, 32), (3, 21))
+
+
+class _Unpacked(torch.nn.Module):
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.rnn = torch.nn.GRU(4, 3, batch_first=batch_first)
+        self.batch_first = batch_first
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        packed = pack_padded_sequence(x, lengths, batch_first=self.batch_first, enforce_sorted=False)
+        steps = x.size(1 if self.batch_first else 0)
+        return pad_packed_sequence(self.rnn(packed)[0], self.batch_first, -1.0, steps + 1)
+
+
+@pytest.mark.filterwarnings("ignore:the script raises an exception")
+@pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_packed_sequences_are_padded_to_a_dynamic_length(batch_first: bool, scripted: bool) -> None:
+    def example(batch: int, steps: int) -> torch.Tensor:
+        return torch.rand(batch, steps, 4) if batch_first else torch.rand(steps, batch, 4)
+
+    module = _Unpacked(batch_first)
+    model = torch.jit.script(module) if scripted else module
+    axes = {"x": {0: "batch", 1: "steps"} if batch_first else {0: "steps", 1: "batch"}, "lengths": {0: "batch"}}
+    lengths = torch.tensor([3, 7])
+    program = onnx_parity.export(
+        model, (example(2, 7), lengths), input_names=["x", "lengths"], dynamic_axes=axes, verify=True
+    )
+    for x, given in ((example(2, 7), torch.tensor([2, 5])), (example(3, 4), torch.tensor([4, 1, 2]))):
+        for ours, torchs in zip(program(x, given), module(x, given), strict=True):
+            torch.testing.assert_close(ours, torchs)
 
 
 @pytest.mark.parametrize("opset", [9, 18])

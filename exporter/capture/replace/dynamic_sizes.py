@@ -11,12 +11,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["arange", "diagonal", "indices_of_triangle", "linspace", "logspace", "narrow", "unraveled", "window"]
+__all__ = [
+    "arange",
+    "diagonal",
+    "indices_of_triangle",
+    "linspace",
+    "logspace",
+    "narrow",
+    "unpacked",
+    "unraveled",
+    "window",
+]
 
 _aten = torch.ops.aten
 
@@ -314,3 +325,15 @@ def unraveled(indices: torch.Tensor, shape: Sequence[Any]) -> tuple[torch.Tensor
         found.append(indices % size)
         indices = indices // size
     return tuple(reversed(found))
+
+
+def unpacked(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: Size
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A packed sequence that is unpacked to a number of steps, and the lengths. torch takes a plain number."""
+    rows, lengths = _aten._pad_packed_sequence.default(data, batch_sizes, batch_first, value, -1)
+    own = batch_sizes.shape[0]
+    if not same_size(steps, own):
+        axes_after = rows.ndim - (2 if batch_first else 1)
+        rows = F.pad(rows, [*[0, 0] * axes_after, 0, cast("int", steps - own)], value=value)
+    return rows, lengths

@@ -21,8 +21,10 @@ from onnx_parity.exporter.capture.replace.dynamic_sizes import (
     diagonal,
     indices_of_triangle,
     narrow,
+    unpacked,
     window,
 )
+from onnx_parity.exporter.capture.replace.fourier_transforms import istft
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 from onnx_parity.exporter.capture.script.parse import Step
 from onnx_parity.exporter.capture.script.tensor_ops import step_of
@@ -180,6 +182,26 @@ def _of_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     device = given.get("device") or (number if like is None else like).device
     number = number.to(device, dtype or _dtype(given, of_number))
     return recorded_lists.expanded(blocks, number, stacked(sizes, blocks))
+
+
+# --- sequences ------------------------------------------------------------------------------------------------------
+
+
+@_writes("_pad_packed_sequence")
+def _unpack(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    if not depends_on_values(given["total_length"]) or depends_on_values(given["padding_value"]):
+        return NotImplemented
+    settings = given["batch_first"], given["padding_value"], _number(blocks, given["total_length"])
+    return unpacked(given["data"], given["batch_sizes"], *settings)
+
+
+@_writes("istft")
+def _istft(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    settings = {name: given[name] for name in ("n_fft", "hop_length", "win_length", "center", "normalized", "onesided")}
+    if not depends_on_values(given["length"]) or any(map(depends_on_values, settings.values())):
+        return NotImplemented
+    settings |= {"length": _number(blocks, given["length"]), "return_complex": bool(given["return_complex"])}
+    return istft(given["self"], window=given["window"], **settings)
 
 
 # --- poolings ---------------------------------------------------------------------------------------------------------

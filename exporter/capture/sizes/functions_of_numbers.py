@@ -84,11 +84,9 @@ def _diagonal(torchs: _Function, input: torch.Tensor, offset: Any = 0, dim1: int
 def _unpack(
     torchs: _Function, data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: Any
 ) -> Any:
-    """A packed sequence that is unpacked to its own number of steps. The argument cannot be a symbol, and may then be
-    left out."""
-    whole = batch_sizes.shape[0]
-    is_all = isinstance(steps, torch.SymInt) and bool(steps.node.expr == whole.node.expr)  # type: ignore[attr-defined]
-    return torchs(data, batch_sizes, batch_first, value, -1) if is_all else NotImplemented
+    if not isinstance(steps, torch.SymInt):
+        return NotImplemented
+    return dynamic_sizes.unpacked(data, batch_sizes, batch_first, value, steps)
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
