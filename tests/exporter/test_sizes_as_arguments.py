@@ -122,6 +122,8 @@ def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
 
 
 class _SpectrumAndBack(torch.nn.Module):
+    window: torch.Tensor
+
     def __init__(self, center: bool) -> None:
         super().__init__()
         self.center = center
@@ -130,7 +132,8 @@ class _SpectrumAndBack(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         spectrum = torch.stft(x, 8, 2, window=self.window, center=self.center, return_complex=True) * 2
         back = torch.istft(spectrum, 8, 2, window=self.window, center=self.center, length=x.shape[-1])
-        return back + spectrum.istft(8, 2, None, self.window, self.center, False, None, x.shape[-1])
+        again: torch.Tensor = spectrum.istft(8, 2, None, self.window, self.center, False, None, x.shape[-1])
+        return back + again
 
 
 @pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
