@@ -17,7 +17,7 @@ from onnx_parity.exporter.startup.slow_imports import import_libraries
 with importing():
     import_libraries()
 
-    from onnx_parity.exporter import errors
+    from onnx_parity.exporter import errors, ops
     from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
     from onnx_parity.exporter.capture.record.values_read import TracerWarning
     from onnx_parity.exporter.captured_program import Capture
@@ -46,11 +46,11 @@ with importing():
     from onnx_parity.exporter.torch_onnx.legacy_arguments import TrainingMode, set_training
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter import operators, ops, symbolic_helper, testing, verification
+    from onnx_parity.exporter import operators, symbolic_helper, testing, verification
     from onnx_parity.exporter.input_observer import InputObserver
 
 #: Modules that an export does not need. They are imported when they are first used.
-_WHEN_USED = ("input_observer", "operators", "ops", "symbolic_helper", "testing", "verification")
+_WHEN_USED = ("input_observer", "operators", "symbolic_helper", "testing", "verification")
 
 __all__ = [
     "AnyNumber",

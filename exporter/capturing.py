@@ -49,6 +49,7 @@ from onnx_parity.exporter.request.size_expressions import with_axis_sizes
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, set_training, trains
+from onnx_parity.exporter.transformer_ops import torchs_attention
 
 __all__ = ["DroppedWriteWarning", "Program", "RecordOptions", "capture_program", "record_program"]
 
@@ -304,8 +305,6 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
         # Only TorchScript has this operator: torch cannot say of it whether it is composite.
         return None
     if operator_name(op) == "onnx::Attention":
-        from onnx_parity.exporter.transformer_ops import torchs_attention
-
         return torchs_attention
     if op.namespace == "quantized_decomposed":
         # They are written in Python, as a kernel for all devices.

@@ -5,6 +5,10 @@ checker, which an export does not call. Such imports were most of a process's fi
 placeholder is in `sys.modules` only within `standing_in`, so code that imports the module at any other time gets the
 real one, as does code that asks the module's package for it. What has got a placeholder imports the real module when it
 asks for one of its attributes.
+
+A package may also take objects out of such a module (`from onnx_ir._multi_device import ShardingSpec`), without using
+them. It gets a `Later` for each, which is gone when the package has been imported: the package then imports the module
+when it is asked for the object. Other threads do not see a `Later`, for they wait until the package has been imported.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from onnx_parity.exporter.startup.after_import import LoaderAndThen
+
 __all__ = ["StandIn", "standing_in"]
 
 
@@ -36,7 +42,7 @@ _WAITS = (0.001, 0.01, 0.1, 1)
 
 
 class Later:
-    """Stands for an object that a package takes out of a module, and only uses when it is asked for it."""
+    """Stands for an object that a package takes out of a module, while the package is imported."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module_of_value = module
@@ -62,8 +68,9 @@ class StandIn(ModuleType):
         vars(self).update((each, Later(name, each)) for each in later)
         package, last = _package_and_name(name)
         spec = None
-        if package is not None or name == last:
-            spec = PathFinder.find_spec(name, getattr(package, "__path__", None))
+        path = getattr(package, "__path__", None)
+        if path is not None or name == last:
+            spec = PathFinder.find_spec(name, path)
         if spec is not None:
             # Programs ask whether there is such a module, and Python looks for those of a package.
             self.__spec__, self.__loader__, self.__file__ = spec, spec.loader, spec.origin
@@ -89,11 +96,17 @@ class StandIn(ModuleType):
 
     def imported(self) -> ModuleType:
         """The module itself; an error of Python where it is imported by a thread that waits for this one."""
+        package, _ = _package_and_name(self.__name__)
+        if isinstance(package, StandIn):
+            package.imported()
         # Held before others can import the module, so that none does where this thread, half-way through, needs it.
         with _ModuleLockManager(self.__name__):
             with _lock:
-                if sys.modules.get(self.__name__) is self:
-                    del sys.modules[self.__name__]
+                # Also those of modules inside: a compiled module would take them for its own.
+                for name, module in [*sys.modules.items()]:
+                    is_inside = name.startswith(f"{self.__name__}.") and isinstance(module, StandIn)
+                    if module is self or is_inside:
+                        del sys.modules[name]
             return importlib.import_module(self.__name__)
 
 
@@ -127,15 +140,29 @@ class _OfPackages(MetaPathFinder, Loader):
         module.__spec__ = module.__spec__.loader_state[1]
 
 
+class _Packages(MetaPathFinder):
+    """Finds packages that have modules among the placeholders, for which they have to import the real ones later."""
+
+    def __init__(self, stand_ins: Collection[StandIn]) -> None:
+        self._stand_ins = stand_ins
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        inside = [each for each in self._stand_ins if each.__name__.rpartition(".")[0] == fullname]
+        spec = PathFinder.find_spec(fullname, path, target) if inside else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LoaderAndThen(spec.loader, lambda: _import_when_asked_for(inside))
+        return spec
+
+
 @contextmanager
 def standing_in(*modules: str | StandIn) -> Iterator[None]:
     """A context in which an import of these modules gives a placeholder, in other threads too.
 
     Modules that are already imported are not replaced.
     """
-    put = []
-    finder = _OfPackages()
-    sys.meta_path.insert(0, finder)
+    put: list[StandIn] = []
+    finders = [_OfPackages(), _Packages(put)]
+    sys.meta_path[:0] = finders
     try:
         for module in modules:
             if str(getattr(module, "__name__", module)) in sys.modules:
@@ -148,13 +175,13 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
                     vars(package).setdefault(last, stand_in)
         yield
     finally:
-        sys.meta_path.remove(finder)
+        for finder in finders:
+            sys.meta_path.remove(finder)
         with _lock:
             for stand_in in put:
                 if sys.modules.get(stand_in.__name__) is stand_in:
                     del sys.modules[stand_in.__name__]
-        for stand_in in put:
-            _import_when_asked_for(stand_in)
+        _import_when_asked_for(put)
 
 
 def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
@@ -163,22 +190,22 @@ def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
     return sys.modules.get(package), last
 
 
-def _import_when_asked_for(stand_in: StandIn) -> None:
-    """Let the module's package import the module when it is asked for it, or for what it has taken from it."""
-    package, last = _package_and_name(stand_in.__name__)
-    if package is None:
-        return
-    held = vars(package)
-    if held.get(last, stand_in) is stand_in:
-        held.pop(last, None)
-        if stand_in.__name__ in sys.modules:
-            held[last] = sys.modules[stand_in.__name__]
-        else:
-            _deferred_of(package)[last] = stand_in.__name__
-    for name, value in vars(stand_in).items():
-        if isinstance(value, Later) and held.get(name) is value:
-            del held[name]
-            _deferred_of(package)[name] = value
+def _import_when_asked_for(stand_ins: Iterable[StandIn]) -> None:
+    """Let the packages of these modules import them when asked for a module, or for what is taken out of one."""
+    for stand_in in stand_ins:
+        package, last = _package_and_name(stand_in.__name__)
+        if package is not None and vars(package).get(last, stand_in) is stand_in:
+            vars(package).pop(last, None)
+            found = sys.modules.get(stand_in.__name__, stand_in)
+            if isinstance(found, StandIn):
+                _deferred_of(package)[last] = stand_in.__name__
+            else:
+                vars(package)[last] = found
+        for later in [value for value in vars(stand_in).values() if isinstance(value, Later)]:
+            del vars(stand_in)[later.name]
+            if package is not None and vars(package).get(later.name) is later:
+                del vars(package)[later.name]
+                _deferred_of(package)[later.name] = later
 
 
 def _deferred_of(package: ModuleType) -> dict[str, str | Later]:

@@ -38,6 +38,12 @@ _DEFERRED = (
     # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text.
     StandIn("onnx.onnx_cpp2py_export", "ONNX_ML"),
     "onnx.onnx_cpp2py_export.checker",
+    "onnx.onnx_cpp2py_export.defs",
+    "onnx.onnx_cpp2py_export.inliner",
+    "onnx.onnx_cpp2py_export.parser",
+    "onnx.onnx_cpp2py_export.printer",
+    "onnx.onnx_cpp2py_export.shape_inference",
+    "onnx.onnx_cpp2py_export.version_converter",
     "onnx.checker",
     "onnx.compose",
     "onnx.defs",

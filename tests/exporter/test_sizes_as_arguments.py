@@ -122,17 +122,17 @@ def test_numbers_of_functions(function: Callable[[torch.Tensor], Any]) -> None:
 
 
 class _SpectrumAndBack(torch.nn.Module):
-    window: torch.Tensor
-
     def __init__(self, center: bool) -> None:
         super().__init__()
         self.center = center
         self.register_buffer("window", torch.hann_window(8) + 0.1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        spectrum = torch.stft(x, 8, 2, window=self.window, center=self.center, return_complex=True) * 2
-        back = torch.istft(spectrum, 8, 2, window=self.window, center=self.center, length=x.shape[-1])
-        again: torch.Tensor = spectrum.istft(8, 2, None, self.window, self.center, False, None, x.shape[-1])
+        window = self.window
+        assert isinstance(window, torch.Tensor)
+        spectrum = torch.stft(x, 8, 2, window=window, center=self.center, return_complex=True) * 2
+        back = torch.istft(spectrum, 8, 2, window=window, center=self.center, length=x.shape[-1])
+        again: torch.Tensor = spectrum.istft(8, 2, None, window, self.center, False, None, x.shape[-1])
         return back + again
 
 

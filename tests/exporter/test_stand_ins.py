@@ -106,27 +106,75 @@ for thread in threads:
 assert not failures, failures
 """
 
-#: A thread imports onnx and onnx_ir while another is importing the exporter.
+#: Threads import onnx, onnx_ir and ml_dtypes while another is importing the exporter.
 _WHILE_IMPORTED = """
-import sys, threading, torch
+import sys, tempfile, threading, torch
 sys.setswitchinterval(1e-4)
-found, stop = {}, threading.Event()
+failures, stop = [], threading.Event()
+taken = {}
 
-def use():
-    while not stop.is_set() and "onnx_ir" not in sys.modules:
+def waiting_for(package):
+    while not stop.is_set() and package not in sys.modules:
         pass
-    from onnx_ir import ShardingSpec, load, save
-    from onnx.checker import check_model
-    from onnx import ONNX_ML, helper, parser
-    found.update(classes=[ShardingSpec], ml=ONNX_ML)
-    found.update(functions=[load, save, check_model, helper.make_node, parser.parse_model])
 
-thread = threading.Thread(target=use, daemon=True)
-thread.start()
+def of_onnx_ir():
+    waiting_for("onnx_ir")
+    from onnx_ir import ShardingSpec, load, save
+    import onnx_ir
+    taken.update(classes=[ShardingSpec, onnx_ir.ShardedDim], functions=[load, save])
+
+def of_onnx():
+    waiting_for("onnx")
+    from onnx import ONNX_ML, helper, parser
+    import onnx.reference
+    from onnx.checker import check_model
+    model = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) {y = Abs (x)}')
+    check_model(model)
+    onnx.shape_inference.infer_shapes(model)
+    taken.update(ml=ONNX_ML, made=helper.make_node("Abs", ["x"], ["y"]).op_type, of=onnx.onnx_cpp2py_export.defs)
+
+def of_dtypes():
+    waiting_for("ml_dtypes")
+    from ml_dtypes import finfo
+    import ml_dtypes
+    taken.update(finfo=finfo, greatest=float(ml_dtypes.finfo("bfloat16").max), int4=ml_dtypes.iinfo(ml_dtypes.int4).max)
+
+def seen(use):
+    try:
+        use()
+    except BaseException as error:
+        failures.append(error)
+
+threads = [threading.Thread(target=seen, args=[use], daemon=True) for use in (of_onnx_ir, of_onnx, of_dtypes)]
+for thread in threads:
+    thread.start()
 import onnx_parity.exporter
 stop.set()
-thread.join(60)
-assert isinstance(found["classes"][0], type) and all(map(callable, found["functions"])) and found["ml"] is True
+for thread in threads:
+    thread.join(60)
+    assert not thread.is_alive()
+assert not failures, failures
+import ml_dtypes, onnx
+assert all(isinstance(each, type) for each in taken["classes"]) and all(map(callable, taken["functions"]))
+assert taken["ml"] is True and taken["made"] == "Abs" and taken["of"] is sys.modules["onnx.onnx_cpp2py_export.defs"]
+assert taken["finfo"] is ml_dtypes.finfo and taken["greatest"] > 1e38 and taken["int4"] == 7
+program = onnx_parity.export(torch.nn.ReLU(), (torch.ones(2),))
+onnx.checker.check_model(program.model_proto)
+"""
+
+#: Models for several devices, which onnx_ir reads by what it has taken out of a module that is imported late.
+_DEVICES = """
+import onnx, onnx_parity.exporter, onnx_ir
+from onnx_ir.serde import serialize_model
+text = '<ir_version: 11, opset_import: ["": 24]> g (float[4] x) => (float[4] y) {y = Abs (x)}'
+model = onnx.parser.parse_model(text)
+model.configuration.add(name="two", num_devices=2)
+sharding = model.graph.node[0].device_configurations.add(configuration_id="two").sharding_spec.add(tensor_name="x")
+sharding.device.extend([0, 1])
+read = onnx_ir.from_proto(model)
+(configuration,) = serialize_model(read).graph.node[0].device_configurations
+assert configuration.configuration_id == "two" and configuration.sharding_spec[0].device == [0, 1]
+assert onnx_ir.serde._multi_device.ShardingSpec is onnx_ir.ShardingSpec
 """
 
 #: Two threads find at the same time that the configuration of dynamo has to be loaded.
@@ -191,6 +239,7 @@ _PROGRAMS = {
     "packages": _PACKAGES,
     "from packages": _FROM_PACKAGES,
     "while imported": _WHILE_IMPORTED,
+    "devices": _DEVICES,
     "configuration": _CONFIGURATION,
     "part of a package": _PART,
 }

@@ -94,7 +94,8 @@ class Fakes(FakeTensorMode):
     def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
         """A fake tensor with the dtype, the shape and the strides of a tensor without data.
 
-        torch takes most of its time to set attributes, which only differ between devices.
+        It does what `FakeTensor.__new__` does, which takes most of its time to set attributes: they only differ between
+        devices, and are copied from the first tensor of the device.
         """
         attributes = self._attributes.get(device)
         if attributes is None:

@@ -19,13 +19,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.capture.patches.this_thread import records_here
+from onnx_parity.exporter.startup.after_import import LoaderAndThen
 
 __all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "imported"]
 
@@ -203,7 +204,7 @@ class OnImport(Patch, MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Patching(spec.loader, self._imported)
+            spec.loader = LoaderAndThen(spec.loader, self._imported)
         return spec
 
     def _imported(self) -> None:
@@ -212,25 +213,6 @@ class OnImport(Patch, MetaPathFinder):
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
                 self._applied = self._patch.put_in()
-
-
-class _Patching(Loader):
-    """A loader of a module that calls a function once the module is there."""
-
-    def __init__(self, loader: Loader, afterwards: Callable[[], None]) -> None:
-        self._loader = loader
-        self._afterwards = afterwards
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        assert spec is not None
-        # What the module learns about its origin is what it learns without the patch.
-        spec.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._afterwards()
 
 
 class LogFilter(Patch):

@@ -59,8 +59,8 @@ _originals: dict[OpOverload, OpOverload] = {}
 _making_twins = threading.Lock()
 #: Names of composite operators that have a kernel here. A user who has a lowering for one can have it kept whole.
 _composites: set[str] = set()
-#: Composite operators that are views, or that take or return no tensors. A test holds the list against the schemas of
-#: all composite operators, which would take 4 ms of a process's first export to read.
+#: Composite operators that are views, or that do not take tensors and return tensors alone. A test holds the list
+#: against the schemas of all composite operators, which would take 4 ms of a process's first export to read.
 _VIEWS_AND_QUESTIONS = frozenset(
     {
         "_autocast_to_full_precision", "_autocast_to_reduced_precision", "_backward", "_batch_norm_impl_index",

@@ -160,7 +160,4 @@ def _copied(view: str) -> Callable[..., Any]:
 
 
 for _copy, _view in _VIEWS.items():
-    decomposition_of(
-        f"aten::{_copy}",
-        why="torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have",
-    )(_copied(_view))
+    decomposition_of(f"aten::{_copy}", why=_READS_OFFSETS)(_copied(_view))

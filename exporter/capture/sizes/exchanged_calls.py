@@ -108,7 +108,9 @@ def _exchanged(code: CodeType, meant: frozenset[str]) -> CodeType | None:
             is_changed = True
         for start, end in loads:
             changed[start:end] = _loading(len(consts) - 1, end - start)
-    return code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts)) if is_changed else None
+    if not is_changed:
+        return None
+    return code.replace(co_code=bytes(changed) if called else code.co_code, co_consts=tuple(consts))
 
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
@@ -119,12 +121,14 @@ def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
     at = instructions.find(load)
     while at >= 0:
         start, end, whole = at, at + 2, instructions[at + 1]
+        # An instruction is two bytes. Those before may give more bits of the argument, eight each.
         while start and instructions[start - 2] == _EXTENDED_ARG:
             start -= 2
-            whole |= instructions[start + 1] << 4 * (at - start)
+            whole |= instructions[start + 1] << 8 * ((at - start) // 2)
         while instructions[end : end + 1] == _CACHE:
             end += 2
-        if not at % 2 and whole == argument:
+        is_instruction = at % 2 == 0  # Otherwise it is an argument and the instruction after it.
+        if is_instruction and whole == argument:
             loads.append((start, end))
         at = instructions.find(load, at + 1)
     return loads

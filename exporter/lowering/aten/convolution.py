@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.aten.convolution_as_matmul import convolved, convolved_backwards
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
@@ -14,15 +15,15 @@ from onnx_parity.exporter.lowering.values.value import Value
 @lowering("aten::convolution")
 def convolution(
     g: Graph, input: Value, weight: Value, bias: Value | None, stride: list[int], padding: list[int],
-    dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
+    dilation: list[int], transposed: bool, output_padding: list[Size], groups: int,
 ) -> Value:  # fmt: skip
     axes = weight.rank - 2
     stride, padding, dilation = spread(stride, axes), spread(padding, axes), spread(dilation, axes)
+    extra = output_padding * axes if len(output_padding) == 1 else output_padding
     if not g.has_kernel("ConvTranspose" if transposed else "Conv", input.dtype):
         counts = g.out.shape[-axes:]
         x, unbatched = batched(g, input, axes)
         if transposed:
-            extra = spread(output_padding, axes)
             y = convolved_backwards(g, x, weight, stride, padding, dilation, groups, extra, counts)
         else:
             y = convolved(g, x, weight, stride, padding, dilation, groups, counts)
@@ -38,15 +39,14 @@ def convolution(
         operands = [input, weight, *([] if bias is None else [bias])]
         conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
         return conv
-    extra = spread(output_padding, axes)
-    if all(isinstance(each, int) for each in extra):
-        return _transposed(g, input, weight, bias, shared, padding, extra)
-    # With `output_size`, they depend on dynamic sizes. Fewer elements are the first of more.
+    # Those of a dynamic `output_size` are symbols. Fewer elements are the first of more.
     most = [
         each if isinstance(each, int) else max(pair) - 1 for each, *pair in zip(extra, stride, dilation, strict=True)
     ]
-    outer, sizes = g.out.shape[:-axes], g.out.shape[-axes:]
     longer = _transposed(g, input, weight, bias, shared, padding, most)
+    if all(isinstance(each, int) for each in extra):
+        return longer
+    outer, sizes = g.out.shape[:-axes], g.out.shape[-axes:]
     longer_sizes = [size - few + many for size, few, many in zip(sizes, extra, most, strict=True)]
     return g.slice(shaped(longer, [*outer, *longer_sizes]), list(range(-axes, 0)), [0] * axes, sizes)
 

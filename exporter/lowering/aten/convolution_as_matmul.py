@@ -40,11 +40,12 @@ def convolved(
 
 def convolved_backwards(
     g: Graph, x: Value, weight: Value, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
-    groups: int, extra: Sequence[int], counts: Sequence[Size],
+    groups: int, extra: Sequence[Size], counts: Sequence[Size],
 ) -> Value:  # fmt: skip
     """A transposed convolution: the input with zeros between its elements, convolved with the flipped kernel."""
     channels, out, *kernel = [int(size) for size in weight.sizes]
-    before, after = [0, 0], [0, 0]
+    before: list[Size] = [0, 0]
+    after: list[Size] = [0, 0]
     for axis, (step, size) in enumerate(zip(stride, kernel, strict=True)):
         reach = dilation[axis] * (size - 1) - padding[axis]
         before.append(reach)
