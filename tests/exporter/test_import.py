@@ -22,6 +22,12 @@ def test_import_brings_no_runtime_and_no_compiler() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_import_defines_the_operators_that_saved_programs_call() -> None:
+    names = ("onnx_operator", "rotary_embedding", "quantize", "dequantize")
+    program = f"import torch, onnx_parity.exporter; [getattr(torch.ops.onnx_parity, name) for name in {names!r}]"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+
+
 @pytest.mark.parametrize(
     "function", [onnx_parity.export, onnx_parity.capture_program, onnx_parity.ONNXProgram.rename_axes]
 )

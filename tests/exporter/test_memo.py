@@ -134,6 +134,15 @@ def test_expansions_with_dynamic_sizes_agree_with_fake_tensors(compared: Callabl
     assert "_to_copy" in compared("_by_rule")
 
 
+@pytest.mark.parametrize("fewer", [4, 5])
+def test_an_expansion_to_a_size_below_zero_is_torchs_error(fewer: int) -> None:
+    with pytest.raises(onnx_parity.ExportError):
+        onnx_parity.export(
+            lambda x: torch.ones(1, 4).expand(x.shape[0] - fewer, 4) + x[:1],
+            (torch.rand(3, 4),), input_names=["x"], dynamic_axes={"x": {0: "rows"}},
+        )  # fmt: skip
+
+
 #: Three tensors and a view of each: the query, key and value of an attention. The kernel that torch chooses for some of
 #: them returns the query's layout.
 _ATTENDED: dict[str, tuple[list[tuple[int, ...]], Callable[[torch.Tensor], torch.Tensor]]] = {
