@@ -147,6 +147,10 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
     return bool((values[..., 1:] >= values[..., :-1]).all())
 
 
+def _is_ordered(tensor: torch.Tensor, axis: int) -> bool:
+    return _is_sorted(tensor, axis) or _is_sorted(tensor.flip(axis), axis)
+
+
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
     """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1.
 
@@ -222,7 +226,7 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool, *, unl
             if not before:
                 continue
             where = torch.arange(sizes[name], device=tensor.device) % before
-            in_order = keeps_order and not tensor.is_complex() and _is_sorted(tensor, axis)
+            in_order = keeps_order and not tensor.is_complex() and _is_ordered(tensor, axis)
             if in_order:
                 where = where.sort().values
             moves = unlike and not in_order and sizes[name] > before and _are_unlike(tensor)

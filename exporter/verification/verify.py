@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-_SEARCHES = frozenset({"aten::bucketize", "aten::searchsorted"})
+#: Operators with an argument whose elements have to be in order.
+_OF_ORDERED = frozenset(
+    {
+        "aten::_embedding_bag",
+        "aten::_embedding_bag_forward_only",
+        "aten::_pack_padded_sequence",
+        "aten::bucketize",
+        "aten::searchsorted",
+    }
+)
 
 
 def verify(program: ONNXProgram) -> None:
@@ -48,7 +57,7 @@ class _Verification:
         self._session = _session(program)
 
     def run(self) -> None:
-        source, keeps_order = self._program.source, _searches(self._program)
+        source, keeps_order = self._program.source, _takes_ordered(self._program)
         if any(isinstance(each, torch.Tensor) and each.is_meta for each in tree_leaves((source.args, source.kwargs))):
             raise VerificationError(
                 "an example input is on the meta device, which has no data to run the model on: give an example with "
@@ -113,12 +122,12 @@ class _Verification:
         return wanted
 
 
-def _searches(program: ONNXProgram) -> bool:
-    """Whether the program searches sorted sequences. For unsorted ones torch does not define the result."""
+def _takes_ordered(program: ONNXProgram) -> bool:
+    """Whether the program takes sequences in order. Those without order torch refuses, or does not define the result."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)
-    return any(operator_name(origin.op) in _SEARCHES for origin in origins if origin is not None)
+    return any(operator_name(origin.op) in _OF_ORDERED for origin in origins if origin is not None)
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:

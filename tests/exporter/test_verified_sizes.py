@@ -42,3 +42,23 @@ def test_products_over_one_element_may_have_zeros_of_either_sign() -> None:
     onnx_parity.export(
         lambda x: x.relu().T @ x, (torch.randn(4, 3),), input_names=["x"], dynamic_axes=axes, verify=True
     )
+
+
+class _OfLengths(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = torch.nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        rows: torch.Tensor = torch.nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+        return rows
+
+
+def test_lengths_and_offsets_stay_in_order() -> None:
+    axes = {"x": {0: "batch", 1: "steps"}, "lengths": {0: "batch"}}
+    arguments = torch.rand(3, 7, 4), torch.tensor([7, 5, 2])
+    onnx_parity.export(_OfLengths(), arguments, input_names=["x", "lengths"], dynamic_axes=axes, verify=True)
+    axes = {"indices": {0: "n"}, "offsets": {0: "bags"}}
+    bags = torch.nn.EmbeddingBag(9, 4, mode="mean"), (torch.randint(0, 9, (7,)), torch.tensor([0, 3]))
+    onnx_parity.export(*bags, input_names=["indices", "offsets"], dynamic_axes=axes, verify=True)
