@@ -133,7 +133,7 @@ class _Verification:
 
 
 def _takes_ordered(program: ONNXProgram) -> bool:
-    """Whether the program takes sequences in order. Those without order torch refuses, or does not define the result."""
+    """Whether the program takes sequences in order. torch refuses others, or does not define the result."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)
