@@ -17,6 +17,7 @@ import importlib
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib._bootstrap import _DeadlockError, _ModuleLockManager  # type: ignore[attr-defined]
@@ -143,13 +144,14 @@ class _OfPackages(MetaPathFinder, Loader):
 class _Packages(MetaPathFinder):
     """Finds packages that have modules among the placeholders, for which they have to import the real ones later."""
 
-    def __init__(self, stand_ins: Collection[StandIn]) -> None:
+    def __init__(self, stand_ins: Mapping[str, Iterable[StandIn]]) -> None:
+        """With the placeholders by the names of their packages."""
         self._stand_ins = stand_ins
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        inside = [each for each in self._stand_ins if each.__name__.rpartition(".")[0] == fullname]
-        spec = PathFinder.find_spec(fullname, path, target) if inside else None
-        if spec is not None and spec.loader is not None:
+        inside = self._stand_ins.get(fullname)
+        spec = None if inside is None else PathFinder.find_spec(fullname, path, target)
+        if inside is not None and spec is not None and spec.loader is not None:
             spec.loader = LoaderAndThen(spec.loader, lambda: _import_when_asked_for(inside))
         return spec
 
@@ -161,7 +163,8 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
     Modules that are already imported are not replaced.
     """
     put: list[StandIn] = []
-    finders = [_OfPackages(), _Packages(put)]
+    inside: defaultdict[str, list[StandIn]] = defaultdict(list)
+    finders = [_OfPackages(), _Packages(inside)]
     sys.meta_path[:0] = finders
     try:
         for module in modules:
@@ -170,6 +173,7 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
             stand_in = StandIn(module) if isinstance(module, str) else module
             if sys.modules.setdefault(stand_in.__name__, stand_in) is stand_in:
                 put.append(stand_in)
+                inside[stand_in.__name__.rpartition(".")[0]].append(stand_in)
                 package, last = _package_and_name(stand_in.__name__)
                 if package is not None:
                     vars(package).setdefault(last, stand_in)
