@@ -7,8 +7,9 @@ real one, as does code that asks the module's package for it. What has got a pla
 asks for one of its attributes.
 
 A package may also take objects out of such a module (`from onnx_ir._multi_device import ShardingSpec`), without using
-them. It gets a `Later` for each, which is gone when the package has been imported: the package then imports the module
-when it is asked for the object. Other threads do not see a `Later`, for they wait until the package has been imported.
+them. It gets a `Later` for each, which is taken out of it when it has been imported: the package then imports the
+module when it is asked for the object. Other threads do not see a `Later`, for they wait until the package has been
+imported.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _WAITS = (0.001, 0.01, 0.1, 1)
 
 
 class Later:
-    """Stands for an object that a package takes out of a module, while the package is imported."""
+    """Stands for an object that a package takes out of a module, until the package is asked for it."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module_of_value = module

@@ -88,9 +88,9 @@ def _with_ours(code: CodeType, meant: frozenset[str]) -> CodeType | None:
 
 
 def _exchanged(code: CodeType, meant: frozenset[str]) -> CodeType | None:
-    """A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump moves.
+    """What `_with_ours` keeps for code: the code that calls ours, also in its inner functions, or None.
 
-    That is done in the code of inner functions too.
+    A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump moves.
     """
     consts = list(code.co_consts)
     is_changed = False
