@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median
 
 import msgspec
@@ -10,13 +11,16 @@ from benchmarks.subjects import Subject, Weights
 
 
 class TimeJob(msgspec.Struct, frozen=True, tag="time"):
-    """Export once in a new process, then again at least `warm` times. The last file is at `path`."""
+    """Export once in a new process, then again at least `warm` times, or for `enough` seconds. The last file is at
+    `path`.
+    """
 
     subject: Subject
     model: str
     path: str
     dynamic: bool
     warm: int
+    enough: float = math.inf
 
 
 class Variant(msgspec.Struct, frozen=True):

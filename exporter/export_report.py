@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-import onnx
 import onnx_ir as ir
 import torch
 
@@ -70,6 +69,8 @@ class Steps:
             (self._folder / REPORT_FILE).write_text("\n".join(self._lines(error)) + "\n")
 
     def _lines(self, error: BaseException | None) -> Iterator[str]:
+        import onnx
+
         yield f"# ONNX export: {'failed' if error else 'succeeded'}\n"
         yield f"onnx-parity {VERSION}, torch {torch.__version__}, onnx {onnx.__version__}, onnx_ir {ir.__version__}, "
         yield f"Python {platform.python_version()}\n"

@@ -8,9 +8,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import onnx
 import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
@@ -31,6 +30,9 @@ from onnx_parity.exporter.request.names import checked_names
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["ONNXProgram"]
 
@@ -54,6 +56,8 @@ class ONNXProgram:
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as a protobuf message that contains the weights."""
+        import onnx
+
         return onnx.load_model_from_string(self.serialize())
 
     @property

@@ -6,7 +6,8 @@ import math
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -39,8 +40,14 @@ _KINDS = ("static", "dynamic")
 _PEERS = {"torchscript": Subject.TORCHSCRIPT, "dynamo": Subject.DYNAMO}
 #: Warm exports in each process; the quickest counts, because other work on the machine only adds time.
 WARM = 3
+#: Seconds after which an exporter is not measured again: the time of a long export varies by little of it.
+ENOUGH = 5.0
 #: Processes whose first exports are measured. The quickest counts here too.
-PROCESSES = 3
+PROCESSES = 2
+#: The most processes, for a model that takes about as long in the TorchScript exporter.
+MOST_PROCESSES = 6
+#: How many times as long one of the two takes, at most, for the two to be about as fast.
+CLOSE = 1.25
 
 #: Seconds by what was measured and by model and exporter.
 Seconds = dict[str, dict[str, dict[Subject, float]]]
@@ -55,22 +62,52 @@ class Figures(msgspec.Struct, frozen=True):
     first: float
     nodes: int
 
+    def least(self, other: Figures) -> Figures:
+        return Figures(min(self.warm, other.warm), min(self.first, other.first), self.nodes)
 
-def _measured(subject: Subject, name: str, kind: str, folder: Path) -> Figures | str:
-    """The figures, or why there are none."""
-    path = folder / "model.onnx"
-    job = TimeJob(subject, name, path=str(path), dynamic=kind == "dynamic", warm=WARM)
-    firsts, warms = [], []
-    for _ in range(PROCESSES):
-        match children.run(job, folder):
+
+#: What was measured of a model by exporter: its figures, or why there are none.
+Outcomes = dict[Subject, Figures | str]
+
+
+def _in_a_process(subject: Subject, name: str, kind: str) -> Figures | str:
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+        path = Path(folder, "model.onnx")
+        job = TimeJob(subject, name, path=str(path), dynamic=kind == "dynamic", warm=WARM, enough=ENOUGH)
+        match children.run(job, Path(folder)):
             case Times(first, warm):
-                firsts.append(first.wall)
-                warms += [clock.cpu for clock in warm]
+                return Figures(min(clock.cpu for clock in warm), first.wall, nodes_of(path))
             case Failure(reason):
                 return reason
             case other:
                 raise AssertionError(other)
-    return Figures(min(warms), min(firsts), nodes_of(path))
+
+
+def measured(subjects: Collection[Subject], known: Outcomes, measure: Callable[[Subject], Figures | str]) -> Outcomes:
+    """Measure a model in these exporters in turn, where `known` are the outcomes of others.
+
+    They are measured more often if it takes about as long here and in the TorchScript exporter.
+    """
+    found: Outcomes = {}
+    for number in range(MOST_PROCESSES):
+        if number >= PROCESSES and not is_close({**known, **found}):
+            break
+        for subject in subjects:
+            before = found.get(subject)
+            if before is None:
+                found[subject] = measure(subject)
+            elif not isinstance(before, str) and before.first < ENOUGH:
+                now = measure(subject)
+                found[subject] = now if isinstance(now, str) else before.least(now)
+    return found
+
+
+def is_close(outcomes: Outcomes) -> bool:
+    """Whether the model takes about as long here and in the TorchScript exporter."""
+    own, peer = outcomes.get(Subject.OURS), outcomes.get(Subject.TORCHSCRIPT)
+    if not isinstance(own, Figures) or not isinstance(peer, Figures):
+        return False
+    return any(1 / CLOSE < ratio < CLOSE for ratio in (peer.warm / own.warm, peer.first / own.first))
 
 
 def _mean(ratios: Iterable[float]) -> float:
@@ -159,20 +196,22 @@ def main(
     seconds: Seconds = {f"{first}{kind}": defaultdict(dict) for first in ("", "first ") for kind in _KINDS}
     nodes: dict[str, dict[Subject, int]] = defaultdict(dict)
     failures: list[str] = []
-    jobs = [(name, kind, subject) for name in names for kind in _KINDS for subject in subjects]
-    for name, kind, subject in track(jobs, "exports", console=Console(stderr=True), transient=True):
-        key = f"{name}, {subject}, {kind}"
-        if key not in store:
-            with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
-                store.add(key, _measured(subject, name, kind, Path(folder)))
-        match store[key]:
-            case Figures(warm, first, count):
-                seconds[kind][name][subject] = warm
-                seconds[f"first {kind}"][name][subject] = first
-                if kind == "static":
-                    nodes[name][subject] = count
-            case reason:
-                failures.append(f"{key}: {reason}")
+    exports = [(name, kind) for name in names for kind in _KINDS]
+    for name, kind in track(exports, "exports", console=Console(stderr=True), transient=True):
+        keys = {subject: f"{name}, {subject}, {kind}" for subject in subjects}
+        known = {subject: store[key] for subject, key in keys.items() if key in store}
+        missing = [subject for subject in subjects if subject not in known]
+        for subject, outcome in measured(missing, known, partial(_in_a_process, name=name, kind=kind)).items():
+            store.add(keys[subject], outcome)
+        for subject, key in keys.items():
+            match store[key]:
+                case Figures(warm, first, count):
+                    seconds[kind][name][subject] = warm
+                    seconds[f"first {kind}"][name][subject] = first
+                    if kind == "static":
+                        nodes[name][subject] = count
+                case reason:
+                    failures.append(f"{key}: {reason}")
     console = Console(width=140)
     for kind, times in seconds.items():
         console.print(_table(kind, times))

@@ -1,8 +1,8 @@
 """Serializes a model to bytes or a file without copying its weights into protobuf messages.
 
-A protobuf message is a sequence of fields, each of which is a tag, a length and bytes. protobuf serializes all but the
-weights (nodes, names, shapes). For each weight, a header is written here, followed by its bytes from memory. A file
-is written under another name and then renamed, so that it is never incomplete: see `put_in_place.py`.
+All but the weights (nodes, names, shapes) is encoded in `protobuf.py`. For each weight, a header is written here,
+followed by its bytes from memory. A file is written under another name and then renamed, so that it is never
+incomplete: see `put_in_place.py`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-import onnx
 import onnx_ir as ir
 
 from onnx_parity.exporter.errors import WriteError
+from onnx_parity.exporter.files import fields
 from onnx_parity.exporter.files.external_data import ExternalData, Placement, place
 from onnx_parity.exporter.files.lazy_tensors import chunks_of, one_thread
+from onnx_parity.exporter.files.protobuf import NotEncoded, encode, prefix, tensor_header
 from onnx_parity.exporter.files.put_in_place import NewFile, name_aside, put_in_place
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 
@@ -28,11 +29,6 @@ __all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", 
 INLINE_LIMIT = 2**31 - 1
 
 _ONE_FILE = ExternalData()
-
-# Field numbers of onnx.proto.
-_MODEL_GRAPH = 7
-_GRAPH_INITIALIZER = 5
-_TENSOR_RAW_DATA = 9
 
 
 class Sink(Protocol):
@@ -53,9 +49,9 @@ class _Weight(msgspec.Struct, frozen=True):
     def head(self) -> bytes:
         """The bytes before the data: tag and length of the graph's field, the header, tag and length of the data."""
         if self.elsewhere:
-            return _tag(_GRAPH_INITIALIZER, len(self.header)) + self.header
-        tag = _tag(_TENSOR_RAW_DATA, self.nbytes)
-        return _tag(_GRAPH_INITIALIZER, len(self.header) + len(tag) + self.nbytes) + self.header + tag
+            return prefix(fields.Graph.INITIALIZER, len(self.header)) + self.header
+        tag = prefix(fields.Tensor.RAW_DATA, self.nbytes)
+        return prefix(fields.Graph.INITIALIZER, len(self.header) + len(tag) + self.nbytes) + self.header + tag
 
 
 def size_of_weights(model: ir.Model) -> int:
@@ -209,15 +205,13 @@ def _chunks(model: ir.Model, external: Placement | None) -> Iterator[bytes | mem
     weights = [_weight(value, external) for value in values]
     model.graph.initializers.clear()
     try:
-        proto = ir.serde.serialize_model(model)
+        rest, graph = _without_weights(model)
     finally:
         for value in values:
             model.graph.initializers.add(value)
-    graph = proto.graph.SerializeToString(deterministic=True)
-    proto.ClearField("graph")
     heads = [weight.head() for weight in weights]
     length = len(graph) + sum(map(len, heads)) + sum(weight.nbytes for weight in weights if not weight.elsewhere)
-    yield proto.SerializeToString(deterministic=True) + _tag(_MODEL_GRAPH, length) + graph
+    yield rest + prefix(fields.Model.GRAPH, length) + graph
     for head, weight in zip(heads, weights, strict=True):
         yield head
         if not weight.elsewhere:
@@ -228,24 +222,18 @@ def _weight(value: ir.Value, external: Placement | None) -> _Weight:
     data = value.const_value
     assert data is not None
     nbytes = data.nbytes
-    header = onnx.TensorProto(name=value.name, data_type=data.dtype.value, dims=data.shape.numpy())
     where = None if external is None else external.places.get(id(value))
-    if where is not None:
-        header.data_location = onnx.TensorProto.EXTERNAL
-        for key, entry in (("location", where.location), ("offset", where.offset), ("length", nbytes)):
-            header.external_data.add(key=key, value=str(entry))
-    return _Weight(header.SerializeToString(deterministic=True), data, nbytes, elsewhere=where is not None)
+    entries = {"location": where.location, "offset": where.offset, "length": nbytes} if where is not None else None
+    header = tensor_header(value.name, data.dtype, data.shape.numpy(), entries)
+    return _Weight(header, data, nbytes, elsewhere=where is not None)
 
 
-def _tag(field: int, length: int) -> bytes:
-    """The tag and the length of a length-delimited protobuf field."""
-    return _varint(field << 3 | 2) + _varint(length)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+def _without_weights(model: ir.Model) -> tuple[bytes, bytes]:
+    """The fields of the model but for its graph, and those of its graph."""
+    try:
+        return encode(model)
+    except NotEncoded:
+        proto = ir.serde.serialize_model(model)
+        graph = proto.graph.SerializeToString(deterministic=True)
+        proto.ClearField("graph")
+        return proto.SerializeToString(deterministic=True), graph

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 import numpy as np
-import onnx
 import onnx_ir as ir
 import torch
 
@@ -48,11 +47,11 @@ _ERRORS, _FATAL = 3, 4
 _BFLOAT16 = "tensor(bfloat16)"
 #: The dtypes of arrays that onnxruntime takes as their bits, by the names of its types, with the types of ONNX.
 _AS_BITS = {
-    _BFLOAT16: (BFLOAT16, onnx.TensorProto.BFLOAT16),
-    "tensor(float8e4m3fn)": (np.dtype(ml_dtypes.float8_e4m3fn), onnx.TensorProto.FLOAT8E4M3FN),
-    "tensor(float8e4m3fnuz)": (np.dtype(ml_dtypes.float8_e4m3fnuz), onnx.TensorProto.FLOAT8E4M3FNUZ),
-    "tensor(float8e5m2)": (np.dtype(ml_dtypes.float8_e5m2), onnx.TensorProto.FLOAT8E5M2),
-    "tensor(float8e5m2fnuz)": (np.dtype(ml_dtypes.float8_e5m2fnuz), onnx.TensorProto.FLOAT8E5M2FNUZ),
+    _BFLOAT16: (BFLOAT16, ir.DataType.BFLOAT16.value),
+    "tensor(float8e4m3fn)": (np.dtype(ml_dtypes.float8_e4m3fn), ir.DataType.FLOAT8E4M3FN.value),
+    "tensor(float8e4m3fnuz)": (np.dtype(ml_dtypes.float8_e4m3fnuz), ir.DataType.FLOAT8E4M3FNUZ.value),
+    "tensor(float8e5m2)": (np.dtype(ml_dtypes.float8_e5m2), ir.DataType.FLOAT8E5M2.value),
+    "tensor(float8e5m2fnuz)": (np.dtype(ml_dtypes.float8_e5m2fnuz), ir.DataType.FLOAT8E5M2FNUZ.value),
 }
 _ONNX_TYPE = dict(_AS_BITS.values())
 
@@ -119,6 +118,7 @@ class ReferenceSession:
     """A model in onnx.reference, with torch for operators of the domain `org.pytorch.aten`."""
 
     def __init__(self, model: ir.Model) -> None:
+        import onnx
         from onnx.reference import ReferenceEvaluator
 
         from onnx_parity.exporter.fallback.onnx_reference import ATen

@@ -61,7 +61,7 @@ class Later:
 class StandIn(ModuleType):
     """A placeholder for a module. Access to an attribute other than the `known` ones imports the module.
 
-    The module's package may take the objects of the names `later` out of it without importing it.
+    The module's packages may take the objects of the names `later` out of it without importing it.
     """
 
     def __init__(self, name: str, *later: str, **known: Any) -> None:
@@ -174,10 +174,11 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
             stand_in = StandIn(module) if isinstance(module, str) else module
             if sys.modules.setdefault(stand_in.__name__, stand_in) is stand_in:
                 put.append(stand_in)
-                inside[stand_in.__name__.rpartition(".")[0]].append(stand_in)
-                package, last = _package_and_name(stand_in.__name__)
-                if package is not None:
-                    vars(package).setdefault(last, stand_in)
+                for package in _packages_of(stand_in):
+                    inside[package].append(stand_in)
+                found, last = _package_and_name(stand_in.__name__)
+                if found is not None:
+                    vars(found).setdefault(last, stand_in)
         yield
     finally:
         for finder in finders:
@@ -195,6 +196,14 @@ def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
     return sys.modules.get(package), last
 
 
+def _packages_of(stand_in: StandIn) -> Iterator[str]:
+    """The names of the packages that the module is in, the innermost first."""
+    package = stand_in.__name__.rpartition(".")[0]
+    while package:
+        yield package
+        package = package.rpartition(".")[0]
+
+
 def _import_when_asked_for(stand_ins: Iterable[StandIn]) -> None:
     """Let the packages of these modules import them when asked for a module, or for what is taken out of one."""
     for stand_in in stand_ins:
@@ -206,11 +215,13 @@ def _import_when_asked_for(stand_ins: Iterable[StandIn]) -> None:
                 _deferred_of(package)[last] = stand_in.__name__
             else:
                 vars(package)[last] = found
+        takers = [found for name in _packages_of(stand_in) if (found := sys.modules.get(name)) is not None]
         for later in [value for value in vars(stand_in).values() if isinstance(value, Later)]:
             del vars(stand_in)[later.name]
-            if package is not None and vars(package).get(later.name) is later:
-                del vars(package)[later.name]
-                _deferred_of(package)[later.name] = later
+            for taker in takers:
+                if vars(taker).get(later.name) is later:
+                    del vars(taker)[later.name]
+                    _deferred_of(taker)[later.name] = later
 
 
 def _deferred_of(package: ModuleType) -> dict[str, str | Later]:

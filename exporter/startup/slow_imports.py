@@ -15,8 +15,13 @@ _DEFERRED = (
     # onnx_ir._symbolic_shapes imports it at once.
     "sympy",
     "onnx_ir._symbolic_shapes",
-    # Only needed for operators' signatures, for files, and for passes and graphs of others.
+    # Only needed for operators' signatures, for files, for messages of the onnx package, and for passes and graphs of
+    # others. They import the onnx package.
+    "onnx_ir._convenience",
+    StandIn("onnx_ir._convenience._constructors", "node", "tensor", "val"),
+    "onnx_ir.convenience",
     "onnx_ir.schemas",
+    StandIn("onnx_ir.serde", "TensorProtoTensor", "from_onnx_text", "from_proto", "to_onnx_text", "to_proto"),
     "onnx_ir.external_data",
     StandIn("onnx_ir._io", "load", "save"),
     StandIn("onnx_ir._safetensors", "save_safetensors"),
@@ -35,29 +40,6 @@ _DEFERRED = (
     # They compute the limits of all dtypes when they are imported.
     StandIn("ml_dtypes._finfo", "finfo"),
     StandIn("ml_dtypes._iinfo", "iinfo"),
-    # Only needed to check a model, to infer its shapes, to convert it, and to read or write it as text.
-    StandIn("onnx.onnx_cpp2py_export", "ONNX_ML"),
-    "onnx.onnx_cpp2py_export.checker",
-    "onnx.onnx_cpp2py_export.defs",
-    "onnx.onnx_cpp2py_export.inliner",
-    "onnx.onnx_cpp2py_export.parser",
-    "onnx.onnx_cpp2py_export.printer",
-    "onnx.onnx_cpp2py_export.shape_inference",
-    "onnx.onnx_cpp2py_export.version_converter",
-    "onnx.checker",
-    "onnx.compose",
-    "onnx.defs",
-    "onnx.gen_proto",
-    "onnx.helper",
-    "onnx.numpy_helper",
-    "onnx.parser",
-    "onnx.printer",
-    "onnx.shape_inference",
-    "onnx.utils",
-    "onnx.version_converter",
-    "google.protobuf.internal.python_message",
-    "google.protobuf.json_format",
-    "google.protobuf.text_format",
     # Only needed by annotations.
     "numpy.typing",
     "msgspec.inspect",
@@ -69,4 +51,4 @@ _DEFERRED = (
 def import_libraries() -> None:
     with standing_in(*_DEFERRED):
         import msgspec  # noqa: F401
-        import onnx_ir  # noqa: F401
+        import onnx_ir.tensor_adapters  # noqa: F401

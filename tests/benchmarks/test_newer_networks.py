@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from benchmarks.child import measure_time
 from benchmarks.jobs import TimeJob
 from benchmarks.newer_networks import nodes
-from benchmarks.newer_networks.__main__ import app, slower
-from benchmarks.subjects import Subject
+from benchmarks.newer_networks.__main__ import MOST_PROCESSES, PROCESSES, Figures, app, measured, slower
+from benchmarks.subjects import EXPORTERS, Subject
 
 
 @pytest.mark.parametrize("name", ["transformer_encoder", pytest.param("gru", marks=pytest.mark.slow)])
@@ -69,3 +69,33 @@ def test_more_nodes_than_the_better_peer_are_marked() -> None:
         found = {"bert": {nodes.Way(23, dynamic=True): {Subject.OURS: 1200, Subject.DYNAMO: 1100}}}
         console.print(nodes.table(found, [nodes.Way(23, dynamic=True)]))
     assert "1,200 / — / 1,100 *" in printed.get()
+
+
+@pytest.mark.parametrize(("peer", "processes"), [(1.1, MOST_PROCESSES), (0.9, MOST_PROCESSES), (2.0, PROCESSES)])
+def test_exporters_that_are_about_as_fast_are_measured_more_often(peer: float, processes: int) -> None:
+    seconds = {Subject.OURS: 1.0, Subject.TORCHSCRIPT: peer, Subject.DYNAMO: 9.0}
+    order: list[Subject] = []
+
+    def measure(subject: Subject) -> Figures:
+        order.append(subject)
+        later = 0.01 * order.count(subject)
+        return Figures(warm=5 * seconds[subject] - later, first=seconds[subject] - later, nodes=3)
+
+    found = measured(EXPORTERS, {}, measure)
+    both = [Subject.OURS, Subject.TORCHSCRIPT]
+    assert order[:5] == [*EXPORTERS, *both] and order[3:] == both * (processes - 1)
+    own = found[Subject.OURS]
+    assert isinstance(own, Figures)
+    assert own.first == pytest.approx(1 - 0.01 * processes) and own.warm == pytest.approx(5 - 0.01 * processes)
+
+
+def test_a_failure_is_not_measured_again_and_a_kept_peer_decides_how_often() -> None:
+    asked: list[Subject] = []
+
+    def measure(subject: Subject) -> Figures | str:
+        asked.append(subject)
+        return "fails" if subject is Subject.DYNAMO else Figures(1.0, 1.0, 3)
+
+    found = measured([Subject.OURS, Subject.DYNAMO], {Subject.TORCHSCRIPT: Figures(9.0, 1.1, 3)}, measure)
+    assert found == {Subject.OURS: Figures(1.0, 1.0, 3), Subject.DYNAMO: "fails"}
+    assert asked.count(Subject.OURS) == MOST_PROCESSES and asked.count(Subject.DYNAMO) == 1

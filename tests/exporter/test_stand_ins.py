@@ -1,4 +1,4 @@
-"""sympy and parts of onnx are imported when they are first used, without a difference for their users."""
+"""onnx, sympy and parts of onnx_ir are imported when they are first used, without a difference for their users."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 
 _STATIC_THEN_DYNAMIC = """
-import sys, torch, onnx_parity
+import io, sys, torch, onnx_parity
 
 x = torch.ones(2, 3)
 for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.nn.LSTM(3, 4)):
     onnx_parity.export(module, (x,))
     onnx_parity.export(module, (x,), dynamic_axes={"input": [0]})
-assert "sympy" not in sys.modules and "torch.fx.experimental.symbolic_shapes" not in sys.modules
+    onnx_parity.export(module, (x,), io.BytesIO(), external_data=False)
+late = ("sympy", "onnx", "google", "onnx_ir.serde", "onnx_ir._convenience", "torch.fx.experimental.symbolic_shapes")
+assert not sys.modules.keys() & {*late}
 import sympy, onnx_ir._core
 assert onnx_ir._core.sympy.Symbol is sympy.Symbol
 """
@@ -41,21 +43,21 @@ _PACKAGES = """
 import sys, torch
 before = set(sys.modules)
 import onnx_parity.exporter
-import ml_dtypes, msgspec, numpy, onnx, onnx_ir
+import ml_dtypes, msgspec, numpy, onnx_ir
 from onnx_parity.exporter.startup.deferred_imports import Later, StandIn
 from onnx_parity.exporter.startup.slow_imports import _DEFERRED
 
 names = [getattr(each, "__name__", each) for each in _DEFERRED]
-# protobuf's own implementation in Python, which some library has asked for, needs its modules at once.
-early = (sys.modules.keys() - before) & {name for name in names if not name.startswith("google")}
+early = (sys.modules.keys() - before) & {*names, "onnx", "google"}
 assert not early, early
-for package in (ml_dtypes, msgspec, numpy, onnx, onnx_ir):
+for package in (ml_dtypes, msgspec, numpy, onnx_ir):
     assert not [name for name, value in vars(package).items() if isinstance(value, (Later, StandIn))]
-assert {"checker", "ONNX_ML", "ModelProto"} <= {*dir(onnx)} and {"finfo", "bfloat16"} <= {*dir(ml_dtypes)}
+assert {"serde", "node", "to_proto", "Node"} <= {*dir(onnx_ir)} and {"finfo", "bfloat16"} <= {*dir(ml_dtypes)}
 assert issubclass(ml_dtypes.finfo, numpy.finfo) and ml_dtypes.finfo is ml_dtypes._finfo.finfo
 assert ml_dtypes.iinfo(ml_dtypes.int4).max == 7 and float(ml_dtypes.finfo("bfloat16").max) > 1e38
 assert onnx_ir.DataType.FLOAT8E4M3FN.max == 448
-assert onnx.ONNX_ML is True and onnx.IR_VERSION and not hasattr(onnx, "nothing")
+assert onnx_ir.DEBUG is False and not hasattr(onnx_ir, "nothing")
+assert onnx_ir.node is onnx_ir._convenience._constructors.node and onnx_ir.to_proto is onnx_ir.serde.to_proto
 assert onnx_ir.ShardingSpec.__module__ == onnx_ir.Node.__module__ == "onnx_ir"
 assert onnx_ir.load.__module__ == onnx_ir.save.__module__ == "onnx_ir"
 for name in names:
@@ -64,8 +66,10 @@ for name in names:
         assert getattr(sys.modules[package], last) is sys.modules[name], name
     else:
         __import__(name)
+import onnx
 text = '<ir_version: 8, opset_import: ["": 17]> g (float x) => (float y) {y = Abs (x)}'
 onnx.checker.check_model(onnx.parser.parse_model(text))
+onnx.checker.check_model(onnx_ir.to_proto(onnx_ir.from_onnx_text(text)))
 """
 
 _FROM_PACKAGES = """
@@ -119,12 +123,13 @@ def waiting_for(package):
 
 def of_onnx_ir():
     waiting_for("onnx_ir")
-    from onnx_ir import ShardingSpec, load, save
+    from onnx_ir import ShardingSpec, convenience, load, node, save, to_proto
     import onnx_ir
-    taken.update(classes=[ShardingSpec, onnx_ir.ShardedDim], functions=[load, save])
+    functions = [load, save, node, to_proto, onnx_ir.val, onnx_ir.tensor, convenience.extract]
+    taken.update(classes=[ShardingSpec, onnx_ir.ShardedDim], functions=functions)
 
 def of_onnx():
-    waiting_for("onnx")
+    waiting_for("onnx_ir")
     from onnx import ONNX_ML, helper, parser
     import onnx.reference
     from onnx.checker import check_model

@@ -16,9 +16,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import onnx
 import onnx_ir as ir
 import torch
 
@@ -26,6 +25,9 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.lowering.values.value import Value
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["from_proto", "local_function"]
 
