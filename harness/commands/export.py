@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from onnx_parity.harness.commands.model_source import InputText, SourceError, dynamic_axes, load_program
+from onnx_parity.harness.commands.model_source import (
+    InputText,
+    SourceError,
+    check_number_of_inputs,
+    dynamic_axes,
+    load_program,
+)
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 if TYPE_CHECKING:
@@ -47,8 +53,8 @@ def export(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="package.module:name. The name is a torch.nn.Module, a function of tensors, or a class or function "
-            "that creates one when it is called without arguments.",
+            help="package.module:name, or file.py:name. The name is a torch.nn.Module, a function of tensors, or a "
+            "class or function that creates one when it is called without arguments.",
         ),
     ],
     input: Annotated[
@@ -120,6 +126,7 @@ def export(
         given = [InputText.parse(text) for text in input or ()]
         axes = dynamic_axes(dynamic or ())
         program = load_program(model, weights)
+        check_number_of_inputs(model, program, len(given))
         tensors = tuple(each.make(generator) for each in given)
     except SourceError as error:
         refuse(str(error))

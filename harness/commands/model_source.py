@@ -23,7 +23,7 @@ from onnx_parity.harness.one_line import error_line
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["InputText", "SourceError", "dynamic_axes", "load_program", "read_weights"]
+__all__ = ["InputText", "SourceError", "check_number_of_inputs", "dynamic_axes", "load_program", "read_weights"]
 
 _INPUT = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<dtype>\w+)(?:<(?P<bound>\d+))?)?"
@@ -95,16 +95,18 @@ class InputText:
 
 
 def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
-    """The model that `package.module:name` names: a module, a function of tensors, or the result of a call of it."""
+    """The model that `package.module:name` names, or `folder/file.py:name`: a module, a function of tensors, or the
+    result of a call of it.
+    """
     import torch
 
-    module_name, colon, attribute = where.partition(":")
+    module_name, colon, attribute = where.rpartition(":")
     if not colon or not attribute:
         raise SourceError(
-            f"{where} does not name a model. Write package.module:name, for example torchvision.models:resnet18."
+            f"{where} does not name a model. Write package.module:name, for example torchvision.models:resnet18, "
+            "or file.py:name."
         )
-    sys.path.insert(0, str(Path.cwd()))
-    found: Any = _imported(module_name)
+    found: Any = _imported_file(Path(module_name)) if module_name.endswith(".py") else _imported_here(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), n=1)
@@ -129,6 +131,48 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
             raise SourceError(f"--weights {weights} do not fit the model: {error}") from error
     result: Callable[..., Any] = program
     return result
+
+
+def check_number_of_inputs(where: str, program: Callable[..., Any], given: int) -> None:
+    """Refuse inputs that the program cannot be called with, because there are too few or too many."""
+    import torch
+
+    function = program.forward if isinstance(program, torch.nn.Module) else program
+    needed = _needs(function)
+    if needed is None:
+        return
+    times = "once" if given == 1 else f"{given} times"
+    if given < len(needed):
+        raise SourceError(
+            f"{where} needs the {_counted(needed)}, and --input was given {times}. "
+            f"Write one for each, with its sizes: --input {needed[given]}=1x3x224x224."
+        )
+    parameters = inspect.signature(function).parameters.values()
+    taken = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if given > len(taken) and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        raise SourceError(f"{where} takes the {_counted(taken)}, and --input was given {times}. Leave out the others.")
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"input{'s' * (len(names) != 1)} {', '.join(names)}" if names else "inputs of none"
+
+
+def _imported_here(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    return _imported(name)
+
+
+def _imported_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise SourceError(f"{file} cannot be imported: there is no such file.")
+    sys.path.insert(0, str(file.parent.resolve()))
+    module = _imported(file.stem)
+    if Path(module.__file__ or "").resolve() != file.resolve():
+        raise SourceError(
+            f"{file} cannot be imported: Python has another module of the name {file.stem}, "
+            f"{module.__file__ or 'which is built in'}. Rename the file."
+        )
+    return module
 
 
 def _imported(name: str) -> ModuleType:

@@ -171,7 +171,8 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
         ),
         (
             ("torch.nn",),
-            "torch.nn does not name a model. Write package.module:name, for example torchvision.models:resnet18.",
+            "torch.nn does not name a model. Write package.module:name, for example torchvision.models:resnet18, "
+            "or file.py:name.",
         ),
         (
             ("torch.nn:Nothing",),
@@ -191,6 +192,16 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
             ("torch.nn:ReLU", "-i", "3x4", "-d", "x"),
             "--dynamic x cannot be read. Write the input, the axis and a name, x:0=batch, or only x:0.",
         ),
+        (
+            ("torch.nn:ReLU",),
+            "torch.nn:ReLU needs the input input, and --input was given 0 times. "
+            "Write one for each, with its sizes: --input input=1x3x224x224.",
+        ),
+        (
+            ("torch.nn:ReLU", "-i", "3x4", "-i", "2"),
+            "torch.nn:ReLU takes the input input, and --input was given 2 times. Leave out the others.",
+        ),
+        (("none.py:net", "-i", "3x4"), "none.py cannot be imported: there is no such file."),
         (
             ("torch.nn:ReLU", "-i", "3x4", "--weights", "none.pt"),
             "--weights none.pt cannot be loaded: there is no such file.",
@@ -273,6 +284,17 @@ def test_what_is_no_model(folder: Path) -> None:
 def test_a_function_of_tensors_is_exported_itself(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:doubled", "-i", "2x3", "--verify")
     assert code == 0 and "verified in onnxruntime" in text
+
+
+def test_a_model_in_a_file_is_named_by_the_path_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"models_of_{folder.name}.py"
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    code, text = invoke("export", f"../{module}:Net", "-i", "x=2x4", "--verify")
+    assert code == 0 and "verified in onnxruntime" in text
+    Path("json.py").write_text(MODULE)
+    code, text = invoke("export", "json.py:Net", "-i", "x=2x4")
+    assert code == 2 and text.startswith("json.py cannot be imported: Python has another module of the name json, ")
 
 
 @pytest.mark.parametrize("command", ["export", "show"])
