@@ -52,7 +52,7 @@ def assert_onnx_program(
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
     outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:
-        verdict = judge([to_array(output) for output in outputs], in_torch.expected(trial))
+        verdict = judge([to_array(output) for output in outputs], in_torch.expected(trial, closely=True))
         if not verdict.passed:
             raise VerificationError(
                 f"the outputs of the model differ from those of the program in torch: {verdict.detail}"

@@ -9,7 +9,9 @@ of an output has its own tolerance, which depends on torch's own error from floa
    unit in the last place with random signs. It is large under cancellation, and small for elementwise functions. It is
    multiplied by torch's own error in units of the sensitivity, at the worst element, because long sums and inner
    layers round more often than once for each input.
-   For a model, which rounds thousands of times, it is torch's largest error over the output.
+   For a model, which rounds thousands of times, it is torch's largest error over the output. A single element, such as
+   the score of a classifier, can be right by chance: for outputs of few elements, torch's errors for similar inputs
+   count too.
 3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and
    `TYPICAL_ULPS` units of the output's typical element or of 1, whichever is less. The latter is for small elements
    that are computed from larger numbers: onnxruntime's Elu is exp(x) - 1, and torch's is expm1.
@@ -107,6 +109,7 @@ def expect(
     moved: Sequence[Float64Array] = (),
     *,
     moved_by: float = 0.0,
+    nearby: Sequence[Float64Array] = (),
     coarse: Float64Array | None = None,
     declared: float | None = None,
     signed_zeros: bool = True,
@@ -115,8 +118,9 @@ def expect(
     inputs.
 
     `moved_by` is the relative size of the inputs' change. For an output of a wider dtype than the inputs it is scaled
-    down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models). `coarse` is the
-    float32 result for a float64 `value`. Its scaled error is used as torch's own.
+    down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models), and over `nearby`,
+    its errors for similar inputs. `coarse` is the float32 result for a float64 `value`. Its scaled error is used
+    as torch's own.
     """
     if not is_float(value.dtype):
         return Expected(value)
@@ -142,6 +146,9 @@ def expect(
         unit = ulp(np.where(finite, centre, 0.0), value.dtype)
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
+        for error in nearby if not moved else ():
+            if error.shape == exact.shape:
+                own_error = np.maximum(own_error, np.where(error <= jump, error, 0.0))
         noise = _noise(own_error, movements, jump, unit)
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.arrays import in_pairs, to_array
+from onnx_parity.exporter.arrays import Array, in_pairs, to_array
 from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
@@ -64,8 +64,12 @@ class ProgramOutputs:
         self._what = trial.what
         return self._call(copied(self._source.program), (trial.args, dict(trial.kwargs)))
 
-    def expected(self, trial: Trial) -> list[Expected]:
-        """The expected outputs of the model."""
+    def expected(self, trial: Trial, *, closely: bool = False) -> list[Expected]:
+        """The expected outputs of the model.
+
+        `closely` tells to run the program more often, if it has an output of few elements, whose errors in torch may be
+        small by chance.
+        """
         values = [to_array(tensor) for tensor in self.outputs(trial)]
         tensors = [in_pairs(tensor) for tensor in trial.tensors()]
         dtypes = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
@@ -77,8 +81,12 @@ class ProgramOutputs:
             self._coarse,
             seeds=range(MOVES) if by and self._is_small else (),
             moved_by=by,
+            again=self._arrays if closely else None,
             signed_zeros=self._has_signed_zeros,
         )
+
+    def _arrays(self, arguments: _Arguments) -> list[Array]:
+        return [to_array(tensor) for tensor in self._call(copied(self._source.program), arguments)]
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
         args, kwargs = closed(pytree.tree_map_only(torch.Tensor, copied_tensor, arguments))

@@ -6,14 +6,15 @@ as arguments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from onnx_parity.exporter.arrays import Array, Float64Array, in_width, to_array
+from onnx_parity.exporter.arrays import Array, Float64Array, in_width, is_float, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
@@ -30,6 +31,8 @@ _Inputs = TypeVar("_Inputs")
 MOVES = 4
 #: If the weights have more bytes than this, they are not converted at once but by each operator that reads them.
 _MOST_CONVERTED = 1 << 30
+#: How many of torch's errors at least show how large its errors are.
+_SAMPLES = 8
 #: What a program may raise in another dtype, or for inputs that are moved: a kernel is missing, it checks dtypes, or
 #: rounding has changed a value that decides a size or an index.
 _FAILURES = (
@@ -110,31 +113,78 @@ def expected_outputs(
     *,
     seeds: Sequence[int],
     moved_by: float,
+    again: Callable[[_Inputs], Sequence[Array]] | None = None,
     declared: float | None = None,
     signed_zeros: bool = True,
 ) -> list[Expected]:
     """The expected outputs of a runtime, if torch returns these values for these inputs.
 
     `twin` is the program in float64; None if errors are not to be measured from it. `coarse` is the program in float32,
-    whose error is used as torch's own for float64 outputs. The inputs are changed once with each of the seeds. The
-    other arguments are those of `expect`.
+    whose error is used as torch's own for float64 outputs. The inputs are changed once with each of the seeds. Without
+    seeds, `again` runs the program for similar inputs, if an output has few elements. The other arguments are
+    those of `expect`.
     """
     exact = None if twin is None else twin.outputs(inputs)
     followed = [None if twin is None else twin.outputs(moved(inputs, seed)) for seed in seeds]
     wide = any(value.dtype == np.float64 for value in values)
     of_float32 = coarse.outputs(inputs) if wide and coarse is not None else None
+    nearby = [] if twin is None or again is None or seeds else _errors_nearby(values, inputs, twin, again)
     return [
         expect(
             value,
             _at(exact, number),
             [other for outputs in followed if (other := _at(outputs, number)) is not None],
             moved_by=moved_by,
+            nearby=[other for errors in nearby if (other := _at(errors, number)) is not None],
             coarse=_at(of_float32, number),
             declared=declared,
             signed_zeros=signed_zeros,
         )
         for number, value in enumerate(values)
     ]
+
+
+def _errors_nearby(
+    values: Sequence[Array],
+    inputs: _Inputs,
+    twin: Twin[Any, _Inputs],
+    again: Callable[[_Inputs], Sequence[Array]],
+) -> list[list[Float64Array]]:
+    """torch's errors for similar inputs, for as many as are needed by the output of the fewest elements."""
+    fewest = min((value.size for value in values if value.size and is_float(value.dtype)), default=_SAMPLES)
+    errors = []
+    for seed in range(math.ceil(_SAMPLES / fewest) - 1):
+        near = _similar(inputs, seed)
+        exact = twin.outputs(near)
+        if exact is None:
+            break
+        try:
+            outputs = again(near)
+        except _FAILURES:
+            break
+        if [output.shape for output in outputs] != [other.shape for other in exact]:
+            break
+        errors.append([np.abs(output.astype(np.float64) - other) for output, other in zip(outputs, exact, strict=True)])
+    return errors
+
+
+def _similar(inputs: _Inputs, seed: int) -> _Inputs:
+    """The inputs with each number changed to one next to it in its dtype; if all are integers, in another order."""
+    if not any(isinstance(each, torch.Tensor) and _has_neighbours(each) for each in tree_leaves(inputs)):
+        reordered: _Inputs = tree_map_only(
+            torch.Tensor, lambda given: given.roll(seed + 1, -1) if given.dim() else given, inputs
+        )
+        return reordered
+    everything: _Inputs = tree_map(
+        lambda near, given: near.to(given.dtype) if isinstance(given, torch.Tensor) else near,
+        moved(inputs, seed),
+        inputs,
+    )
+    return everything
+
+
+def _has_neighbours(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _at(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:

@@ -113,6 +113,7 @@ class _Judged:
             self._coarse,
             seeds=seeds if declaration.kind is Kind.OPERATOR else (),
             moved_by=torch.finfo(getattr(torch, program.dtype)).eps if program.dtype.is_floating else 0.0,
+            again=lambda near: [to_array(output) for output in program.run(near)],
             declared=declaration.tolerance.get(program.dtype),
             signed_zeros=declaration.signed_zeros,
         )

@@ -464,3 +464,17 @@ def test_the_first_value_that_is_wrong_is_found() -> None:
 def test_other_values_reach_decisions_by_floats(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with pytest.raises(onnx_parity.VerificationError, match="for other values in an input that the program decides by"):
         onnx_parity.export(program, (torch.tensor([2.0, 1.0, 0.5]),), verify=True)
+
+
+@pytest.mark.parametrize("seed", [0, 12, 24])
+def test_one_score_may_be_right_in_torch_by_chance(seed: int) -> None:
+    torch.manual_seed(seed)
+    layer = nn.TransformerEncoderLayer(64, 4, batch_first=True, dropout=0)
+    encoder = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+    scored = nn.Sequential(encoder, nn.Flatten(), nn.Linear(640, 1)).eval()
+    program = onnx_parity.export(scored, (torch.randn(1, 10, 64),), verify=True)
+    assert_onnx_program(program)
+    with torch.no_grad():
+        scored.get_parameter("2.bias").add_(1e-5)
+    with pytest.raises(onnx_parity.VerificationError, match="output 0 at"):
+        assert_onnx_program(program)

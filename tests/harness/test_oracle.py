@@ -345,3 +345,16 @@ def test_metrics_come_back_from_json_at_the_ends_of_the_range(dtype: type[np.flo
             assert verdict.passed == (value[place] == dtype(wrong))
             assert verdict.metrics is not None
             assert msgspec.json.decode(msgspec.json.encode(verdict.metrics), type=Distance) == verdict.metrics
+
+
+def test_an_element_that_torch_has_right_by_chance_has_the_error_of_its_neighbours() -> None:
+    value = np.array([[0.25]], np.float32)
+    exact = value.astype(np.float64)
+    runtimes = np.array([[0.25 + 20 * 2.0**-25]], np.float32)
+    alone = expect(value, exact)
+    nearby = [np.full((1, 1), error) for error in (0.0, 2e-8, 5e-8, 1e-9)]
+    assert not judge([runtimes], [alone]).passed and judge([runtimes], [expect(value, exact, nearby=nearby)]).passed
+    wrong = np.array([[0.25 + 2e-6]], np.float32)
+    assert not judge([wrong], [expect(value, exact, nearby=nearby)]).passed
+    jumps = [np.full((1, 1), 0.01), np.full((1, 1), NAN), np.zeros((2, 1))]
+    assert not judge([runtimes], [expect(value, exact, nearby=jumps)]).passed

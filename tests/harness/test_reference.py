@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
+from onnx_parity.exporter.verification.reference import Twin, expected_outputs
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Declaration, floats, ints, model, op
 from onnx_parity.harness.cases.program import build
@@ -180,3 +184,46 @@ def test_the_calls_of_a_program_are_its_own_and_not_those_within_them() -> None:
 
 def test_the_modules_of_a_program_are_among_its_calls() -> None:
     assert consulted(op(torch.nn.ELU, floats(2, 3))).calls == ("torch.nn.ELU", "torch.nn.functional.elu")
+
+
+def _times_run_again(program: Callable[[torch.Tensor], list[torch.Tensor]], x: torch.Tensor) -> list[torch.Tensor]:
+    """The inputs for which a program is run, besides its example, because its outputs have few elements."""
+    similar: list[torch.Tensor] = []
+
+    def again(inputs: tuple[torch.Tensor]) -> list[np.ndarray]:
+        similar.append(inputs[0])
+        return [output.numpy() for output in program(*inputs)]
+
+    twin: Twin[Any, tuple[torch.Tensor]] = Twin(program, torch.float64, lambda program, inputs: program(*inputs))
+    values = [output.numpy() for output in program(x)]
+    (expected, *_) = expected_outputs(values, (x,), twin, None, seeds=(), moved_by=0.0, again=again)
+    assert expected.tolerance is not None
+    return similar
+
+
+@pytest.mark.parametrize(("size", "times"), [(1, 7), (2, 3), (3, 2), (4, 1), (8, 0), (100, 0)])
+def test_a_model_is_run_for_similar_inputs_if_an_output_has_few_elements(size: int, times: int) -> None:
+    x = torch.randn(300)
+    similar = _times_run_again(lambda x: [x.exp()[:size], x.new_zeros(0), x.argmax(), x.sin()], x)
+    assert len(similar) == times
+    for given in similar:
+        assert given.dtype == torch.float32 and not torch.equal(given, x)
+        torch.testing.assert_close(given, x, rtol=2.4e-7, atol=0)
+
+
+def test_similar_integers_are_the_same_ones_in_another_order() -> None:
+    x = torch.arange(12).reshape(3, 4)
+    similar = _times_run_again(lambda x: [(x * torch.linspace(0, 1, 4)).sum()], x)
+    assert len(similar) == 7 and all(torch.equal(given.sort().values, x) for given in similar)
+    assert torch.equal(similar[0], x[:, [3, 0, 1, 2]])
+
+
+def test_a_program_that_refuses_similar_inputs_is_judged_by_its_example() -> None:
+    x = torch.arange(4).cumsum(0).float()
+
+    def program(given: torch.Tensor) -> list[torch.Tensor]:
+        if not torch.equal(given, x.to(given.dtype)):
+            raise ValueError("other inputs")
+        return [given.sum()]
+
+    assert not _times_run_again(program, x)
