@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.record import Kind, Metrics, Record, RunEnd, RunInfo, Stage, Status
 from onnx_parity.harness.store import RecordWriter, create_run, write_end
 
 INFO = RunInfo(id="20260131-101500-1", started="2026-01-31T10:15:00+00:00", seed=0, tier="default")
@@ -29,6 +29,21 @@ RECORD = Record(
     shapes="static",
     status=Status.PASSED,
     stage=Stage.RERUN_VALUES,
+)
+
+#: The distance of outputs that are wrong by half more than the tolerance.
+METRICS = Metrics(
+    max_abs=3e-7,
+    max_rel=1e-6,
+    ulp_p50=1.0,
+    ulp_p99=9.0,
+    ulp_max=12.0,
+    headroom=0.67,
+    tolerance=2e-7,
+    output=0,
+    index=(0,),
+    got=0.3000003,
+    expected=0.3,
 )
 
 

@@ -22,7 +22,14 @@ import msgspec
 
 from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
 from onnx_parity.harness.cell_ids import point_of
-from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, opsets_of, parse_entries
+from onnx_parity.harness.expecting.expectations import (
+    COMPARING,
+    FOLDER,
+    Expectation,
+    headroom_of,
+    opsets_of,
+    parse_entries,
+)
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
@@ -31,9 +38,6 @@ _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
 _USUAL = {"exporter": PARITY, "runtime": ONNXRUNTIME, "dtype": Dtype.FLOAT32.value}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
-#: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
-_COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
-
 #: Stages at which a runtime or a transformation raises an error, which says itself what is wrong.
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
 #: The classes of the harness for such errors, which say nothing.
@@ -68,9 +72,12 @@ class Found:
     #: None if it passed.
     stage: Stage | None
     error: str
+    headroom: float | None = None
 
     def is_foreseen_by(self, expectation: Expectation) -> bool:
-        return self.stage is not None and expectation.foresees(self.stage, self.error)
+        if self.stage is None:
+            return expectation.headroom is not None
+        return expectation.foresees(self.stage, self.error, self.headroom)
 
     @classmethod
     def of(cls, record: Record) -> Found | None:
@@ -81,7 +88,8 @@ class Found:
             case Status.PASSED | Status.UNEXPECTED_PASS:
                 return cls(record.cell, record.name, record.case, None, "")
             case Status.FAILED | Status.CRASHED | Status.KNOWN:
-                return cls(record.cell, record.name, record.case, record.stage, record.error or record.reason)
+                error = record.error or record.reason
+                return cls(record.cell, record.name, record.case, record.stage, error, headroom_of(record))
             case _:
                 return None
 
@@ -212,7 +220,8 @@ def _foreseeing(
             cells = f"{case}*" if case.endswith("[") else f"{case}-*"
             wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
             narrowed += _narrowed(wide, of_case, pool)
-        if stage in _COMPARING:
+        # Two messages with numbers that look alike may have different reasons.
+        if stage in COMPARING:
             entries += _sharing_entries(narrowed)
         else:
             specific += narrowed
@@ -350,7 +359,7 @@ def _written(entry: Sequence[Expectation]) -> str:
     """The text of an entry, whose expectations differ only in their selectors."""
     first = entry[0]
     lines = ["[[known]]", f"cells  = {_selectors([each.cells for each in entry])}"]
-    for key in (*reversed(_AXES), "packages", "stage", "error", "reason", "link"):
+    for key in (*reversed(_AXES), "packages", "stage", "headroom", "error", "reason", "link"):
         value = getattr(first, key)
         if (value and (key, value) != ("error", "*")) or key in ("reason", "link"):
             lines.append(f"{key:6} = {_toml(value)}")
@@ -369,4 +378,6 @@ def _toml(value: object) -> str:
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float):
+        return str(value)
     return json.dumps(str(value), ensure_ascii=False)

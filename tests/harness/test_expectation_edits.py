@@ -17,7 +17,7 @@ from onnx_parity.harness.expecting.expectation_edits import edit
 from onnx_parity.harness.expecting.expectations import Expectation, parse
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import RecordWriter, create_run
-from tests.records import INFO, RECORD
+from tests.records import INFO, METRICS, RECORD
 
 PATH = Path("op_cases/expectations.toml")
 KERNEL = """# A comment that stays.
@@ -282,6 +282,16 @@ def test_the_file_of_a_runtime_has_its_own_words_where_it_raised_an_error() -> N
         '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = ">=18"\nstage  = "compare"\nerror  = "off by *"\n'
         'reason = ""\nlink   = ""\n'
     )
+
+
+def test_cells_that_pass_or_fail_by_rounding_leave_their_entry_as_it_is() -> None:
+    text = '[[known]]\ncells  = \'lstm-*\'\nstage  = "compare"\nheadroom = 0.5\nreason = "r"\nlink   = "l"\n'
+    near = replace(record("lstm", 9, Stage.RERUN_VALUES), metrics=METRICS)
+    assert near.metrics is not None
+    assert proposed(text, [near, record("lstm", 10, None)]) == text
+    far = replace(near, metrics=replace(near.metrics, headroom=0.1))
+    changed = proposed(text, [far, record("lstm", 10, None)])
+    assert "headroom = 0.5\n" in changed and 'stage  = "rerun_values"\n' in changed
 
 
 # --- the file of a runtime --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from onnx_parity.harness.expecting.expectations import (
 )
 from onnx_parity.harness.record import Record, Stage, Status
 from tests.harness.faults import LEAN, run_project
-from tests.records import RECORD
+from tests.records import METRICS, RECORD
 
 TOPK = "topk[k=0]-float32-opset{}-cpu-trace-onnxruntime"
 
@@ -285,3 +285,32 @@ def test_another_runtime_and_a_transformation_have_files_of_their_own(tmp_path: 
     assert expected(replace(passed, transforms="onnxslim"), tmp_path).status is Status.PASSED
     assert expected(replace(passed, transforms="ort:all"), tmp_path).status is Status.UNEXPECTED_PASS
     load.cache_clear()
+
+
+ROUNDED = replace(known("*", Stage.RERUN_SIZES), headroom=0.5)
+
+
+@pytest.mark.parametrize("stage", [Stage.COMPARE, Stage.RERUN_SIZES, Stage.RERUN_VALUES])
+def test_an_error_of_the_size_of_rounding_is_known_wherever_outputs_are_compared(stage: Stage) -> None:
+    near = replace(record(Status.FAILED, stage, "error 2e-7"), metrics=replace(METRICS, headroom=0.6))
+    assert ROUNDED.apply(near).status is Status.KNOWN
+    passed = record(Status.PASSED, Stage.RERUN_VALUES)
+    assert ROUNDED.apply(passed) == passed
+
+
+def test_a_larger_error_than_that_of_rounding_is_a_failure() -> None:
+    far = replace(record(Status.FAILED, Stage.COMPARE, "error 9e-7"), metrics=replace(METRICS, headroom=0.4))
+    applied = ROUNDED.apply(far)
+    assert applied.status is Status.FAILED and "with an error of more than 2 tolerances" in applied.reason
+    for stage in (Stage.RUN, Stage.COMPARE):
+        assert ROUNDED.apply(record(Status.FAILED, stage, "no kernel")).status is Status.FAILED
+    assert replace(ROUNDED, error="*other*").apply(replace(far, metrics=METRICS)).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("headroom", "stage"), [("0", "compare"), ("1.0", "compare"), ("-1", "compare"), ("0.5", "run")]
+)
+def test_a_headroom_is_a_part_of_a_tolerance(headroom: str, stage: str) -> None:
+    text = f"[[known]]\ncells = '*'\nstage = '{stage}'\nheadroom = {headroom}\nreason = 'r'\nlink = 'l'\n"
+    with pytest.raises(ExpectationError, match="Write a number above 0 and below 1"):
+        parse(text, Path("expectations.toml"))
