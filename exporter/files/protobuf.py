@@ -28,7 +28,10 @@ _EXTERNAL = 1
 
 
 class NotEncoded(Exception):
-    """The model contains something that exports seldom contain."""
+    """The model contains something that is seldom in exports, or that no model may contain.
+
+    onnx_ir writes the former, and says of the latter what is wrong.
+    """
 
 
 def encode(model: ir.Model) -> tuple[bytes, bytes]:
@@ -36,10 +39,18 @@ def encode(model: ir.Model) -> tuple[bytes, bytes]:
 
     Raises `NotEncoded` for functions, for models of several devices, and for values that the format does not have.
     """
+    try:
+        return _model(model), _graph(model.graph)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        # A value is of another type than it has to be.
+        raise NotEncoded(str(error)) from error
+
+
+def _model(model: ir.Model) -> bytes:
     if model.functions or model.device_configurations:
-        raise NotEncoded
+        raise NotEncoded("it has functions, or runs on several devices")
     rest = [
-        fields.Model.IR_VERSION + varint(model.ir_version),
+        fields.Model.IR_VERSION + _integer(model.ir_version),
         _if_any(fields.Model.PRODUCER_NAME, model.producer_name),
         _if_any(fields.Model.PRODUCER_VERSION, model.producer_version),
         _if_any(fields.Model.DOMAIN, model.domain),
@@ -48,7 +59,7 @@ def encode(model: ir.Model) -> tuple[bytes, bytes]:
         *[_message(fields.Model.OPSET, _opset(domain, number)) for domain, number in model.opset_imports.items()],
         _entries(fields.Model.METADATA, model.metadata_props),
     ]
-    return b"".join(rest), _graph(model.graph)
+    return b"".join(rest)
 
 
 def tensor_header(
@@ -78,8 +89,8 @@ def _graph(graph: ir.Graph) -> bytes:
     inputs = {value.name for value in graph.inputs}
     described = []
     for value in graph.initializers.values():
-        if value.const_value is None or value.name is None:
-            raise NotEncoded
+        if value.const_value is None:
+            raise NotEncoded("an initializer has no value")
         initializers.append(_message(fields.Graph.INITIALIZER, _tensor(value.const_value, value.name)))
         if value.name not in inputs:
             described.append(value)
@@ -102,7 +113,7 @@ def _graph(graph: ir.Graph) -> bytes:
 
 def _node(node: ir.Node) -> bytes:
     if node.device_configurations:
-        raise NotEncoded
+        raise NotEncoded("a node runs on several devices")
     outputs = [output.name for output in node.outputs]
     while outputs and not outputs[-1]:
         outputs.pop()
@@ -124,7 +135,7 @@ def _node(node: ir.Node) -> bytes:
 def _attribute(attribute: ir.Attr) -> bytes:
     encoded = _VALUES.get(attribute.type)
     if encoded is None or attribute.is_ref():
-        raise NotEncoded
+        raise NotEncoded(f"an attribute is of the type {attribute.type}, or refers to a function's")
     out = _text(fields.Attribute.NAME, attribute.name)
     documented = _if_any(fields.Attribute.DOC_STRING, attribute.doc_string)
     value = encoded(attribute.value)
@@ -141,14 +152,14 @@ def _tensor(tensor: ir.TensorProtocol, name: str | None) -> bytes:
     elif isinstance(tensor, _IN_MEMORY):
         out = header + named + _message(fields.Tensor.RAW_DATA, tensor.tobytes())
     else:
-        raise NotEncoded
+        raise NotEncoded(f"a tensor is a {type(tensor)}")
     out += _if_any(fields.Tensor.DOC_STRING, tensor.doc_string)
     return out + _entries(fields.Tensor.METADATA, tensor.metadata_props)
 
 
 def _value(value: ir.Value) -> bytes:
     if _QUANTIZATION in value.meta or (value.type is None and value.shape is not None):
-        raise NotEncoded
+        raise NotEncoded("a value has an annotation, or a shape without a type")
     out = _text(fields.Value.NAME, value.name)
     if value.type is not None:
         out += _message(fields.Value.TYPE, _type(value.type, value.shape))
@@ -159,7 +170,7 @@ def _value(value: ir.Value) -> bytes:
 def _is_described(value: ir.Value) -> bool:
     """Whether anything is known of a value but for its name."""
     if _QUANTIZATION in value.meta:
-        raise NotEncoded
+        raise NotEncoded("a value has an annotation")
     known = value.type is not None or value.shape is not None or value.metadata_props or value.doc_string
     return bool(value.name and known)
 
@@ -175,9 +186,9 @@ def _type(kind: ir.TypeProtocol, shape: ir.Shape | None) -> bytes:
         inner = _message(fields.Type.ELEMENT_TYPE, _type(kind.elem_type, shape))
         tag = fields.Type.SEQUENCE if isinstance(kind, ir.SequenceType) else fields.Type.OPTIONAL
     else:
-        raise NotEncoded
+        raise NotEncoded(f"a type is a {type(kind)}")
     if kind.denotation:
-        raise NotEncoded
+        raise NotEncoded("a type has a denotation")
     return _message(tag, inner)
 
 
@@ -185,7 +196,7 @@ def _shape(shape: ir.Shape) -> bytes:
     out = []
     for axis, size in enumerate(shape):
         if isinstance(size, int):
-            dimension = fields.Dimension.SIZE + varint(size)
+            dimension = fields.Dimension.SIZE + _integer(size)
         elif size.value is None:
             dimension = b""
         else:
@@ -200,7 +211,7 @@ def _entries(tag: bytes, texts: Mapping[str, str]) -> bytes:
 
 
 def _opset(domain: str, version: int) -> bytes:
-    return _text(fields.Opset.DOMAIN, domain) + fields.Opset.VERSION + varint(version)
+    return _text(fields.Opset.DOMAIN, domain) + fields.Opset.VERSION + _integer(version)
 
 
 def _entry(key: str, value: str) -> bytes:
@@ -211,17 +222,13 @@ def _entry(key: str, value: str) -> bytes:
 
 
 def _message(tag: bytes, data: bytes) -> bytes:
-    return tag + varint(len(data)) + data
+    return prefix(tag, len(data)) + data
 
 
 def _text(tag: bytes, text: str | None) -> bytes:
     if not isinstance(text, str):
-        raise NotEncoded
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise NotEncoded from error
-    return tag + varint(len(data)) + data
+        raise NotEncoded(f"a text is {text!r}")
+    return _message(tag, text.encode())
 
 
 def _if_any(tag: bytes, text: str | None) -> bytes:
@@ -230,17 +237,17 @@ def _if_any(tag: bytes, text: str | None) -> bytes:
 
 def _integer(value: Any) -> bytes:
     if not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise NotEncoded
+        raise NotEncoded(f"an integer is {value!r}")
     return varint(value)
 
 
 def _float(value: Any) -> bytes:
     if not isinstance(value, float | int):
-        raise NotEncoded
+        raise NotEncoded(f"a number is {value!r}")
     try:
         return struct.pack("<f", value)
     except OverflowError as error:
-        raise NotEncoded from error
+        raise NotEncoded(f"a number is {value!r}") from error
 
 
 def _each(encoded: Callable[[Any], bytes]) -> Callable[[Sequence[Any]], bytes]:

@@ -211,6 +211,11 @@ def _chunks(model: ir.Model, external: Placement | None) -> Iterator[bytes | mem
             model.graph.initializers.add(value)
     heads = [weight.head() for weight in weights]
     length = len(graph) + sum(map(len, heads)) + sum(weight.nbytes for weight in weights if not weight.elsewhere)
+    if len(graph) >= INLINE_LIMIT:
+        raise WriteError(
+            f"the graph without its weights has {len(graph):,} bytes, of constants and nodes, and a model may have "
+            f"{INLINE_LIMIT:,}: pass large constants as buffers of the module"
+        )
     yield rest + prefix(fields.Model.GRAPH, length) + graph
     for head, weight in zip(heads, weights, strict=True):
         yield head
@@ -224,12 +229,18 @@ def _weight(value: ir.Value, external: Placement | None) -> _Weight:
     nbytes = data.nbytes
     where = None if external is None else external.places.get(id(value))
     entries = {"location": where.location, "offset": where.offset, "length": nbytes} if where is not None else None
-    header = tensor_header(value.name, data.dtype, data.shape.numpy(), entries)
+    try:
+        header = tensor_header(value.name, data.dtype, data.shape.numpy(), entries)
+    except (NotEncoded, UnicodeEncodeError) as error:
+        raise WriteError(f"the weight {value.name!r} cannot be written: {error}. Give it another name.") from error
     return _Weight(header, data, nbytes, elsewhere=where is not None)
 
 
 def _without_weights(model: ir.Model) -> tuple[bytes, bytes]:
-    """The fields of the model but for its graph, and those of its graph."""
+    """The fields of the model but for its graph, and those of its graph.
+
+    What the exporter does not encode itself, onnx_ir does; or it says what is wrong.
+    """
     try:
         return encode(model)
     except NotEncoded:

@@ -61,12 +61,16 @@ class Later:
 class StandIn(ModuleType):
     """A placeholder for a module. Access to an attribute other than the `known` ones imports the module.
 
-    The module's packages may take the objects of the names `later` out of it without importing it.
+    The module's package may take the objects of the names `later` out of it without importing it. At the top of the
+    module `named_at_the_top_of`, which needs types for its aliases, attributes are references to be resolved later.
     """
 
-    def __init__(self, name: str, *later: str, **known: Any) -> None:
+    def __init__(
+        self, name: str, *later: str, known: Mapping[str, Any] | None = None, named_at_the_top_of: str = ""
+    ) -> None:
         super().__init__(name)
-        vars(self).update(known)
+        self.__named_in = named_at_the_top_of
+        vars(self).update(known or {})
         vars(self).update((each, Later(name, each)) for each in later)
         package, last = _package_and_name(name)
         spec = None
@@ -82,6 +86,11 @@ class StandIn(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in _ASKED_OF_ALL:
             raise AttributeError(f"{self.__name__} has not been imported yet, so it has no attribute {name}")
+        if self.__named_in and sys._getframe(1).f_globals.get("__name__") == self.__named_in:
+            module = sys.modules.get(self.__named_in)
+            if getattr(getattr(module, "__spec__", None), "_initializing", False):
+                # `typing` makes a ForwardRef of it.
+                return f"{self.__name__}.{name}"
         value = getattr(self.real(), name)
         setattr(self, name, value)
         return value
@@ -163,22 +172,27 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
 
     Modules that are already imported are not replaced.
     """
-    put: list[StandIn] = []
+    stand_ins = [
+        StandIn(module) if isinstance(module, str) else module
+        for module in modules
+        if str(getattr(module, "__name__", module)) not in sys.modules
+    ]
     inside: defaultdict[str, list[StandIn]] = defaultdict(list)
+    for stand_in in stand_ins:
+        inside[stand_in.__name__.rpartition(".")[0]].append(stand_in)
     finders = [_OfPackages(), _Packages(inside)]
     sys.meta_path[:0] = finders
+    put: list[StandIn] = []
     try:
-        for module in modules:
-            if str(getattr(module, "__name__", module)) in sys.modules:
-                continue
-            stand_in = StandIn(module) if isinstance(module, str) else module
+        # Another thread that began to import a package without these finders gets none of the placeholders.
+        for name in {stand_in.__name__.partition(".")[0] for stand_in in stand_ins}:
+            _wait_for_other_threads(name)
+        for stand_in in stand_ins:
             if sys.modules.setdefault(stand_in.__name__, stand_in) is stand_in:
                 put.append(stand_in)
-                for package in _packages_of(stand_in):
-                    inside[package].append(stand_in)
-                found, last = _package_and_name(stand_in.__name__)
-                if found is not None:
-                    vars(found).setdefault(last, stand_in)
+                package, last = _package_and_name(stand_in.__name__)
+                if package is not None:
+                    vars(package).setdefault(last, stand_in)
         yield
     finally:
         for finder in finders:
@@ -190,18 +204,16 @@ def standing_in(*modules: str | StandIn) -> Iterator[None]:
         _import_when_asked_for(put)
 
 
+def _wait_for_other_threads(module: str) -> None:
+    """Wait until no other thread imports a module, unless that thread waits for this one."""
+    with suppress(_DeadlockError), _ModuleLockManager(module):
+        pass
+
+
 def _package_and_name(module: str) -> tuple[ModuleType | None, str]:
     """The package of a module, if it has been imported, and the module's name in it."""
     package, _, last = module.rpartition(".")
     return sys.modules.get(package), last
-
-
-def _packages_of(stand_in: StandIn) -> Iterator[str]:
-    """The names of the packages that the module is in, the innermost first."""
-    package = stand_in.__name__.rpartition(".")[0]
-    while package:
-        yield package
-        package = package.rpartition(".")[0]
 
 
 def _import_when_asked_for(stand_ins: Iterable[StandIn]) -> None:
@@ -215,13 +227,11 @@ def _import_when_asked_for(stand_ins: Iterable[StandIn]) -> None:
                 _deferred_of(package)[last] = stand_in.__name__
             else:
                 vars(package)[last] = found
-        takers = [found for name in _packages_of(stand_in) if (found := sys.modules.get(name)) is not None]
         for later in [value for value in vars(stand_in).values() if isinstance(value, Later)]:
             del vars(stand_in)[later.name]
-            for taker in takers:
-                if vars(taker).get(later.name) is later:
-                    del vars(taker)[later.name]
-                    _deferred_of(taker)[later.name] = later
+            if package is not None and vars(package).get(later.name) is later:
+                del vars(package)[later.name]
+                _deferred_of(package)[later.name] = later
 
 
 def _deferred_of(package: ModuleType) -> dict[str, str | Later]:

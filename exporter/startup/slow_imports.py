@@ -15,13 +15,11 @@ _DEFERRED = (
     # onnx_ir._symbolic_shapes imports it at once.
     "sympy",
     "onnx_ir._symbolic_shapes",
-    # Only needed for operators' signatures, for files, for messages of the onnx package, and for passes and graphs of
-    # others. They import the onnx package.
-    "onnx_ir._convenience",
-    StandIn("onnx_ir._convenience._constructors", "node", "tensor", "val"),
-    "onnx_ir.convenience",
+    # Only needed for its messages, and to check, run or convert a model.
+    StandIn("onnx", named_at_the_top_of="onnx_ir._convenience"),
+    "onnx.external_data_helper",
+    # Only needed for operators' signatures, for files, and for passes and graphs of others.
     "onnx_ir.schemas",
-    StandIn("onnx_ir.serde", "TensorProtoTensor", "from_onnx_text", "from_proto", "to_onnx_text", "to_proto"),
     "onnx_ir.external_data",
     StandIn("onnx_ir._io", "load", "save"),
     StandIn("onnx_ir._safetensors", "save_safetensors"),

@@ -101,12 +101,13 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
     import torch
 
     module_name, colon, attribute = where.rpartition(":")
-    if not colon or not attribute:
+    is_file = module_name.lower().endswith(".py")
+    if not colon or not attribute or (":" in module_name and not is_file):
         raise SourceError(
             f"{where} does not name a model. Write package.module:name, for example torchvision.models:resnet18, "
             "or file.py:name."
         )
-    found: Any = _imported_file(Path(module_name)) if module_name.endswith(".py") else _imported_here(module_name)
+    found: Any = _imported_file(Path(module_name)) if is_file else _imported_here(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), n=1)
@@ -138,23 +139,26 @@ def check_number_of_inputs(where: str, program: Callable[..., Any], given: int) 
     import torch
 
     function = program.forward if isinstance(program, torch.nn.Module) else program
-    needed = _needs(function)
-    if needed is None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
         return
-    times = "once" if given == 1 else f"{given} times"
-    if given < len(needed):
+    by_keyword = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+    if by_keyword:
         raise SourceError(
-            f"{where} needs the {_counted(needed)}, and --input was given {times}. "
-            f"Write one for each, with its sizes: --input {needed[given]}=1x3x224x224."
+            f"{where} cannot be called without the keyword {', '.join(by_keyword)}, and inputs are given by position. "
+            "Name a function that passes it."
         )
-    parameters = inspect.signature(function).parameters.values()
-    taken = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    taken = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    names = ", ".join(repr(each.name) for each in taken)
+    number = f"{given} --input {'was' if given == 1 else 'were'} given" if given else "no --input was given"
+    if given < len(taken) and taken[given].default is inspect.Parameter.empty:
+        raise SourceError(
+            f"{where} takes {names}, and {number}. "
+            f"Write one for each with its sizes, for example --input {taken[given].name}=1x3x224x224."
+        )
     if given > len(taken) and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        raise SourceError(f"{where} takes the {_counted(taken)}, and --input was given {times}. Leave out the others.")
-
-
-def _counted(names: Sequence[str]) -> str:
-    return f"input{'s' * (len(names) != 1)} {', '.join(names)}" if names else "inputs of none"
+        raise SourceError(f"{where} takes {names or 'no inputs'}, and {number}. Leave out the others.")
 
 
 def _imported_here(name: str) -> ModuleType:
@@ -186,6 +190,11 @@ def _imported(name: str) -> ModuleType:
             importlib.import_module("onnx_parity.model_zoo.torchvision_import")
             return importlib.import_module(name)
     except ImportError as error:
+        if "relative import" in str(error):
+            raise SourceError(
+                f"{name} cannot be imported: {error}. It is in a package: write package.module:name, in the folder "
+                "that contains the package."
+            ) from error
         raise SourceError(
             f"{name} cannot be imported: {error}. Install it, or run this in the folder that contains it."
         ) from error

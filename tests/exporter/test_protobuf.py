@@ -182,6 +182,49 @@ def test_values_that_the_format_does_not_have_are_refused(attribute: ir.Attr) ->
         write.serialize(_model(_node(attribute)))
 
 
+def _with_version(version: object) -> ir.Model:
+    model = _model(_node())
+    model.opset_imports["more"] = version  # type: ignore[assignment]
+    return model
+
+
+def _with_shape(*sizes: int) -> ir.Model:
+    model = _model(_node())
+    model.graph.inputs[0].shape = ir.Shape(sizes)
+    return model
+
+
+@pytest.mark.parametrize("model", [_with_version(2**63), _with_shape(2**64, 3), _with_shape(2**63)])
+def test_numbers_of_more_than_64_bits_are_refused(model: ir.Model) -> None:
+    with pytest.raises((ir.serde.SerdeError, ValueError)):
+        write.serialize(model)
+
+
+def test_numbers_of_other_types_are_written() -> None:
+    model = _with_version(np.int64(300))
+    assert onnx.load_model_from_string(write.serialize(model)).opset_import[2].version == 300
+
+
+def test_a_missing_attribute_is_refused_with_the_node() -> None:
+    with pytest.raises(ir.serde.SerdeError, match="serialize_"):
+        write.serialize(_model(_node(ir.Attr("value", ir.AttributeType.TENSOR, None))))
+
+
+def test_the_name_of_a_weight_that_is_no_text_is_refused() -> None:
+    exported = onnx_parity.export(torch.nn.Linear(3, 4), (torch.randn(2, 3),))
+    next(iter(exported.model.graph.initializers.values())).name = "w\ud800"
+    with pytest.raises(
+        onnx_parity.WriteError, match=r"the weight 'w\\ud800' cannot be written: .* Give it another name"
+    ):
+        exported.serialize()
+
+
+def test_a_graph_of_more_than_a_message_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "INLINE_LIMIT", 700)
+    with pytest.raises(onnx_parity.WriteError, match="the graph without its weights has 910 bytes"):
+        write.serialize(_model(_node(ir.AttrTensor("value", _FLOATS))))
+
+
 def test_a_value_without_a_name_is_refused() -> None:
     model = _model(ir.Node("", "Abs", [ir.Value()], num_outputs=1))
     with pytest.raises((ir.serde.SerdeError, TypeError)):

@@ -18,7 +18,7 @@ for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.
     onnx_parity.export(module, (x,))
     onnx_parity.export(module, (x,), dynamic_axes={"input": [0]})
     onnx_parity.export(module, (x,), io.BytesIO(), external_data=False)
-late = ("sympy", "onnx", "google", "onnx_ir.serde", "onnx_ir._convenience", "torch.fx.experimental.symbolic_shapes")
+late = ("sympy", "onnx", "google", "onnx_ir.passes", "torch.fx.experimental.symbolic_shapes")
 assert not sys.modules.keys() & {*late}
 import sympy, onnx_ir._core
 assert onnx_ir._core.sympy.Symbol is sympy.Symbol
@@ -167,6 +167,66 @@ program = onnx_parity.export(torch.nn.ReLU(), (torch.ones(2),))
 onnx.checker.check_model(program.model_proto)
 """
 
+#: Threads use what is imported late at the same time, after the exporter was imported.
+_AFTERWARDS = """
+import threading, torch, onnx_parity.exporter, onnx_ir, ml_dtypes
+errors, gate = [], threading.Barrier(5)
+uses = [
+    lambda: onnx_ir.to_proto(onnx_ir.Model(onnx_ir.Graph([], [], nodes=[]), ir_version=8)),
+    lambda: onnx_ir.convenience.convert_attribute("alpha", 1.0),
+    lambda: onnx_ir.tensor([1.0]),
+    lambda: onnx_ir.load and onnx_ir.passes.PassManager and onnx_ir.schemas.OpSignature,
+    lambda: __import__("onnx").checker.check_model and ml_dtypes.finfo(ml_dtypes.bfloat16).max,
+]
+
+def run(use):
+    gate.wait()
+    try:
+        use()
+    except BaseException as error:
+        errors.append(repr(error))
+
+threads = [threading.Thread(target=run, args=[use], daemon=True) for use in uses]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+    assert not thread.is_alive()
+assert not errors, errors
+"""
+
+#: Another thread began to import onnx_ir before this one imports the exporter.
+_BEGUN_BEFORE = """
+import sys, threading, torch
+found = {}
+
+def user():
+    from onnx_ir import ShardingSpec, load, node, to_proto
+    found.update(load=load, node=node, to_proto=to_proto, spec=ShardingSpec)
+
+thread = threading.Thread(target=user)
+thread.start()
+while "onnx_ir" not in sys.modules:
+    pass
+import onnx_parity.exporter
+thread.join(60)
+assert found and all(type(each).__name__ in ("function", "type", "ABCMeta") for each in found.values()), found
+import onnx
+assert onnx.ModelProto and onnx_parity.export(torch.nn.ReLU(), (torch.ones(2),)).model_proto.graph.node
+"""
+
+#: Aliases of types that name classes of onnx.
+_ALIASES = """
+import sys, typing, onnx_parity.exporter, onnx_ir
+alias = onnx_ir._convenience.SupportedAttrTypes
+assert "onnx" not in sys.modules and "onnx.TensorProto" in str(alias)
+import onnx
+assert onnx.TensorProto in typing.get_args(typing.get_type_hints(onnx_ir._convenience.convert_attribute)["attr"])
+assert onnx_ir._convenience.onnx.TensorProto is onnx.TensorProto
+made = onnx_ir._convenience.convert_attribute("value", onnx.helper.make_tensor("one", 1, [1], [2.0]))
+assert made.type == onnx_ir.AttributeType.TENSOR and made.value.numpy().tolist() == [2.0]
+"""
+
 #: Models for several devices, which onnx_ir reads by what it has taken out of a module that is imported late.
 _DEVICES = """
 import onnx, onnx_parity.exporter, onnx_ir
@@ -244,6 +304,9 @@ _PROGRAMS = {
     "packages": _PACKAGES,
     "from packages": _FROM_PACKAGES,
     "while imported": _WHILE_IMPORTED,
+    "afterwards": _AFTERWARDS,
+    "begun before": _BEGUN_BEFORE,
+    "aliases": _ALIASES,
     "devices": _DEVICES,
     "configuration": _CONFIGURATION,
     "part of a package": _PART,

@@ -194,12 +194,16 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
         ),
         (
             ("torch.nn:ReLU",),
-            "torch.nn:ReLU needs the input input, and --input was given 0 times. "
-            "Write one for each, with its sizes: --input input=1x3x224x224.",
+            "torch.nn:ReLU takes 'input', and no --input was given. "
+            "Write one for each with its sizes, for example --input input=1x3x224x224.",
         ),
         (
             ("torch.nn:ReLU", "-i", "3x4", "-i", "2"),
-            "torch.nn:ReLU takes the input input, and --input was given 2 times. Leave out the others.",
+            "torch.nn:ReLU takes 'input', and 2 --input were given. Leave out the others.",
+        ),
+        (
+            ("torch.nn.functional:glu", "-i", "3x4", "-i", "3x4", "-i", "3x4"),
+            "torch.nn.functional:glu takes 'input', 'dim', and 3 --input were given. Leave out the others.",
         ),
         (("none.py:net", "-i", "3x4"), "none.py cannot be imported: there is no such file."),
         (
@@ -292,6 +296,13 @@ def test_a_model_in_a_file_is_named_by_the_path_of_the_file(folder: Path, monkey
     monkeypatch.chdir(folder / "elsewhere")
     code, text = invoke("export", f"../{module}:Net", "-i", "x=2x4", "--verify")
     assert code == 0 and "verified in onnxruntime" in text
+    Path("part").mkdir()
+    Path("part/small.py").write_text("from . import net")
+    code, text = invoke("export", "part/small.py:net", "-i", "x=2x4")
+    assert code == 2 and "It is in a package: write package.module:name" in text
+    Path("by_keyword.py").write_text("def program(x, *, y):\n    return x + y")
+    code, text = invoke("export", "by_keyword.py:program", "-i", "2x4")
+    assert code == 2 and "cannot be called without the keyword y, and inputs are given by position." in text
     Path("json.py").write_text(MODULE)
     code, text = invoke("export", "json.py:Net", "-i", "x=2x4")
     assert code == 2 and text.startswith("json.py cannot be imported: Python has another module of the name json, ")

@@ -112,4 +112,4 @@ def _torchs() -> Any:
 
 def torchs_questions() -> AbstractContextManager[None]:
     """A context in which torch's module is not imported for the usual questions."""
-    return standing_in("sympy", StandIn(_MODULE, **{name: _known(name) for name in _KNOWN}))
+    return standing_in("sympy", StandIn(_MODULE, known={name: _known(name) for name in _KNOWN}))
