@@ -64,7 +64,7 @@ def measure_time(job: TimeJob) -> Times:
     # The first export is not protected from garbage collection, which its imports cause.
     times = Times(first=clocked(once), warm=[])
     while (taken := sum(clock.wall for clock in times.warm)) < WARM_SECONDS or (
-        len(times.warm) < job.warm and taken < job.enough
+        len(times.warm) < job.warm and (job.enough is None or taken < job.enough)
     ):
         gc.collect()
         times.warm.append(clocked(once))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from statistics import median
 
 import msgspec
@@ -11,8 +10,8 @@ from benchmarks.subjects import Subject, Weights
 
 
 class TimeJob(msgspec.Struct, frozen=True, tag="time"):
-    """Export once in a new process, then again at least `warm` times, or for `enough` seconds. The last file is at
-    `path`.
+    """Export once in a new process, then again at least `warm` times, or for `enough` seconds if they are given. The
+    last file is at `path`.
     """
 
     subject: Subject
@@ -20,7 +19,7 @@ class TimeJob(msgspec.Struct, frozen=True, tag="time"):
     path: str
     dynamic: bool
     warm: int
-    enough: float = math.inf
+    enough: float | None = None
 
 
 class Variant(msgspec.Struct, frozen=True):
