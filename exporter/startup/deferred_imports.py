@@ -1,7 +1,7 @@
 """Placeholders for modules that are slow to import and that few programs need.
 
-onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use, and onnx imports its
-checker, which an export does not call. Such imports were most of a process's first export of a small model. A
+onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use, and onnx for its
+messages, which an export does not create. Such imports were most of a process's first export of a small model. A
 placeholder is in `sys.modules` only within `standing_in`, so code that imports the module at any other time gets the
 real one, as does code that asks the module's package for it. What has got a placeholder imports the real module when it
 asks for one of its attributes.
