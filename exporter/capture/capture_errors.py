@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import traceback
 import warnings
@@ -54,6 +55,13 @@ _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested
 _NOT_DIFFERENTIABLE = (
     "does not require grad and does not have a grad_fn",
     "appears to not have been used in the graph",
+)
+
+#: What a line has that repeats something as often as a size says.
+_LOOP = re.compile(r"\b(for|while|range)\b")
+_ADVICE_ON_LOOPS = (
+    "\nA loop of Python's runs as often in the model as in the example. It becomes a loop of the model, which runs for "
+    "any size, in a function of its own that is decorated with @torch.jit.script."
 )
 
 
@@ -231,7 +239,14 @@ def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
         f"{_needs(fixed, axis_names)}\n"
         "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+        f"{_ADVICE_ON_LOOPS if any(map(_loops, fixed.values())) else ''}"
     )
+
+
+def _loops(known: Assumption) -> bool:
+    """Whether the line that asked for a size seems to be that of a loop."""
+    line = linecache.getline(known.origin.file, known.origin.line)
+    return _LOOP.search(line.partition("#")[0]) is not None
 
 
 def warn_of_static_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:

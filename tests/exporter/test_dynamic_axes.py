@@ -91,6 +91,30 @@ def test_axis_that_the_program_fixes() -> None:
     )
 
 
+def _with_for(x: torch.Tensor) -> torch.Tensor:
+    total = x[0]
+    for row in range(1, x.shape[0]):
+        total = total + x[row]
+    return total
+
+
+def _with_while(x: torch.Tensor) -> torch.Tensor:
+    total, row = x[0], 1
+    while row < x.shape[0]:
+        total, row = total + x[row], row + 1
+    return total
+
+
+@pytest.mark.parametrize("looping", [_with_for, _with_while])
+def test_advice_on_a_loop_over_a_dynamic_size_can_be_followed(looping: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError, match=r"decorated with @torch\.jit\.script\.$"):
+        onnx_parity.export(looping, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+    scripted = torch.jit.script(looping)
+    program = onnx_parity.export(lambda x: 2 * scripted(x), (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+    for rows in (1, 3, 5):
+        assert_agrees(program, lambda x: 2 * looping(x), torch.rand(rows, 4))
+
+
 @pytest.mark.parametrize(
     ("viewed", "needs"),
     [
