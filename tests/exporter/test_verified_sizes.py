@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
+
 import pytest
 import torch
 
 import onnx_parity
+from onnx_parity.exporter.verification.silent import silent
 
 
 def test_elements_that_differ_in_the_example_differ_at_other_sizes() -> None:
@@ -62,3 +66,36 @@ def test_lengths_and_offsets_stay_in_order() -> None:
     axes = {"indices": {0: "n"}, "offsets": {0: "bags"}}
     bags = torch.nn.EmbeddingBag(9, 4, mode="mean"), (torch.randint(0, 9, (7,)), torch.tensor([0, 3]))
     onnx_parity.export(*bags, input_names=["indices", "offsets"], dynamic_axes=axes, verify=True)
+
+
+def test_only_warnings_about_the_example_are_shown() -> None:
+    def of_rows(x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_exporting():
+            warnings.warn(f"{len(x)} rows", UserWarning, stacklevel=1)
+        return x.var(0)  # torch warns of the variance of one row.
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        onnx_parity.export(of_rows, (torch.rand(3, 4),), dynamic_axes={"x": {0: "rows"}}, verify=True)
+    assert {str(warning.message) for warning in shown} == {"3 rows"}
+
+
+def test_other_threads_warn_while_one_is_silent() -> None:
+    before = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with silent():
+            warnings.warn("in this thread", UserWarning, stacklevel=1)
+            other = threading.Thread(target=warnings.warn, args=("in another thread", UserWarning))
+            other.start()
+            other.join()
+        warnings.warn("in this thread, afterwards", UserWarning, stacklevel=1)
+    assert [str(warning.message) for warning in shown] == ["in another thread", "in this thread, afterwards"]
+    assert list(warnings.filters) == before
+
+
+def test_a_program_may_reset_the_filters_of_warnings() -> None:
+    with warnings.catch_warnings():
+        with silent():
+            warnings.resetwarnings()
+        assert not warnings.filters
