@@ -306,6 +306,7 @@ class _Recording:
     def warn(self) -> None:
         """Warn of what was built in. It comes last, because an attempt that raises is made again or refused."""
         self._recorder.reader.warn()
+        self._recorder.random_numbers.warn()
 
     def traced(self) -> Traced:
         """The graph, the structure of its outputs, and the names of what the program wrote to."""

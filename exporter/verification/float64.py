@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from onnx_parity.exporter.arrays import in_width
+from onnx_parity.exporter.capture.record.random_numbers import fills
 
 __all__ = ["in_dtype"]
 
@@ -72,12 +73,11 @@ class _InDtype(TorchDispatchMode):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
             self._refuse_lost_write(func, args, kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags and (fills(func) or not _has_floats(args)):
+            return self._drawn(func, args, kwargs)
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
         unnamed = _may_name_a_dtype(func) and options.get("dtype") is None
-        if unnamed and torch.Tag.nondeterministic_seeded in func.tags and not _has_floats(arguments):
-            # Calling it first to see its dtype would advance the random generator.
-            return func(*arguments, **{**options, "dtype": self._dtype})
         result = func(*arguments, **options)
         if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
             return result
@@ -85,6 +85,21 @@ class _InDtype(TorchDispatchMode):
             return func(*arguments, **{**options, "dtype": self._instead[result.dtype]})
         # The operator has promoted integers to the default dtype.
         return func(*tree_map_only(torch.Tensor, self._promoted, arguments), **options)
+
+    def _drawn(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Random numbers. In this dtype torch draws other ones than in the program's, which seems to be the default."""
+
+        def original(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dtype is not self._dtype:
+                return tensor
+            return torch.empty_like(tensor, dtype=torch.get_default_dtype())
+
+        drawn = func(*tree_map_only(torch.Tensor, original, args), **kwargs)
+        if not func._schema.is_mutable:
+            return self._converted(drawn)
+        written = args[0]
+        assert isinstance(written, torch.Tensor)
+        return written.copy_(drawn)
 
     def _promoted(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if tensor.is_quantized else tensor.to(self._dtype)

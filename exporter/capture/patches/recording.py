@@ -19,12 +19,12 @@ from onnx_parity.exporter.capture.patches import (
     nested_tensors,
     neural_modules,
     quantization,
+    random_numbers,
     scripts,
     stack_traces,
     tensor_reads,
-    torchvision,
-    transformers,
 )
+from onnx_parity.exporter.capture.patches.libraries import torchvision, transformers
 from onnx_parity.exporter.capture.patches.patch import LogFilter, Patches
 from onnx_parity.exporter.capture.patches.this_thread import capturing, recording
 from onnx_parity.exporter.capture.record.recorder import Recorder
@@ -44,6 +44,7 @@ _PATCHES = Patches(
     *nested_tensors.PATCHES,
     *neural_modules.PATCHES,
     *quantization.PATCHES,
+    *random_numbers.PATCHES,
     *scripts.PATCHES,
     *stack_traces.PATCHES,
     *tensor_reads.PATCHES,
@@ -71,4 +72,5 @@ def recording_surroundings(recorder: Recorder) -> Iterator[None]:
         with torch.no_grad(), recording(recorder):
             yield
     finally:
+        recorder.random_numbers.restore()
         torch.set_autocast_cache_enabled(caches_casts)

@@ -30,6 +30,7 @@ from onnx_parity.exporter.capture.record.complex_values import ComplexValues, as
 from onnx_parity.exporter.capture.record.given_up import NeedsSelects, OwnTensorWritten, own_tensor_written
 from onnx_parity.exporter.capture.record.lost_writes import MayBeOne
 from onnx_parity.exporter.capture.record.open_ranks import TAKING_ANY_RANK, OpenRanks
+from onnx_parity.exporter.capture.record.random_numbers import RandomNumbers
 from onnx_parity.exporter.capture.record.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.capture.replace.dispatch import PlainSizesError, original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import OfAnyRank
@@ -55,6 +56,7 @@ _MAKE_ALIKE = frozenset(
     getattr(torch.ops.aten, name).default
     for name in ("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like", "randint_like")
 )
+_LIFT = torch.ops.aten.lift_fresh_copy.default
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
@@ -140,6 +142,7 @@ class Recorder(TorchDispatchMode):
         #: Tensors of scripts that have the same memory for some values, but not here.
         self.may_be_one: list[MayBeOne] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
+        self.random_numbers = RandomNumbers(self, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -299,6 +302,10 @@ class Recorder(TorchDispatchMode):
             result = self.decomposed(decomposition, args, kwargs)
             if result is not NotImplemented:
                 return result
+        if self.random_numbers.is_any_seeded or "generator" in kwargs:
+            drawn = self.random_numbers.drawn(func, args, kwargs)
+            if drawn is not None:
+                return self.__torch_dispatch__(_LIFT, (), (drawn,))
         with without_keeping():
             result = self.memo.result(func, types, args, kwargs, in_block=self.in_block)
         if isinstance(result, OfAnyRank):

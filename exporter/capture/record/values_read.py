@@ -22,6 +22,7 @@ from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_
 from onnx_parity.exporter.capture.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, program_frame
 from onnx_parity.exporter.capture.record.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
+from onnx_parity.exporter.capture.record.random_numbers import draws
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
 if TYPE_CHECKING:
@@ -165,21 +166,26 @@ class Reader:
         raise self.refusal
 
     def _note_read(self, values: Sequence[Value]) -> None:
-        """Store a warning for values that depend on an input and become constants; refuse them if `strict`."""
+        """Store a warning for values that depend on an input, or are random, and become constants; refuse them if
+        `strict`."""
         if any(self.depends_on_input(value) for value in values):
-            origin = self._origins.find()
-            text = (
-                f"the program turned a tensor into a Python value{origin.placed}; the exported model has the "
-                "example's value as a constant and will be wrong if another input gives another value. Keep it a "
-                "tensor (torch.where, torch.cond), or script the function that reads it"
-            )
-            if self._strict:
-                self.refusal = FrozenValueError(text)
-                raise self.refusal
-            self.warnings_due.append((text, origin))
-            for value in values:
-                for source in self._inputs_behind(value):
-                    self.looked_at.setdefault(source, origin)
+            known, fails = "example's value", "will be wrong if another input gives another value"
+        elif any(map(_is_random, values)):
+            known, fails = "random value of this export", "draws no other one"
+        else:
+            return
+        origin = self._origins.find()
+        text = (
+            f"the program turned a tensor into a Python value{origin.placed}; the exported model has the {known} as a "
+            f"constant and {fails}. Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
+        )
+        if self._strict:
+            self.refusal = FrozenValueError(text)
+            raise self.refusal
+        self.warnings_due.append((text, origin))
+        for value in values:
+            for source in self._inputs_behind(value):
+                self.looked_at.setdefault(source, origin)
 
     def _inputs_behind(self, value: Value) -> Iterator[Value]:
         """The inputs whose values, and not only whose sizes, a value is computed from."""
@@ -293,6 +299,10 @@ def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
         else:
             done[id(node)] = node
     return list(done.values())
+
+
+def _is_random(value: Value) -> bool:
+    return any(isinstance(node.op, OpOverload) and draws(node.op, node.arguments) for node in _nodes_behind(value, {}))
 
 
 def _is_subscript(frame: FrameType | None) -> bool:

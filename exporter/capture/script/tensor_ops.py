@@ -39,6 +39,20 @@ def step_of(*kinds: str) -> Callable[[_Do], _Do]:
     return register
 
 
+@step_of("aten::manual_seed")
+def _manual_seed(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    generator, seed = arguments if len(arguments) == 2 else (None, arguments[0])
+    blocks.recorder.random_numbers.seed(generator, True)
+    return torch.manual_seed(seed) if generator is None else generator.manual_seed(seed)
+
+
+@step_of("aten::Generator")
+def _generator(blocks: Blocks, step: Step, arguments: list[Any]) -> torch.Generator:
+    device, seed = arguments
+    created = torch.Generator(device or "cpu")
+    return created if seed is None else created.manual_seed(seed)
+
+
 @step_of("aten::copy_")
 def _copy_into(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Copy what fits only if one of its dynamic sizes is 1. A branch that the example does not take may do so. For any

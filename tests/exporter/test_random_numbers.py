@@ -1,0 +1,173 @@
+"""Random numbers with a seed that the program gives are constants of the model, or a warning says that they are not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnx_parity
+from onnx_parity.exporter.errors import OnnxExporterWarning
+from onnx_parity.exporter.verification.float64 import in_dtype
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def _default(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return x + torch.rand(3) + torch.randint(0, 9, (3,)) + torch.rand_like(x)
+
+
+def _own(x: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator("cpu").manual_seed(7)
+    noise = torch.empty(20, 3).t().normal_(generator=generator)
+    return x[:, torch.randperm(3, generator=generator)] + noise.sum(1) + torch.empty(2, 3).uniform_(generator=generator)
+
+
+def _unset(x: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator()
+    assert all(isinstance(each, torch.Generator) for each in (generator, torch.default_generator))
+    return x + torch.randn(40, 3, generator=generator, dtype=torch.float16).sum(0)
+
+
+def _of_known_chances(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator()
+    generator.manual_seed(3)
+    kept = torch.bernoulli(torch.full((3,), 0.5), generator=generator)
+    return x * kept, torch.multinomial(torch.tensor([0.1, 0.2, 0.7]), 2, generator=generator)
+
+
+def _after_a_fork(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        x = x + torch.rand(3)
+    return x + torch.rand(3)
+
+
+def _initialized(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(5)
+    weight = torch.empty(3, 4)
+    torch.nn.init.xavier_uniform_(weight)
+    return F.dropout(x @ weight, 0.5, training=False) + torch.rand(4)
+
+
+@torch.jit.script
+def _scripted(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    generator = torch.Generator(device="cpu")
+    generator.manual_seed(3)
+    return x + torch.rand([3]) + torch.rand([3], generator=generator)
+
+
+@pytest.mark.parametrize(
+    "program", [_default, _own, _unset, _of_known_chances, _after_a_fork, _initialized, _scripted], ids=str
+)
+def test_seeded_numbers_are_constants(program: Callable[..., object]) -> None:
+    torch.manual_seed(0)  # The state that a program leaves is the one that it begins with.
+    before = torch.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        exported = onnx_parity.export(program, (X,), opset_version=18, verify=True)
+    assert torch.equal(before, torch.get_rng_state())
+    assert not any(node.op_type.startswith("Random") for node in exported.model.graph)
+
+
+def _of_any_size(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return x + torch.rand(x.shape[0], 3)
+
+
+def _of_chances(x: torch.Tensor) -> torch.Tensor:
+    return torch.bernoulli(x.sigmoid(), generator=torch.Generator())
+
+
+def _after_dropout(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return F.dropout(x, 0.5, training=True)
+
+
+@torch.jit.script
+def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    for _ in range(int(x.sum())):
+        x = x + torch.rand([3])
+    return x
+
+
+@pytest.mark.parametrize(
+    ("program", "operator"),
+    [(_of_any_size, "rand"), (_of_chances, "bernoulli"), (_after_dropout, "native_dropout"), (_in_a_loop, "rand")],
+    ids=str,
+)
+def test_seeded_numbers_that_are_no_constants_are_warned_of(program: Callable[..., object], operator: str) -> None:
+    axes = {"x": {0: "rows"}}
+    with pytest.warns(OnnxExporterWarning, match=rf"aten::{operator} draws random numbers .* with a given seed"):
+        onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=axes)
+    with pytest.raises(onnx_parity.FrozenValueError, match=rf"aten::{operator} draws random numbers"):
+        onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=axes, strict=True)
+    with pytest.warns(OnnxExporterWarning), pytest.raises(onnx_parity.VerificationError):
+        onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=axes, verify=True)
+
+
+def test_what_follows_numbers_that_are_not_known_is_not_known_either() -> None:
+    def drawn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(0)
+        return torch.bernoulli(x.sigmoid()), torch.rand(3)
+
+    with pytest.warns(OnnxExporterWarning, match="aten::rand draws"):
+        exported = onnx_parity.export(drawn, (X,))
+    assert not torch.equal(exported(X)[1], exported(X)[1])
+
+
+def test_generators_that_are_not_seeded_stay_random() -> None:
+    outside = torch.Generator().manual_seed(3)
+    outside.get_state()
+    torch.rand(1, generator=outside)
+
+    def drawn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        chance = torch.Generator()
+        chance.seed()
+        torch.manual_seed(0)
+        torch.seed()
+        return torch.rand(3), torch.rand(3, generator=chance), torch.rand(3, generator=outside) + x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        exported = onnx_parity.export(drawn, (X,))
+    assert not any(torch.equal(one, other) for one, other in zip(exported(X), exported(X), strict=True))
+
+
+def test_a_generator_of_the_caller_s_that_nothing_was_drawn_from_is_warned_of() -> None:
+    outside = torch.Generator().manual_seed(3)
+    with pytest.warns(OnnxExporterWarning, match="aten::rand draws random numbers"):
+        exported = onnx_parity.export(lambda x: x + torch.rand(3, generator=outside), (X,))
+    assert not torch.equal(exported(X), exported(X))
+
+
+def test_decisions_by_random_numbers_are_warned_of() -> None:
+    def decides(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if torch.rand(1) > 0.5 else x
+
+    with pytest.warns(onnx_parity.TracerWarning, match="has the random value of this export as a constant"):
+        onnx_parity.export(decides, (X,))
+    with pytest.raises(onnx_parity.FrozenValueError, match="random value"):
+        onnx_parity.export(decides, (X,), strict=True)
+
+
+def test_generators_are_torch_s_again_after_an_export() -> None:
+    torchs = torch.Generator
+    onnx_parity.export(_own, (X,))
+    assert torch.Generator is torchs and type(torch.Generator()) is torchs
+
+
+@pytest.mark.parametrize("program", [_default, _own, _unset, _initialized])
+def test_the_same_numbers_are_drawn_in_another_dtype(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Otherwise the difference between them would be taken for torch's error."""
+    with in_dtype(torch.float64):
+        wide = program(X.double())
+    assert wide.dtype is torch.float64
+    torch.testing.assert_close(wide.float(), program(X), rtol=1e-3 if program is _unset else 1e-6, atol=1e-2)
