@@ -63,9 +63,7 @@ def _scripted(x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand([3]) + torch.rand([3], generator=generator)
 
 
-@pytest.mark.parametrize(
-    "program", [_default, _own, _unset, _of_known_chances, _after_a_fork, _initialized, _scripted], ids=str
-)
+@pytest.mark.parametrize("program", [_default, _own, _unset, _of_known_chances, _after_a_fork, _initialized, _scripted])
 def test_seeded_numbers_are_constants(program: Callable[..., object]) -> None:
     torch.manual_seed(0)  # The state that a program leaves is the one that it begins with.
     before = torch.get_rng_state()
@@ -101,7 +99,6 @@ def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("program", "operator"),
     [(_of_any_size, "rand"), (_of_chances, "bernoulli"), (_after_dropout, "native_dropout"), (_in_a_loop, "rand")],
-    ids=str,
 )
 def test_seeded_numbers_that_are_no_constants_are_warned_of(program: Callable[..., object], operator: str) -> None:
     axes = {"x": {0: "rows"}}
