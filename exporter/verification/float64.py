@@ -22,6 +22,10 @@ from onnx_parity.exporter.capture.record.random_numbers import fills
 
 __all__ = ["in_dtype"]
 
+_OF_BAGS = frozenset({torch.ops.aten._embedding_bag.default, torch.ops.aten._embedding_bag_forward_only.default})
+#: The place of `include_last_offset` after their indices and offsets.
+_LAST_OFFSET = 4
+
 
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
@@ -69,6 +73,8 @@ class _InDtype(TorchDispatchMode):
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
+        if func in _OF_BAGS and self._dtype is torch.float64:
+            _refuse_to_crash(*args, **kwargs)
         if isinstance(func, HigherOrderOperator):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
@@ -136,6 +142,21 @@ class _InDtype(TorchDispatchMode):
         if isinstance(value, torch.dtype) and value.is_complex:
             return self._dtype.to_complex()
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def _refuse_to_crash(
+    _weight: object,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    *arguments: object,
+    include_last_offset: bool = False,
+    **_others: object,
+) -> None:
+    """In float64, torch 2.13 writes beyond the end of a tensor if there are indices and the last offset is the only one."""
+    if len(arguments) > _LAST_OFFSET:
+        include_last_offset = bool(arguments[_LAST_OFFSET])
+    if include_last_offset and offsets.numel() == 1 and indices.numel():
+        raise TypeError("there is no bag for the indices")
 
 
 @cache

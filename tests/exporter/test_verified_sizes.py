@@ -99,3 +99,12 @@ def test_a_program_may_reset_the_filters_of_warnings() -> None:
         with silent():
             warnings.resetwarnings()
         assert not warnings.filters
+
+
+def test_offsets_without_a_bag_do_not_end_the_process() -> None:
+    """torch crashes in float64, in which the verification runs the program."""
+    bags = torch.nn.EmbeddingBag(10, 4, mode="sum", include_last_offset=True)
+    axes = {"input": {0: "indices"}, "offsets": {0: "offsets"}}
+    example = torch.arange(9), torch.tensor([0, 3, 3, 9])
+    program = onnx_parity.export(bags, example, input_names=[*axes], dynamic_axes=axes, verify=True)
+    assert program(torch.tensor([3]), torch.tensor([0])).shape == (0, 4)
