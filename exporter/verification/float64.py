@@ -74,7 +74,7 @@ class _InDtype(TorchDispatchMode):
     ) -> object:
         kwargs = kwargs or {}
         if func in _OF_BAGS and self._dtype is torch.float64:
-            _refuse_to_crash(*args, **kwargs)
+            _refuse_to_crash(args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
@@ -144,18 +144,11 @@ class _InDtype(TorchDispatchMode):
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
-def _refuse_to_crash(
-    _weight: object,
-    indices: torch.Tensor,
-    offsets: torch.Tensor,
-    *arguments: object,
-    include_last_offset: bool = False,
-    **_others: object,
-) -> None:
-    """In float64, torch 2.13 writes beyond the end of a tensor if there are indices and the last offset is the only one."""
-    if len(arguments) > _LAST_OFFSET:
-        include_last_offset = bool(arguments[_LAST_OFFSET])
-    if include_last_offset and offsets.numel() == 1 and indices.numel():
+def _refuse_to_crash(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """In float64, torch 2.13 writes beyond a tensor if there are indices, and the last offset is the only one."""
+    _, indices, offsets, *arguments = args
+    of_last = arguments[_LAST_OFFSET] if len(arguments) > _LAST_OFFSET else kwargs.get("include_last_offset", False)
+    if of_last and offsets.numel() == 1 and indices.numel():
         raise TypeError("there is no bag for the indices")
 
 

@@ -148,32 +148,6 @@ def test_inside_inference_mode_and_with_its_tensors() -> None:
     assert_agrees(onnx_parity.export(model, (x,)), model, X)
 
 
-def test_under_autocast() -> None:
-    model = nn.Linear(4, 2)
-
-    def inside(x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
-            result: torch.Tensor = model(x)
-            return result
-
-    assert onnx_parity.export(inside, (X,))(X).dtype is torch.bfloat16
-    with torch.autocast("cpu", torch.bfloat16):
-        model(X)
-        program = onnx_parity.export(model, (X,))
-        after = model(X)
-    torch.testing.assert_close(program(X), after.detach(), rtol=2e-2, atol=2e-2)
-
-
-def test_einsum_under_autocast() -> None:
-    def products(x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
-            return torch.einsum("ij,kj->ik", x, x)
-
-    program = onnx_parity.export(products, (X,))
-    assert program(X).dtype is torch.bfloat16
-    torch.testing.assert_close(program(X), products(X), rtol=2e-2, atol=2e-2)
-
-
 def test_scripted_parts_without_decisions_by_value() -> None:
     @torch.jit.script
     def powers(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -251,29 +225,6 @@ def test_lazy_modules() -> None:
     )
     model(X)
     assert_agrees(onnx_parity.export(model, (X,)), model, X)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.LSTM(4, 5, 2, bidirectional=True),
-        nn.LSTM(4, 5, proj_size=2),
-        nn.GRU(4, 5),
-        nn.RNN(4, 5),
-        nn.MultiheadAttention(4, 2),
-        nn.RMSNorm(4),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)
-def test_layers_under_autocast(layer: nn.Module) -> None:
-    def program(x: torch.Tensor) -> Any:
-        with torch.autocast("cpu", torch.bfloat16):
-            return layer(x, x, x) if isinstance(layer, nn.MultiheadAttention) else layer(x)
-
-    x = torch.rand(3, 2, 4)
-    exported = onnx_parity.export(program, (x,))
-    with torch.no_grad():
-        torch.testing.assert_close(exported(x), program(x), rtol=2e-2, atol=2e-2)
 
 
 def test_code_that_a_compiler_made_and_that_has_no_hash_is_captured() -> None:

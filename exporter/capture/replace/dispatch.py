@@ -21,8 +21,8 @@ from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.capture.autocast import called_under_autocast
 from onnx_parity.exporter.capture.gradients import is_seen_once
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
@@ -164,13 +164,8 @@ def _composite(name: str) -> None:
     instead = _INSTEAD.get(name)
     is_whole = name in _WHOLE
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         op = named(name)
-        if torch._C._is_any_autocast_enabled():
-            cast = _cast_whole(op, args) if is_whole or instead is not None else None
-            if cast is None:
-                return _under_autocast(op, *args, **kwargs)
-            args = cast
         if instead is not None and op not in _on_request.get():
             result = instead(*args, **kwargs)
             if result is not NotImplemented:
@@ -180,7 +175,7 @@ def _composite(name: str) -> None:
                 return whole(op)(*args, **kwargs)
         return _decomposed(op, args, kwargs)
 
-    _kernels.impl(name, _KEY, kernel)
+    _register(name, call)
 
 
 class PlainSizesError(CaptureError):
@@ -197,40 +192,11 @@ def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         ) from error
 
 
-def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Call an operator under autocast, whose kernels come after this one, or decompose it if autocast has none."""
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCPU"):
-        result = op.decompose(*args, **kwargs)
-        if op is _aten.lstm.input:
-            # For an LSTM with projections, torch 2.11 returns states with an additional axis.
-            return result[0], *(state.squeeze(1) if state.ndim > 3 else state for state in result[1:])
-        return result
-    with without_keeping():
-        return op(*args, **kwargs)
-
-
-def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments, cast for autocast, of operators that torch does not decompose under autocast; None for others."""
-    # The first argument of einsum is a text.
-    device = next((each.device.type for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), "cpu")
-    if not torch.is_autocast_enabled(device):
-        return args
-    if op is _aten.lstm.input:
-        # torch uses oneDNN's LSTM, which does not support projections.
-        hidden, cell = args[1]
-        if device != "cpu" or hidden.shape[-1] != cell.shape[-1]:
-            return None
-    elif op is not _aten.scaled_dot_product_attention.default:
-        return None
-    dtype = torch.get_autocast_dtype(device)
-    return tuple(pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args))
-
-
 def _other(name: str) -> None:
     """Register the replacement of an operator that writes in place or that is not composite."""
     instead = _INSTEAD[name]
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         result = instead(*args, **kwargs)
         if result is not NotImplemented:
             return result
@@ -239,6 +205,17 @@ def _other(name: str) -> None:
             return op.decompose(*args, **kwargs)
         with without_keeping():
             return op(*args, **kwargs)
+
+    _register(name, call)
+
+
+def _register(name: str, call: Callable[..., Any]) -> None:
+    """Register what is called in the place of an operator. Under autocast, its arguments may be cast before that."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if torch._C._is_any_autocast_enabled():
+            return called_under_autocast(named(name), call, args, kwargs)
+        return call(*args, **kwargs)
 
     _kernels.impl(name, _KEY, kernel)
 

@@ -140,7 +140,11 @@ def _statistics(g: Graph, x: Value, over: list[int], eps: float) -> list[Value]:
     centred = g.op("Sub", wide, mean)
     variance = g.reduce("Mean", g.op("Mul", centred, centred), over, True)
     inverse = g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, eps)))
-    return [g.cast(mean, x.dtype), g.cast(inverse, x.dtype)]
+    # Beside weights in float32, those of halves may be halves or not, depending on the device.
+    return [
+        g.cast(each, g.output(number).dtype if g.is_used(number) else x.dtype)
+        for number, each in enumerate((mean, inverse), 1)
+    ]
 
 
 @lowering("aten::rms_norm")

@@ -1,0 +1,68 @@
+"""Autocast, while a program is recorded: where it casts the arguments of operators that are replaced or kept whole.
+
+torch's autocast has kernels for some operators. They cast the arguments and call the operator again, which then runs
+without autocast. Other operators call these, and what is recorded in the place of such a one has to cast as they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+__all__ = ["called_under_autocast"]
+
+_aten = torch.ops.aten
+
+_KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+#: Operators that torch makes of products of their arguments and of what is computed from these.
+_WITH_PRODUCTS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell",
+    )
+)  # fmt: skip
+#: Operators that are products of their arguments alone.
+_PRODUCTS = frozenset({"aten::chain_matmul", "aten::einsum", "aten::linalg_multi_dot", "aten::tensordot"})
+#: Operators of which only the last step is a product.
+_ENDING_WITH_PRODUCT = frozenset({"aten::affine_grid_generator", "aten::linalg_pinv"})
+
+
+def called_under_autocast(
+    op: OpOverload, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call an operator while autocast is enabled. Without autocast, `call` would be called."""
+    # The first argument of einsum is a text.
+    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    device = tensors[0].device.type if tensors else "cpu"
+    key = _KEYS.get(device)
+    if key is None or not torch.is_autocast_enabled(device) or torch._C._dispatch_tls_is_dispatch_key_excluded(key):
+        return call(*args, **kwargs)
+    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key.name):
+        return op.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
+    name, dtype = op._schema.name, torch.get_autocast_dtype(device)
+    ends_with_product = name in _ENDING_WITH_PRODUCT
+    if ends_with_product or not op._can_decompose():
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            result = call(*args, **kwargs)
+        return result.to(dtype) if ends_with_product else result
+    if (name in _PRODUCTS and len(tensors) > 1) or (op is _aten.lstm.input and _is_onednn_s(device, *args[1])):
+        cast = pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args)
+        return call(*cast, **kwargs)
+    return _decomposed(op, args, kwargs) if name in _WITH_PRODUCTS else call(*args, **kwargs)
+
+
+def _is_onednn_s(device: str, hidden: torch.Tensor, cell: torch.Tensor) -> bool:
+    """Whether torch uses oneDNN's LSTM under autocast, which does not support projections."""
+    return device == "cpu" and bool(hidden.shape[-1] == cell.shape[-1])
+
+
+def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    result = op.decompose(*args, **kwargs)
+    if op is _aten.lstm.input:
+        # For an LSTM with projections, torch 2.11 returns states with an additional axis.
+        return result[0], *(state.squeeze(1) if state.ndim > 3 else state for state in result[1:])
+    return result
