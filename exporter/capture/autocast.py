@@ -17,14 +17,12 @@ __all__ = ["called_under_autocast"]
 
 _aten = torch.ops.aten
 
+#: The dtypes that are cast.
+_CAST = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
-#: Operators that torch makes of products of their arguments and of what is computed from these.
-_WITH_PRODUCTS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell",
-    )
-)  # fmt: skip
+#: Recurrent layers and cells, which torch makes of products of their arguments and of what is computed from these.
+_LAYERS = frozenset({"aten::gru", "aten::lstm", "aten::rnn_relu", "aten::rnn_tanh"})
+_CELLS = frozenset({"aten::gru_cell", "aten::lstm_cell", "aten::rnn_relu_cell", "aten::rnn_tanh_cell"})
 #: Operators that are products of their arguments alone.
 _PRODUCTS = frozenset({"aten::chain_matmul", "aten::einsum", "aten::linalg_multi_dot", "aten::tensordot"})
 #: Operators of which only the last step is a product.
@@ -49,15 +47,20 @@ def called_under_autocast(
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             result = call(*args, **kwargs)
         return result.to(dtype) if ends_with_product else result
-    if (name in _PRODUCTS and len(tensors) > 1) or (op is _aten.lstm.input and _is_onednn_s(device, *args[1])):
-        cast = pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args)
-        return call(*cast, **kwargs)
-    return _decomposed(op, args, kwargs) if name in _WITH_PRODUCTS else call(*args, **kwargs)
+    if name in _LAYERS and device == "cuda":
+        return _called_with(torch.float16, call, args, kwargs)  # cuDNN's layers, whatever dtype autocast has.
+    if (name in _PRODUCTS and len(tensors) > 1) or (op is _aten.lstm.input and _is_onednn_s(*args[1])):
+        return _called_with(dtype, call, args, kwargs)
+    return _decomposed(op, args, kwargs) if name in _LAYERS or name in _CELLS else call(*args, **kwargs)
 
 
-def _is_onednn_s(device: str, hidden: torch.Tensor, cell: torch.Tensor) -> bool:
-    """Whether torch uses oneDNN's LSTM under autocast, which does not support projections."""
-    return device == "cpu" and bool(hidden.shape[-1] == cell.shape[-1])
+def _called_with(dtype: torch.dtype, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return call(*pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype in _CAST else x, args), **kwargs)
+
+
+def _is_onednn_s(hidden: torch.Tensor, cell: torch.Tensor) -> bool:
+    """Whether torch uses oneDNN's LSTM on the CPU, which does not support projections."""
+    return bool(hidden.shape[-1] == cell.shape[-1])
 
 
 def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

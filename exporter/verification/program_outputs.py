@@ -86,6 +86,7 @@ class ProgramOutputs:
             seeds=range(MOVES) if is_followed else (),
             moved_by=by,
             again=self._arrays if closely else None,
+            rounded_by=self._rounded_by,
             signed_zeros=self._has_signed_zeros,
         )
 

@@ -81,8 +81,9 @@ class Twin(Generic[_Program, _Inputs]):
         return in_width(tensor.detach(), self._dtype)
 
 
-def moved(inputs: _Inputs, seed: int) -> _Inputs:
-    """The inputs in float64, with each number changed by one unit in the last place of its dtype, up or down.
+def moved(inputs: _Inputs, seed: int, least: float = 0.0) -> _Inputs:
+    """The inputs in float64, with each number changed by one unit in the last place of its dtype, up or down, or by
+    `least` of its size where that is more.
 
     On a GPU no number of magnitude at most 1 becomes larger than 1: a kernel that asserts that its numbers are
     probabilities would end all use of the device by this process. On the CPU such a kernel raises an error.
@@ -95,7 +96,7 @@ def moved(inputs: _Inputs, seed: int) -> _Inputs:
         if not tensor.is_floating_point():
             return tensor
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
-        wide, signs, eps = tensor.detach().double(), signs.to(tensor.device), torch.finfo(tensor.dtype).eps
+        wide, signs, eps = tensor.detach().double(), signs.to(tensor.device), max(torch.finfo(tensor.dtype).eps, least)
         if tensor.device.type != "cpu":
             magnitude = wide.abs()
             signs = torch.where((magnitude <= 1) & (magnitude * (1 + eps) > 1), -1.0, signs)
@@ -114,6 +115,7 @@ def expected_outputs(
     seeds: Sequence[int],
     moved_by: float,
     again: Callable[[_Inputs], Sequence[Array]] | None = None,
+    rounded_by: float = 0.0,
     declared: float | None = None,
     signed_zeros: bool = True,
 ) -> list[Expected]:
@@ -121,14 +123,15 @@ def expected_outputs(
 
     `twin` is the program in float64; None if errors are not to be measured from it. `coarse` is the program in float32,
     whose error is used as torch's own for float64 outputs. The inputs are changed once with each of the seeds. Without
-    seeds, `again` runs the program for similar inputs, if an output has few elements. The other arguments are
-    those of `expect`.
+    seeds, `again` runs the program for similar inputs, if an output has few elements. They differ by `rounded_by`, the
+    precision of what is rounded inside, if that is more than the inputs' own. The other arguments are those of
+    `expect`.
     """
     exact = None if twin is None else twin.outputs(inputs)
     followed = [None if twin is None else twin.outputs(moved(inputs, seed)) for seed in seeds]
     wide = any(value.dtype == np.float64 for value in values)
     of_float32 = coarse.outputs(inputs) if wide and coarse is not None else None
-    nearby = [] if twin is None or again is None or seeds else _errors_nearby(values, inputs, twin, again)
+    nearby = [] if twin is None or again is None or seeds else _errors_nearby(values, inputs, twin, again, rounded_by)
     return [
         expect(
             value,
@@ -149,12 +152,13 @@ def _errors_nearby(
     inputs: _Inputs,
     twin: Twin[Any, _Inputs],
     again: Callable[[_Inputs], Sequence[Array]],
+    rounded_by: float,
 ) -> list[list[Float64Array]]:
     """torch's errors for similar inputs, for as many as are needed by the output of the fewest elements."""
     fewest = min((value.size for value in values if value.size and is_float(value.dtype)), default=_SAMPLES)
     errors = []
     for seed in range(math.ceil(_SAMPLES / fewest) - 1):
-        near = _similar(inputs, seed)
+        near = _similar(inputs, seed, rounded_by)
         exact = twin.outputs(near)
         if exact is None:
             break
@@ -168,8 +172,8 @@ def _errors_nearby(
     return errors
 
 
-def _similar(inputs: _Inputs, seed: int) -> _Inputs:
-    """The inputs with each number changed to one next to it in its dtype; if all are integers, in another order."""
+def _similar(inputs: _Inputs, seed: int, rounded_by: float) -> _Inputs:
+    """The inputs with each number changed to one next to it; if all are integers, in another order."""
     if not any(isinstance(each, torch.Tensor) and _has_neighbours(each) for each in tree_leaves(inputs)):
         reordered: _Inputs = tree_map_only(
             torch.Tensor, lambda given: given.roll(seed + 1, -1) if given.dim() else given, inputs
@@ -177,7 +181,7 @@ def _similar(inputs: _Inputs, seed: int) -> _Inputs:
         return reordered
     everything: _Inputs = tree_map(
         lambda near, given: near.to(given.dtype) if isinstance(given, torch.Tensor) else near,
-        moved(inputs, seed),
+        moved(inputs, seed, rounded_by),
         inputs,
     )
     return everything
