@@ -148,6 +148,21 @@ def test_inside_inference_mode_and_with_its_tensors() -> None:
     assert_agrees(onnx_parity.export(model, (x,)), model, X)
 
 
+def test_in_inference_mode() -> None:
+    """torch has no `as_strided`, with which it fills diagonals too, of the tensors that are made in this mode."""
+
+    def views(x: torch.Tensor) -> torch.Tensor:
+        filled = torch.zeros(3, 3).fill_diagonal_(1)
+        return filled @ x[1:].as_strided((3, 2), (2, 1)) + x.add_(1).sum()
+
+    with torch.inference_mode():
+        x = torch.rand(3, 4)
+        before = x.clone()
+        program = onnx_parity.export(views, (x,))
+        assert torch.equal(x, before) and torch.is_inference_mode_enabled()
+        torch.testing.assert_close(program(x), views(before))
+
+
 def test_scripted_parts_without_decisions_by_value() -> None:
     @torch.jit.script
     def powers(x: torch.Tensor, n: int) -> torch.Tensor:

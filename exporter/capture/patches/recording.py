@@ -58,7 +58,8 @@ _PATCHES = Patches(
 @contextmanager
 def capturing_surroundings() -> Iterator[None]:
     """Apply all patches of torch. They only affect threads that record."""
-    with capturing(), _PATCHES.in_place():
+    # In inference mode, torch does not take some views of tensors, and here there is nothing to save by it.
+    with torch.inference_mode(False), capturing(), _PATCHES.in_place():
         yield
 
 
