@@ -6,12 +6,14 @@ without autocast. Other operators call these, and what is recorded in the place 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.capture.patches.this_thread import recorder_here, records_here
 
 __all__ = ["called_under_autocast"]
 
@@ -22,6 +24,8 @@ _CAST = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
 #: Recurrent layers and cells, which torch makes of products of their arguments and of what is computed from these.
 _LAYERS = frozenset({"aten::gru", "aten::lstm", "aten::rnn_relu", "aten::rnn_tanh"})
+#: Those whose new state is computed from a sum of products alone.
+_OF_ONE_PRODUCT = frozenset({"aten::rnn_relu", "aten::rnn_tanh"})
 _CELLS = frozenset({"aten::gru_cell", "aten::lstm_cell", "aten::rnn_relu_cell", "aten::rnn_tanh_cell"})
 #: Operators that are products of their arguments alone.
 _PRODUCTS = frozenset({"aten::chain_matmul", "aten::einsum", "aten::linalg_multi_dot", "aten::tensordot"})
@@ -39,33 +43,45 @@ def called_under_autocast(
     key = _KEYS.get(device)
     if key is None or not torch.is_autocast_enabled(device) or torch._C._dispatch_tls_is_dispatch_key_excluded(key):
         return call(*args, **kwargs)
+    dtype = torch.get_autocast_dtype(device)
+    if records_here():
+        recorder_here().autocast = dtype
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key.name):
         return op.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
-    name, dtype = op._schema.name, torch.get_autocast_dtype(device)
+    name = op._schema.name
     ends_with_product = name in _ENDING_WITH_PRODUCT
     if ends_with_product or not op._can_decompose():
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             result = call(*args, **kwargs)
         return result.to(dtype) if ends_with_product else result
-    if name in _LAYERS and device == "cuda":
-        return _called_with(torch.float16, call, args, kwargs)  # cuDNN's layers, whatever dtype autocast has.
-    if (name in _PRODUCTS and len(tensors) > 1) or (op is _aten.lstm.input and _is_onednn_s(*args[1])):
+    if name in _LAYERS:
+        return _recurrent(op, dtype, call, args, kwargs)
+    if name in _PRODUCTS and len(tensors) > 1:
         return _called_with(dtype, call, args, kwargs)
-    return _decomposed(op, args, kwargs) if name in _LAYERS or name in _CELLS else call(*args, **kwargs)
+    return op.decompose(*args, **kwargs) if name in _CELLS else call(*args, **kwargs)
+
+
+def _recurrent(
+    op: OpOverload, dtype: torch.dtype, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A recurrent layer: torch has cuDNN's and oneDNN's as a whole, and takes others apart into products in halves.
+
+    The latter are computed in float32 here, which is more exact, and have the dtypes that torch's results have.
+    """
+    # A packed sequence comes with the sizes of its batches.
+    given = args[2] if op._schema.arguments[1].name == "batch_sizes" else args[1]
+    states = [given] if isinstance(given, torch.Tensor) else given
+    if states[0].device.type == "cuda":
+        return _called_with(torch.float16, call, args, kwargs)  # whatever dtype autocast has
+    is_projected = states[0].shape[-1] != states[-1].shape[-1]
+    if op is _aten.lstm.input and not is_projected:
+        return _called_with(dtype, call, args, kwargs)
+    results = _called_with(torch.float32, call, args, kwargs)
+    dtypes = [torch.promote_types(state.dtype, dtype) for state in states]
+    if is_projected or op._schema.name in _OF_ONE_PRODUCT:
+        dtypes[0] = dtype
+    return tuple(result.to(each) for result, each in zip(results, (dtypes[0], *dtypes), strict=True))
 
 
 def _called_with(dtype: torch.dtype, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return call(*pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype in _CAST else x, args), **kwargs)
-
-
-def _is_onednn_s(hidden: torch.Tensor, cell: torch.Tensor) -> bool:
-    """Whether torch uses oneDNN's LSTM on the CPU, which does not support projections."""
-    return bool(hidden.shape[-1] == cell.shape[-1])
-
-
-def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    result = op.decompose(*args, **kwargs)
-    if op is _aten.lstm.input:
-        # For an LSTM with projections, torch 2.11 returns states with an additional axis.
-        return result[0], *(state.squeeze(1) if state.ndim > 3 else state for state in result[1:])
-    return result

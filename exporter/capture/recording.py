@@ -334,6 +334,7 @@ class _Recording:
             sources,
             recorder.has_complex,
             self._attempt.differentiates,
+            recorder.autocast,
         )
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:

@@ -109,6 +109,7 @@ def expect(
     moved: Sequence[Float64Array] = (),
     *,
     moved_by: float = 0.0,
+    rounded_by: float = 0.0,
     nearby: Sequence[Float64Array] = (),
     coarse: Float64Array | None = None,
     declared: float | None = None,
@@ -117,6 +118,7 @@ def expect(
     """The expected output, from torch's `value`, the `exact` result in float64, and the float64 results for `moved`
     inputs.
 
+    `rounded_by` is the precision of the narrowest floats that are computed with inside.
     `moved_by` is the relative size of the inputs' change. For an output of a wider dtype than the inputs it is scaled
     down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models), and over `nearby`,
     its errors for similar inputs. `coarse` is the float32 result for a float64 `value`. Its scaled error is used
@@ -136,7 +138,7 @@ def expect(
         own_error = np.where(finite, np.abs(in_torch - centre), 0.0)
         magnitude = np.where(finite, np.abs(centre), 0.0)
         typical = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
-        jump = JUMP[value.dtype] * np.maximum(magnitude, typical)
+        jump = _largest_rounding(value.dtype, rounded_by) * np.maximum(magnitude, typical)
         jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
         centre = np.where(jumped, in_torch, centre)
         own_error = np.where(jumped, 0.0, own_error)
@@ -162,6 +164,12 @@ def expect(
     if declared is not None:
         tolerance = np.maximum(tolerance, declared * magnitude + declared)
     return Expected(value, centre, tolerance, unit, zeros)
+
+
+def _largest_rounding(dtype: np.dtype[Any], rounded_by: float) -> float:
+    """The share of an element up to which an error is taken for rounding, of which inner layers may do more."""
+    of_halves = [JUMP[each] for each in (np.dtype(np.float16), BFLOAT16) if epsilon(each) <= rounded_by]
+    return max([JUMP[dtype], *of_halves])
 
 
 def _certain_zeros(value: Array, twins: Sequence[Float64Array]) -> Mask | None:

@@ -184,8 +184,9 @@ def _of_number(number: Any) -> torch.Tensor:
 
 
 def _rounded_by(graph: Graph) -> float:
-    """The precision of the narrowest floats in a graph."""
-    dtypes = {output.dtype for node in graph.all_live_nodes() for output in node.outputs if output is not None}
+    """The precision of the narrowest floats that the program computes with."""
+    outputs = (output for node in graph.all_live_nodes() for output in node.outputs)
+    dtypes = {graph.autocast, *(output.dtype for output in outputs if output is not None)}
     return max((torch.finfo(dtype).eps for dtype in dtypes if dtype in _FLOATS), default=0.0)
 
 

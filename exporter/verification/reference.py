@@ -138,6 +138,7 @@ def expected_outputs(
             _at(exact, number),
             [other for outputs in followed if (other := _at(outputs, number)) is not None],
             moved_by=moved_by,
+            rounded_by=rounded_by,
             nearby=[other for errors in nearby if (other := _at(errors, number)) is not None],
             coarse=_at(of_float32, number),
             declared=declared,

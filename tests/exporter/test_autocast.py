@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import onnx_parity
 
@@ -18,6 +19,7 @@ X = torch.rand(3, 4)
 SEQUENCE = torch.rand(3, 5, 4)
 IMAGE = torch.rand(2, 3, 6, 8)
 LINEAR = nn.Linear(4, 4)
+GRU = nn.GRU(4, 3, batch_first=True)
 CONVOLUTION = nn.Conv2d(3, 4, 3)
 ATTENTION = nn.MultiheadAttention(4, 2, batch_first=True).eval()
 OF_SEQUENCES: dict[str, Program] = {
@@ -31,6 +33,11 @@ OF_SEQUENCES: dict[str, Program] = {
     "tensordot": lambda x: torch.tensordot(x, torch.ones(4, 3), 1),
     "one_operand": lambda x: torch.einsum("bij->ij", x),
     "lstm": nn.LSTM(4, 3, batch_first=True),
+    "projected_lstm": nn.LSTM(4, 3, 2, batch_first=True, proj_size=2),
+    "gru": nn.GRU(4, 3, 2, batch_first=True, bidirectional=True),
+    "gru_of_halves": lambda x: GRU(LINEAR(x)),
+    "rnn": nn.RNN(4, 3, batch_first=True),
+    "packed": lambda x: GRU(pack_padded_sequence(x, torch.full([x.shape[0]], 3), True))[1],
     "loss": lambda x: F.mse_loss(LINEAR(x), x),
     "covariance": lambda x: torch.cov(x.flatten(0, 1).T),
     "pooled": lambda x: F.max_pool1d(LINEAR(x), 2),

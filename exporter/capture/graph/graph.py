@@ -232,6 +232,8 @@ class Graph(msgspec.Struct, eq=False):
     has_complex: bool = False
     #: Whether the program asks autograd for gradients.
     differentiates: bool = False
+    #: The dtype that torch computes products in, if the program enables autocast.
+    autocast: torch.dtype | None = None
     #: Names of symbolic sizes, cached by expression.
     _size_names: dict[Any, str] = {}
 

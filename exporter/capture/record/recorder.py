@@ -141,6 +141,7 @@ class Recorder(TorchDispatchMode):
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         #: Tensors of scripts that have the same memory for some values, but not here.
         self.may_be_one: list[MayBeOne] = []
+        self.autocast: torch.dtype | None = None
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
         self.random_numbers = RandomNumbers(self, strict)
 
