@@ -6,7 +6,7 @@ without autocast. Other operators call these, and what is recorded in the place 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,10 +27,11 @@ _LAYERS = frozenset({"aten::gru", "aten::lstm", "aten::rnn_relu", "aten::rnn_tan
 #: Those whose new state is computed from a sum of products alone.
 _OF_ONE_PRODUCT = frozenset({"aten::rnn_relu", "aten::rnn_tanh"})
 _CELLS = frozenset({"aten::gru_cell", "aten::lstm_cell", "aten::rnn_relu_cell", "aten::rnn_tanh_cell"})
+_PAIR = 2
 #: Operators that are products of their arguments alone.
 _PRODUCTS = frozenset({"aten::chain_matmul", "aten::einsum", "aten::linalg_multi_dot", "aten::tensordot"})
 #: Operators of which only the last step is a product.
-_ENDING_WITH_PRODUCT = frozenset({"aten::affine_grid_generator", "aten::linalg_pinv"})
+_ENDING_WITH_PRODUCT = frozenset({"aten::affine_grid_generator"})
 
 
 def called_under_autocast(
@@ -56,9 +57,24 @@ def called_under_autocast(
         return result.to(dtype) if ends_with_product else result
     if name in _LAYERS:
         return _recurrent(op, dtype, call, args, kwargs)
-    if name in _PRODUCTS and len(tensors) > 1:
+    if name in _CELLS or (name == "aten::einsum" and len(tensors) > _PAIR):
+        return op.decompose(*args, **kwargs)
+    if name in _PRODUCTS and _multiplies_matrices(name, args):
         return _called_with(dtype, call, args, kwargs)
-    return op.decompose(*args, **kwargs) if name in _CELLS else call(*args, **kwargs)
+    return call(*args, **kwargs)
+
+
+def _multiplies_matrices(name: str, args: Sequence[Any]) -> bool:
+    """Whether torch computes a product as one of matrices, which autocast casts, and not element by element."""
+    if name == "aten::tensordot":
+        one, other, axes, _ = args
+        return not len(axes) == one.ndim == other.ndim
+    if name == "aten::einsum":
+        operands, _, result = args[0].replace(" ", "").partition("->")
+        one, _, other = operands.partition(",")
+        summed = {letter for letter in one if letter.isalpha() and letter in other and letter not in result}
+        return bool(summed)
+    return True
 
 
 def _recurrent(

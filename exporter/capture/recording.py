@@ -5,7 +5,7 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -142,9 +142,10 @@ class AxesFixed(Exception):
         self.axis_names = axis_names
 
 
-def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
-    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile."""
-    recording = _Recording(wanted, attempt)
+def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iterable[Collection[str]]) -> Traced:
+    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile; `names` are those in the
+    code of each function of the program."""
+    recording = _Recording(wanted, attempt, names)
     try:
         recording.run()
         if attempt.is_another_side:
@@ -162,7 +163,7 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
 
 
 class _Recording:
-    def __init__(self, wanted: ToRecord, attempt: Attempt) -> None:
+    def __init__(self, wanted: ToRecord, attempt: Attempt, names: Iterable[Collection[str]]) -> None:
         self._wanted = wanted
         self._attempt = attempt
         self._symbols = symbols = _symbols(attempt.denied) if attempt.symbolic else None
@@ -183,6 +184,7 @@ class _Recording:
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.views_inputs = attempt.views_inputs
+        recorder.random_numbers.names = names
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.trial
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty

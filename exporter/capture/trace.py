@@ -267,7 +267,7 @@ def _recorded(
     survivors, outer = Survivors(), sys.exception()
     try:
         with capturing_surroundings(), _calls_with_sizes(reached, attempt):
-            traced = record(wanted, attempt, survivors)
+            traced = record(wanted, attempt, survivors, [names for _, names in reached.functions])
     except BaseException as error:
         clear_locals(error, outer)
         arguments.restore()

@@ -23,7 +23,7 @@ from onnx_parity.exporter.capture.record.random_numbers import fills
 __all__ = ["in_dtype"]
 
 _OF_BAGS = frozenset({torch.ops.aten._embedding_bag.default, torch.ops.aten._embedding_bag_forward_only.default})
-#: The place of `include_last_offset` after their indices and offsets.
+#: The place of `include_last_offset` among the arguments after their indices and offsets.
 _LAST_OFFSET = 4
 
 
@@ -74,12 +74,12 @@ class _InDtype(TorchDispatchMode):
     ) -> object:
         kwargs = kwargs or {}
         if func in _OF_BAGS and self._dtype is torch.float64:
-            _refuse_to_crash(args, kwargs)
+            _refuse_indices_without_bag(args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
             self._refuse_lost_write(func, args, kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags and (fills(func) or not _has_floats(args)):
+        if torch.Tag.nondeterministic_seeded in func.tags and (_draws_alike(func) or not _has_floats(args)):
             return self._drawn(func, args, kwargs)
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
@@ -96,9 +96,7 @@ class _InDtype(TorchDispatchMode):
         """Random numbers. In this dtype torch draws other ones than in the program's, which seems to be the default."""
 
         def original(tensor: torch.Tensor) -> torch.Tensor:
-            if tensor.dtype is not self._dtype:
-                return tensor
-            return torch.empty_like(tensor, dtype=torch.get_default_dtype())
+            return tensor.to(torch.get_default_dtype()) if tensor.dtype is self._dtype else tensor
 
         drawn = func(*tree_map_only(torch.Tensor, original, args), **kwargs)
         if not func._schema.is_mutable:
@@ -144,12 +142,20 @@ class _InDtype(TorchDispatchMode):
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
-def _refuse_to_crash(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """In float64, torch 2.13 writes beyond a tensor if there are indices, and the last offset is the only one."""
+def _refuse_indices_without_bag(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """In float64, torch 2.13 writes beyond a tensor if there are indices, and the last offset is the only one.
+
+    Like a write that would be lost, it is a TypeError: the program cannot be run in this dtype.
+    """
     _, indices, offsets, *arguments = args
     of_last = arguments[_LAST_OFFSET] if len(arguments) > _LAST_OFFSET else kwargs.get("include_last_offset", False)
     if of_last and offsets.numel() == 1 and indices.numel():
         raise TypeError("there is no bag for the indices")
+
+
+def _draws_alike(func: OpOverload) -> bool:
+    """Whether an operator draws the same numbers for floats that are rounded, but not for those of another dtype."""
+    return fills(func) or func._schema.name in ("aten::bernoulli", "aten::multinomial")
 
 
 @cache

@@ -77,7 +77,7 @@ class ProgramOutputs:
         dtypes = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         # What is rounded to halves inside does not follow from how the result depends on the inputs.
-        is_followed = self._is_small and 0 < by >= self._rounded_by
+        is_followed = self._is_small and by > 0 and by >= self._rounded_by
         return expected_outputs(
             values,
             (trial.args, dict(trial.kwargs)),

@@ -26,7 +26,9 @@ class _OfThread:
 @contextmanager
 def silent() -> Iterator[None]:
     """A context in which this thread's warnings are not shown."""
-    ours, known = ("ignore", _OfThread(), Warning, None, 0), warnings.filters
+    ours = ("ignore", _OfThread(), Warning, None, 0)
+    # The list itself is changed, and changed back, even if the program has put another one into its place meanwhile.
+    known = warnings.filters
     known.insert(0, ours)  # type: ignore[attr-defined]
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -21,25 +22,6 @@ def _default(x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand(3) + torch.randint(0, 9, (3,)) + torch.rand_like(x)
 
 
-def _own(x: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator("cpu").manual_seed(7)
-    noise = torch.empty(20, 3).t().normal_(generator=generator)
-    return x[:, torch.randperm(3, generator=generator)] + noise.sum(1) + torch.empty(2, 3).uniform_(generator=generator)
-
-
-def _unset(x: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator()
-    assert all(isinstance(each, torch.Generator) for each in (generator, torch.default_generator))
-    return x + torch.randn(40, 3, generator=generator, dtype=torch.float16).sum(0)
-
-
-def _of_known_chances(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator()
-    generator.manual_seed(3)
-    kept = torch.bernoulli(torch.full((3,), 0.5), generator=generator)
-    return x * kept, torch.multinomial(torch.tensor([0.1, 0.2, 0.7]), 2, generator=generator)
-
-
 def _after_a_fork(x: torch.Tensor) -> torch.Tensor:
     torch.manual_seed(1)
     with torch.random.fork_rng(devices=[]):
@@ -55,17 +37,35 @@ def _initialized(x: torch.Tensor) -> torch.Tensor:
     return F.dropout(x @ weight, 0.5, training=False) + torch.rand(4)
 
 
+def _after_evaluation(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return F.rrelu(F.scaled_dot_product_attention(x[None], x[None], x[None])) + torch.rand(3)
+
+
+def _passed_on(x: torch.Tensor) -> torch.Tensor:
+    generator = torch.manual_seed(0)
+    noise = torch.empty(20, 3).t().normal_(generator=generator)
+    kept = torch.bernoulli(torch.full((3,), 0.5), generator=generator)
+    chosen = torch.multinomial(torch.tensor([0.1, 0.2, 0.7]), 2, generator=generator)
+    return x[:, torch.randperm(3, generator=generator)] * kept + noise.sum(1) + chosen.sum()
+
+
+def _of_halves(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(3)
+    return x + torch.randn(40, 3, dtype=torch.float16).sum(0)
+
+
 @torch.jit.script
 def _scripted(x: torch.Tensor) -> torch.Tensor:
     torch.manual_seed(0)
-    generator = torch.Generator(device="cpu")
-    generator.manual_seed(3)
-    return x + torch.rand([3]) + torch.rand([3], generator=generator)
+    return x + torch.rand([3])
 
 
-@pytest.mark.parametrize("program", [_default, _own, _unset, _of_known_chances, _after_a_fork, _initialized, _scripted])
+@pytest.mark.parametrize(
+    "program", [_default, _after_a_fork, _initialized, _passed_on, _of_halves, _after_evaluation, _scripted]
+)
 def test_seeded_numbers_are_constants(program: Callable[..., object]) -> None:
-    torch.manual_seed(0)  # The state that a program leaves is the one that it begins with.
+    torch.manual_seed(0)
     before = torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)
@@ -80,7 +80,36 @@ def _of_any_size(x: torch.Tensor) -> torch.Tensor:
 
 
 def _of_chances(x: torch.Tensor) -> torch.Tensor:
-    return torch.bernoulli(x.sigmoid(), generator=torch.Generator())
+    torch.manual_seed(0)
+    return torch.bernoulli(x.sigmoid())
+
+
+def _of_an_own_generator(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.rand(3, generator=torch.Generator().manual_seed(7))
+
+
+def _after_attention(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(0)
+    return F.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=0.5)
+
+
+def _of_a_copied_state(x: torch.Tensor) -> torch.Tensor:
+    state = torch.get_rng_state().clone()
+    torch.manual_seed(0)
+    torch.set_rng_state(state)
+    return x + torch.rand(3)
+
+
+def _of_a_state_that_is_set_otherwise(x: torch.Tensor) -> torch.Tensor:
+    state = torch.default_generator.get_state()
+    torch.manual_seed(0)
+    torch.default_generator.set_state(state)
+    return x + torch.rand(3)
+
+
+def _of_a_seed_by_chance(x: torch.Tensor) -> torch.Tensor:
+    torch.manual_seed(torch.seed() % 1000)
+    return x + torch.rand(3)
 
 
 def _after_dropout(x: torch.Tensor) -> torch.Tensor:
@@ -98,7 +127,14 @@ def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("program", "operator"),
-    [(_of_any_size, "rand"), (_of_chances, "bernoulli"), (_after_dropout, "native_dropout"), (_in_a_loop, "rand")],
+    [
+        (_of_any_size, "rand"),
+        (_of_chances, "bernoulli"),
+        (_of_an_own_generator, "rand"),
+        (_after_dropout, "native_dropout"),
+        (_after_attention, "scaled_dot_product_attention"),
+        (_in_a_loop, "rand"),
+    ],
 )
 def test_seeded_numbers_that_are_no_constants_are_warned_of(program: Callable[..., object], operator: str) -> None:
     axes = {"x": {0: "rows"}}
@@ -108,6 +144,30 @@ def test_seeded_numbers_that_are_no_constants_are_warned_of(program: Callable[..
         onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=axes, strict=True)
     with pytest.warns(OnnxExporterWarning), pytest.raises(onnx_parity.VerificationError):
         onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=axes, verify=True)
+
+
+@pytest.mark.parametrize("program", [_of_a_copied_state, _of_a_state_that_is_set_otherwise, _of_a_seed_by_chance])
+def test_states_and_seeds_that_may_be_others_in_each_run_are_warned_of(program: Callable[..., object]) -> None:
+    with pytest.warns(OnnxExporterWarning, match="aten::rand draws random numbers"):
+        exported = onnx_parity.export(program, (X,))
+    assert not torch.equal(exported(X), exported(X))
+
+
+def test_exports_in_threads_do_not_share_their_numbers() -> None:
+    def drawing(seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def drawn(x: torch.Tensor) -> torch.Tensor:
+            torch.manual_seed(seed)
+            for _ in range(30):
+                x = x + torch.randn(3)
+            return x
+
+        return drawn
+
+    programs = [drawing(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        exported = list(pool.map(lambda program: onnx_parity.export(program, (X,)), programs))
+    for program, found in zip(programs, exported, strict=True):
+        torch.testing.assert_close(found(X), program(X))
 
 
 def test_what_follows_numbers_that_are_not_known_is_not_known_either() -> None:
@@ -122,15 +182,12 @@ def test_what_follows_numbers_that_are_not_known_is_not_known_either() -> None:
 
 def test_generators_that_are_not_seeded_stay_random() -> None:
     outside = torch.Generator().manual_seed(3)
-    outside.get_state()
     torch.rand(1, generator=outside)
 
     def drawn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        chance = torch.Generator()
-        chance.seed()
         torch.manual_seed(0)
         torch.seed()
-        return torch.rand(3), torch.rand(3, generator=chance), torch.rand(3, generator=outside) + x
+        return torch.rand(3), torch.rand(3, generator=torch.default_generator), torch.rand(3, generator=outside) + x
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", OnnxExporterWarning)
@@ -155,16 +212,10 @@ def test_decisions_by_random_numbers_are_warned_of() -> None:
         onnx_parity.export(decides, (X,), strict=True)
 
 
-def test_generators_are_torch_s_again_after_an_export() -> None:
-    torchs = torch.Generator
-    onnx_parity.export(_own, (X,))
-    assert torch.Generator is torchs and type(torch.Generator()) is torchs
-
-
-@pytest.mark.parametrize("program", [_default, _own, _unset, _initialized])
+@pytest.mark.parametrize("program", [_default, _passed_on, _of_halves, _initialized])
 def test_the_same_numbers_are_drawn_in_another_dtype(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Otherwise the difference between them would be taken for torch's error."""
     with in_dtype(torch.float64):
         wide = program(X.double())
     assert wide.dtype is torch.float64
-    torch.testing.assert_close(wide.float(), program(X), rtol=1e-3 if program is _unset else 1e-6, atol=1e-2)
+    torch.testing.assert_close(wide.float(), program(X), rtol=1e-3 if program is _of_halves else 1e-6, atol=1e-2)

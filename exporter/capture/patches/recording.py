@@ -73,5 +73,4 @@ def recording_surroundings(recorder: Recorder) -> Iterator[None]:
         with torch.no_grad(), recording(recorder):
             yield
     finally:
-        recorder.random_numbers.restore()
         torch.set_autocast_cache_enabled(caches_casts)

@@ -303,8 +303,8 @@ class Recorder(TorchDispatchMode):
             result = self.decomposed(decomposition, args, kwargs)
             if result is not NotImplemented:
                 return result
-        if self.random_numbers.is_any_seeded or "generator" in kwargs:
-            drawn = self.random_numbers.drawn(func, args, kwargs)
+        if self.random_numbers.is_seeded or "generator" in kwargs:
+            drawn = self.random_numbers.drawn(original(func), args, kwargs)
             if drawn is not None:
                 return self.__torch_dispatch__(_LIFT, (), (drawn,))
         with without_keeping():

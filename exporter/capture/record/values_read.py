@@ -71,6 +71,7 @@ class Reader:
         self.examples: dict[Value, Any] = {}
         #: Values that have been computed. They are kept because some programs, such as detectors, read dozens.
         self._known: dict[Value, Any] = {}
+        self._not_random: set[Value] = set()
         #: For each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
         #: Warnings and their origins. They are issued only if this recording is not repeated in another attempt.
@@ -170,7 +171,7 @@ class Reader:
         `strict`."""
         if any(self.depends_on_input(value) for value in values):
             known, fails = "example's value", "will be wrong if another input gives another value"
-        elif any(map(_is_random, values)):
+        elif any(map(self._is_random, values)):
             known, fails = "random value of this export", "draws no other one"
         else:
             return
@@ -190,6 +191,20 @@ class Reader:
     def _inputs_behind(self, value: Value) -> Iterator[Value]:
         """The inputs whose values, and not only whose sizes, a value is computed from."""
         return (source for source in self._sources(value, of_sizes=False) if source in self.examples)
+
+    def _is_random(self, value: Value) -> bool:
+        """Whether a value depends on random numbers. Those that do not are remembered: loops read such in each turn."""
+        seen, pending = set(self._not_random), [value]
+        while pending:
+            value = pending.pop()
+            if value.node is None or value in seen:
+                continue
+            if isinstance(value.node.op, OpOverload) and draws(value.node.op, value.node.arguments):
+                return True
+            seen.add(value)
+            pending.extend(value.node.inputs())
+        self._not_random = seen
+        return False
 
     def warn(self) -> None:
         """Issue the warnings about values that were read and depend on an input."""
@@ -299,10 +314,6 @@ def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
         else:
             done[id(node)] = node
     return list(done.values())
-
-
-def _is_random(value: Value) -> bool:
-    return any(isinstance(node.op, OpOverload) and draws(node.op, node.arguments) for node in _nodes_behind(value, {}))
 
 
 def _is_subscript(frame: FrameType | None) -> bool:

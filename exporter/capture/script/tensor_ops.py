@@ -42,15 +42,7 @@ def step_of(*kinds: str) -> Callable[[_Do], _Do]:
 @step_of("aten::manual_seed")
 def _manual_seed(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     generator, seed = arguments if len(arguments) == 2 else (None, arguments[0])
-    blocks.recorder.random_numbers.seed(generator, True)
     return torch.manual_seed(seed) if generator is None else generator.manual_seed(seed)
-
-
-@step_of("aten::Generator")
-def _generator(blocks: Blocks, step: Step, arguments: list[Any]) -> torch.Generator:
-    device, seed = arguments
-    created = torch.Generator(device or "cpu")
-    return created if seed is None else created.manual_seed(seed)
 
 
 @step_of("aten::copy_")
