@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +13,8 @@ from onnx_parity.exporter.capture.patches.this_thread import recorder_here
 
 __all__ = ["PATCHES"]
 
-#: The number of bits of a seed that torch chooses.
-_BITS = 53
+#: The number of bytes of a seed that is chosen by chance.
+_BYTES = 6
 
 
 def _manual_seed(_torchs: Callable[..., Any], seed: int) -> torch.Generator:
@@ -24,7 +24,7 @@ def _manual_seed(_torchs: Callable[..., Any], seed: int) -> torch.Generator:
 
 def _seed(_torchs: Callable[[], int]) -> int:
     recorder_here().random_numbers.seed_by_chance()
-    return secrets.randbits(_BITS)
+    return int.from_bytes(os.urandom(_BYTES))
 
 
 def _get_rng_state(torchs: Callable[[], torch.Tensor]) -> torch.Tensor:
