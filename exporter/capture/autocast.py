@@ -21,12 +21,14 @@ _aten = torch.ops.aten
 
 #: The dtypes that are cast.
 _CAST = frozenset({torch.float32, torch.float16, torch.bfloat16})
+#: The dispatch keys of autocast's kernels, by the type of the device.
 _KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
 #: Recurrent layers and cells, which torch makes of products of their arguments and of what is computed from these.
 _LAYERS = frozenset({"aten::gru", "aten::lstm", "aten::rnn_relu", "aten::rnn_tanh"})
 #: Those whose new state is computed from a sum of products alone.
 _OF_ONE_PRODUCT = frozenset({"aten::rnn_relu", "aten::rnn_tanh"})
 _CELLS = frozenset({"aten::gru_cell", "aten::lstm_cell", "aten::rnn_relu_cell", "aten::rnn_tanh_cell"})
+#: Of more operands than these, einsum multiplies pairs one after the other, and not each of them as matrices.
 _PAIR = 2
 #: Operators that are products of their arguments alone.
 _PRODUCTS = frozenset({"aten::chain_matmul", "aten::einsum", "aten::linalg_multi_dot", "aten::tensordot"})

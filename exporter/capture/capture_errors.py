@@ -57,7 +57,7 @@ _NOT_DIFFERENTIABLE = (
     "appears to not have been used in the graph",
 )
 
-#: What a line has that repeats something as often as a size says.
+#: What the line of a loop contains. It may be that of a comprehension.
 _LOOP = re.compile(r"\b(for|while|range)\b")
 _ADVICE_ON_LOOPS = (
     "\nA loop of Python's runs as often in the model as in the example. It becomes a loop of the model, which runs for "

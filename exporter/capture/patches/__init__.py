@@ -1,1 +1,1 @@
-"""Patches of torch and torchvision, which are applied while programs are recorded and undone afterwards."""
+"""Patches of torch and of libraries beside it, which are applied while programs are recorded and undone afterwards."""

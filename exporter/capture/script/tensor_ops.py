@@ -41,7 +41,8 @@ def step_of(*kinds: str) -> Callable[[_Do], _Do]:
 
 @step_of("aten::manual_seed")
 def _manual_seed(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    generator, seed = arguments if len(arguments) == 2 else (None, arguments[0])
+    *generators, seed = arguments
+    generator = generators[0] if generators else None
     return torch.manual_seed(seed) if generator is None else generator.manual_seed(seed)
 
 

@@ -1,1 +1,1 @@
-"""Patches of libraries beside torch."""
+"""Patches of torchvision and transformers."""
