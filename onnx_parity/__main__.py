@@ -1,6 +1,21 @@
-"""`python -m onnx_parity` is the command `parity`, also where the folder of Python's scripts is not on the PATH."""
+"""The `parity` command, also as `python -m onnx_parity`. Without the extra `harness` it says what to install."""
 
-from onnx_parity.harness.cli import app
+from __future__ import annotations
+
+import sys
+
+from onnx_parity.harness.extra import how_to_install, missing_packages
+
+
+def main() -> None:
+    missing = missing_packages()
+    if missing:
+        print(how_to_install("parity", missing), file=sys.stderr)
+        sys.exit(2)
+    from onnx_parity.harness.cli import app
+
+    app(prog_name="parity")
+
 
 if __name__ == "__main__":
-    app(prog_name="parity")
+    main()

@@ -69,7 +69,7 @@ jobs:
           python-version: "3.13"
           cache: pip
       # Add here what your declarations import.
-      - run: pip install onnx-parity
+      - run: pip install 'onnx-parity[harness]'
       - name: Restore the baseline, the last run of the main branch
         uses: actions/cache/restore@v4
         with:

@@ -6,6 +6,9 @@
 Every pytest in the environment loads this file, also those of suites that have nothing to do with the project: it
 imports nothing slow and leaves them as they are. Declarations are run where the project has settings, where the command
 line names a file of declarations or one of the options, or else from the first declaration that pytest meets.
+
+Where the extra `harness` is not installed, there are no options, and a file of declarations is an error that says what
+to install.
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from onnx_parity.harness.project import Project, SettingsError, find_project, holds_declarations
-from onnx_parity.harness.pytest_plugin.options import add_options, add_short_names, is_given
+from onnx_parity.harness.extra import how_to_install, missing_packages
 
+if TYPE_CHECKING:
+    from onnx_parity.harness.project import Project
+
+_MISSING = missing_packages()
 _HOOKS = "parity-hooks"
 _PROJECT: pytest.StashKey[Project] = pytest.StashKey()
 _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
@@ -29,12 +36,20 @@ _FOLDER = "expectations"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    add_options(parser)
+    if not _MISSING:
+        from onnx_parity.harness.pytest_plugin.options import add_options
+
+        add_options(parser)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None]:
     yield
+    if _MISSING:
+        return
+    from onnx_parity.harness.project import SettingsError, find_project, holds_declarations
+    from onnx_parity.harness.pytest_plugin.options import add_short_names, is_given
+
     try:
         project = find_project(early_config.invocation_params.dir)
     except SettingsError as error:
@@ -90,7 +105,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     of_subject = file_path.suffix == ".toml" and file_path.parent.name == _FOLDER
     folder = file_path.parents[1] if of_subject else file_path.parent
     named = of_subject or file_path.name in (_EXPECTATIONS, _UNSUPPORTED)
-    if not named or not holds_declarations(folder):
+    if not named or _MISSING:
+        return None
+    from onnx_parity.harness.project import holds_declarations
+
+    if not holds_declarations(folder):
         return None
     _meet_declarations(parent)
     from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, UnsupportedFile
@@ -102,6 +121,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def _meet_declarations(met: pytest.Collector) -> None:
     """Add the hooks, where nothing told before the collection that there are declarations."""
+    if _MISSING:
+        raise met.CollectError(how_to_install(f"{met.path} has declarations, which", _MISSING))
     if hasattr(met.config, "workerinput") and not met.config.pluginmanager.has_plugin(_HOOKS):
         # It is too late: the process that gives out the cells has no hooks either.
         raise met.CollectError(

@@ -77,6 +77,7 @@ pytest.main(["-p", "onnx_parity", "-p", "no:hypothesispytest", "-p", "no:cachepr
     (loaded,) = (line for line in printed.stdout.splitlines() if "loaded:" in line)
     assert loaded.partition("loaded: ")[2].split() == [
         "onnx_parity.harness.axes",
+        "onnx_parity.harness.extra",
         "onnx_parity.harness.project",
         "onnx_parity.harness.pytest_plugin",
         "onnx_parity.harness.pytest_plugin.options",
