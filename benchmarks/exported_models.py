@@ -28,7 +28,7 @@ from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.harness.axes import Capture, Device, Selection, Tier
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
 
@@ -56,7 +56,7 @@ def _declarations(folder: str) -> Mapping[str, Declaration]:
 
 
 def hashes(task: tuple[str, str]) -> dict[str, str]:
-    """For each cell, the hash of its model, or the class of the error with which it is refused."""
+    """For each cell that can be built here, the hash of its model, or the class of the error that refuses it."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     found: dict[str, str] = {}
@@ -65,7 +65,10 @@ def hashes(task: tuple[str, str]) -> dict[str, str]:
         key = (cell.case.label, cell.dtype, cell.shapes)
         if key not in captured:
             captured.clear()
-            captured[key] = _captured(cell)
+            try:
+                captured[key] = _captured(cell)
+            except CannotBuildError:
+                continue  # A package is not installed.
         recording = captured[key]
         found[cell.id] = recording if isinstance(recording, str) else _hash(recording, cell.opset)
     captured.clear()

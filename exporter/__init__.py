@@ -18,8 +18,6 @@ with importing():
     import_libraries()
 
     from onnx_parity.exporter import errors, ops
-    from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
-    from onnx_parity.exporter.capture.record.values_read import TracerWarning
     from onnx_parity.exporter.captured_program import Capture
     from onnx_parity.exporter.capturing import DroppedWriteWarning, capture_program
     from onnx_parity.exporter.errors import (
@@ -40,8 +38,10 @@ with importing():
     from onnx_parity.exporter.lowering.custom.local_functions import local_function
     from onnx_parity.exporter.lowering.custom.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
     from onnx_parity.exporter.lowering.options import OperatorExportTypes
-    from onnx_parity.exporter.lowering.registry import lowered_operators, lowering
+    from onnx_parity.exporter.patches.exporting_flag import is_in_onnx_export
     from onnx_parity.exporter.program import ONNXProgram
+    from onnx_parity.exporter.recording.values_read import TracerWarning
+    from onnx_parity.exporter.registry.lowerings import lowered_operators, lowering
     from onnx_parity.exporter.request.marked_inputs import AnyNumber, ListOf, OrNone
     from onnx_parity.exporter.torch_onnx.legacy_arguments import TrainingMode, set_training
 

@@ -8,15 +8,11 @@ import msgspec
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
-from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
-from onnx_parity.exporter.capture.known_values import KnownValues
-from onnx_parity.exporter.capture.trace import Traced
 from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
 from onnx_parity.exporter.files.weights import Weights
+from onnx_parity.exporter.graph.graph import Graph, operator_name
 from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
-from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.passes.cancel_casts import cancel_casts
 from onnx_parity.exporter.passes.fold import fold_constants
@@ -40,10 +36,14 @@ from onnx_parity.exporter.passes.turn_vector_products import turn_vector_product
 from onnx_parity.exporter.passes.unique_names import give_unique_names
 from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
+from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
+from onnx_parity.exporter.recording.known_values import KnownValues
+from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, export_type_of
+from onnx_parity.exporter.tracing.trace import Traced
 
 __all__ = ["Capture", "ModelOptions", "as_model"]
 

@@ -15,24 +15,20 @@ from msgspec.structs import replace
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.capture_errors import OperatorFailedError
-from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
-from onnx_parity.exporter.capture.graph.graph import operator_name
-from onnx_parity.exporter.capture.graph.origin import nearest_user_place
-from onnx_parity.exporter.capture.patches.exporting_flag import exporting
-from onnx_parity.exporter.capture.patches.this_thread import records_here
-from onnx_parity.exporter.capture.replace.registry import Kind, functions, named
-from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
-from onnx_parity.exporter.capture.trace import Traced, trace
-from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
 from onnx_parity.exporter.captured_program import Capture
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning
-from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)
+from onnx_parity.exporter.graph.graph import operator_name
+from onnx_parity.exporter.graph.origin import nearest_user_place
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
-from onnx_parity.exporter.lowering.registry import Lowering, is_lowered
 from onnx_parity.exporter.nesting import refusing_deep_nesting
+from onnx_parity.exporter.operators import families  # noqa: F401  (registers what is known of operators)
+from onnx_parity.exporter.patches.exporting_flag import exporting
+from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
+from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
+from onnx_parity.exporter.registry.recorded import functions, named
+from onnx_parity.exporter.registry.rules import Aspect
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
@@ -47,8 +43,13 @@ from onnx_parity.exporter.request.names import checked_names, input_names_for, o
 from onnx_parity.exporter.request.requested_axes import axes_of_program
 from onnx_parity.exporter.request.size_expressions import with_axis_sizes
 from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.sources.exported_program import ExportedModule
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, set_training, trains
+from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError
+from onnx_parity.exporter.tracing.trace import Traced, trace
+from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
 
 __all__ = ["DroppedWriteWarning", "Program", "RecordOptions", "capture_program", "record_program"]
@@ -317,7 +318,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     torchs = _core_aten_decompositions_post_autograd()
-    ours = {named(name): function for name, function in functions(Kind.DECOMPOSITION).items()}
+    ours = {named(name): function for name, function in functions(Aspect.DECOMPOSITION).items()}
     return {**torchs, **{op: _ours_or(torchs.get(op), function) for op, function in ours.items()}}
 
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Holds, Varying
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.graph.graph import Holds, Varying
 
 __all__ = [
     "FLOAT8",

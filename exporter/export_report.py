@@ -14,8 +14,8 @@ from types import TracebackType
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Graph
 from onnx_parity.exporter.errors import ArgumentError, ExportError, WriteError
+from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.version import VERSION
 

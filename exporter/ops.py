@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
+from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.own_operators import define, run_by
 from onnx_parity.exporter.transformer_ops import attention, rotary_embedding

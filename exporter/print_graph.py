@@ -8,7 +8,7 @@ import msgspec
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Node
+from onnx_parity.exporter.graph.graph import Node
 
 __all__ = ["Scopes", "attribute_text", "printed", "typed"]
 

@@ -14,7 +14,6 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.record.results import Kind, Returned
 from onnx_parity.exporter.containers import closed
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.files import write
@@ -24,6 +23,7 @@ from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.weights_as_inputs import presented
+from onnx_parity.exporter.recording.results import Kind, Returned
 from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.names import checked_names

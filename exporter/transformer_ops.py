@@ -12,12 +12,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.capture.gradients import is_transformed
-from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
+from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.own_operators import define, run_by
+from onnx_parity.exporter.patches.exporting_flag import is_in_onnx_export
 
 __all__ = ["attention", "rotary_embedding", "torchs_attention"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from onnx_parity.exporter.lowering import registry
+from onnx_parity.exporter.registry import lowerings as registry
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ def judge(
             channel.send(msgspec.json.encode(Ready(str(error))))
             return
         channel.send(msgspec.json.encode(Ready()))
-        _serve(channel, cells, tier_of, names_operator="lowering/aten" in mutant.file)
+        _serve(channel, cells, tier_of, names_operator="exporter/operators/" in mutant.file)
 
     def told(ran: int, tier: str = "", notice: Notice | None = None) -> Fate:
         return msgspec.structs.replace(fate, ran=ran, differed=differed, tier=tier, notice=notice, seconds=seconds)

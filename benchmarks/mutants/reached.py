@@ -33,7 +33,7 @@ class Ran(msgspec.Struct):
 
     #: A hash of all files that it depends on, and of the ids of the cells.
     depends_on: str
-    #: The statements, `exporter/lowering/aten/shape.py:31`; sets of their numbers; and the set of each cell.
+    #: The statements, `exporter/operators/shape/lowering.py:31`; sets of their numbers; and the set of each cell.
     statements: list[str] = []
     sets: list[tuple[int, ...]] = []
     cells: dict[str, int] = {}

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from benchmarks.mutants.fate import import_what_cells_import
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.sites import Functions, functions_below
-from onnx_parity.exporter.lowering import families  # noqa: F401  (all lowerings have to exist before faults are planted)
+from onnx_parity.exporter.operators import families  # noqa: F401  (all lowerings have to exist before faults are planted)
 from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -25,10 +25,12 @@ from onnx_parity.harness.results.content import contents, room_folder
 
 #: Where faults are planted, and the share of them that each gets.
 AREAS = {
-    "exporter/lowering/aten/*": 0.45,
+    "exporter/operators/*": 0.5,
     "exporter/lowering/opsets/*": 0.25,
     "exporter/passes/*": 0.1,
-    "exporter/capture/*": 0.2,
+    "exporter/recording/*": 0.05,
+    "exporter/sizes/*": 0.05,
+    "exporter/script/*": 0.05,
 }
 KEPT = Path("runs/mutants")
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.mutants.fate import Fate, Notice
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.sites import Mutant
-from onnx_parity.exporter.lowering.registry import lowered_in
+from onnx_parity.exporter.registry.lowerings import lowered_in
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix.cells import Cell
@@ -50,7 +50,7 @@ def shown(
     noticed = [(mutant, fate.notice) for mutant, fate in telling if fate.notice is not None]
     # A program that is refused has no result that could be judged, and one that ends the process no stage.
     judged = [(mutant, notice) for mutant, notice in noticed if notice.status == Status.FAILED]
-    named = [(mutant, notice) for mutant, notice in judged if "lowering/aten" in mutant.file]
+    named = [(mutant, notice) for mutant, notice in judged if "exporter/operators/" in mutant.file]
     for mutant, notice in judged:
         if notice.blame != Blame.EXPORTER:
             terminal.print(f"blamed on {notice.blame} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
@@ -115,11 +115,12 @@ def users_of(file: str) -> frozenset[str]:
     folder = room_folder("exporter").parent
     sources = {
         path.relative_to(folder).as_posix(): path.read_text("utf-8")
-        for path in (folder / "exporter/lowering/aten").glob("*.py")
+        for path in (folder / "exporter/operators").rglob("*.py")
     }
     found, left = {file}, [file]
     while left:
-        imported = re.compile(rf"\b{re.escape(Path(left.pop()).stem)} import\b")
+        module = left.pop().removesuffix(".py").replace("/", ".")
+        imported = re.compile(rf"\b{re.escape(module)} import\b")
         new = {name for name, source in sources.items() if name not in found and imported.search(source)}
         found |= new
         left += new

@@ -44,7 +44,7 @@ _HEAD = """\
 cells = [
 """
 #: The files of lowerings, and those that the statements of a program's lowerings are in.
-_LOWERINGS, _LOWERING = "exporter/lowering/aten/", "exporter/lowering/"
+_OPERATORS, _LOWERING = "exporter/operators/", "exporter/lowering/"
 
 #: The opsets at which a statement is to be run, by its place.
 Turns = Mapping[str, Set[int]]
@@ -104,7 +104,7 @@ def _by_axes(
     anywhere: set[Hashable] = {*ran, *_branches(ran)}
     for (opset, shapes), cells_there in by_axes.items():
         turning = {(each, opset) for each in ran if opset in turns.get(each, ())}
-        of_sizes = {(each, shapes) for each in ran if each.startswith(_LOWERING)}
+        of_sizes = {(each, shapes) for each in ran if each.startswith((_OPERATORS, _LOWERING))}
         yield anywhere | turning | of_sizes, cells_there
 
 
@@ -112,7 +112,7 @@ def _branches(ran: Iterable[str]) -> Iterator[frozenset[str]]:
     """The sets of statements that are run of each file of lowerings."""
     by_file: dict[str, list[str]] = {}
     for statement in ran:
-        if statement.startswith(_LOWERINGS):
+        if statement.startswith(_OPERATORS):
             by_file.setdefault(statement.rpartition(":")[0], []).append(statement)
     return map(frozenset, by_file.values())
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Node
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.errors import ArgumentError, Unsupported
+from onnx_parity.exporter.graph.graph import Node
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 
 __all__ = ["ATEN_DOMAIN", "ATEN_OP", "NOT_VALUES", "decoded", "encoded", "header", "operator_of"]
 

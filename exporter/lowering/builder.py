@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Node, operator_name
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
-from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
 from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.graph.graph import Block, Node, operator_name
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.constants import Constants
 from onnx_parity.exporter.lowering.schema.call_plans import CallPlan, call_plan
 from onnx_parity.exporter.lowering.schema.compute_dtype import has_kernel, not_taken
@@ -34,6 +33,7 @@ from onnx_parity.exporter.lowering.values.model_functions import Functions
 from onnx_parity.exporter.lowering.values.shapes import broadcast
 from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
+from onnx_parity.exporter.recording.autograd_functions import FunctionCall
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression

@@ -13,12 +13,12 @@ import msgspec
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Varying
-from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
-from onnx_parity.exporter.capture.graph.quantized_weights import lone_weights, quantizes_per_channel
 from onnx_parity.exporter.dtypes import type_of
 from onnx_parity.exporter.errors import Refusal, Unsupported, UnsupportedOperatorsError
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Varying
+from onnx_parity.exporter.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.graph.quantized_weights import lone_weights, quantizes_per_channel
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.lower_node import NodeLowering
 from onnx_parity.exporter.lowering.opsets.sequences import NO_BFLOAT16

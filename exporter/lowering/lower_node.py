@@ -16,20 +16,20 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
-from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
-from onnx_parity.exporter.capture.graph.origin import last_user_line
 from onnx_parity.exporter.dtypes import TO_ONNX, type_of
 from onnx_parity.exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
+from onnx_parity.exporter.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.graph.origin import last_user_line
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.program_values import ProgramValues
-from onnx_parity.exporter.lowering.registry import Lowering, find, is_from_user
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import Lowering, find, is_from_user
 
 __all__ = ["NodeLowering"]
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.known_values import KnownValues
-from onnx_parity.exporter.lowering.registry import Lowering
+from onnx_parity.exporter.recording.known_values import KnownValues
+from onnx_parity.exporter.registry.lowerings import Lowering
 
 __all__ = ["LoweringOptions", "OperatorExportTypes"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
-from onnx_parity.exporter.capture.graph.graph import Node, Size
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
+from onnx_parity.exporter.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.graph.graph import Node, Size
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 

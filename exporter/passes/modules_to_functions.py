@@ -12,8 +12,8 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Node
 from onnx_parity.exporter.errors import ArgumentError, OpsetError
+from onnx_parity.exporter.graph.graph import Node
 from onnx_parity.exporter.lowering.values.model_functions import Functions
 
 __all__ = ["modules_to_functions"]

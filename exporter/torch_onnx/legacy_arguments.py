@@ -11,8 +11,8 @@ import numpy
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.graph.graph import Value
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.lowering.options import OperatorExportTypes
 
 __all__ = [

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from onnx_parity.exporter.arrays import in_width
-from onnx_parity.exporter.capture.record.random_numbers import fills
+from onnx_parity.exporter.recording.random_numbers import fills
 
 __all__ = ["in_dtype"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
-from onnx_parity.exporter.capture.graph.graph import Graph, Node, Primitive, Value, Varying
-from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.graph.graph import Graph, Node, Primitive, Value, Varying
+from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram

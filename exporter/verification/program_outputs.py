@@ -11,12 +11,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import Array, in_pairs, to_array
-from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
-from onnx_parity.exporter.capture.record.module_state import attribute_at
-from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.results import PLAIN, Kind, Returned, flattened
 from onnx_parity.exporter.containers import closed, opened
 from onnx_parity.exporter.errors import VerificationError
+from onnx_parity.exporter.graph.graph import Graph, operator_name
+from onnx_parity.exporter.program_state.module_state import attribute_at
+from onnx_parity.exporter.program_state.python_state import PythonState
+from onnx_parity.exporter.recording.results import PLAIN, Kind, Returned, flattened
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.verification.full_precision import in_full_precision
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor

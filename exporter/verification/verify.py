@@ -11,9 +11,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, to_array
-from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
+from onnx_parity.exporter.graph.graph import operator_name
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import (

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.arrays import to_array
-from onnx_parity.exporter.capture.graph.graph import Graph, Value
+from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.intermediates import computed, shared_values
 from onnx_parity.exporter.verification.oracle import Expected, expect, judge

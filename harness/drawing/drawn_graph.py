@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
-from onnx_parity.exporter.capture.graph.graph import Node
+from onnx_parity.exporter.graph.graph import Node
 from onnx_parity.exporter.print_graph import attribute_text, typed
 from onnx_parity.harness.drawing.drawings import DrawnGraph, DrawnNode
 from onnx_parity.harness.drawing.places import line_of

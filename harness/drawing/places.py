@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onnx_parity.exporter.capture.graph.graph import Origin
+from onnx_parity.exporter.graph.graph import Origin
 
 #: Operators that a case names are called here, which tells nothing of the case.
 _HARNESS = f"{Path(__file__).resolve().parent.parent}{os.sep}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Primitive, Size, Value, Varying
+from onnx_parity.exporter.graph.graph import Block, Graph, Node, Primitive, Size, Value, Varying
 from onnx_parity.harness.drawing.places import line_of
 
 #: The list of an argument is cut after so many items.

@@ -13,8 +13,8 @@ import torch
 
 import onnx_parity
 from onnx_parity.exporter.arrays import Array, to_array
-from onnx_parity.exporter.capture.graph.graph import Value
-from onnx_parity.exporter.lowering.registry import find
+from onnx_parity.exporter.graph.graph import Value
+from onnx_parity.exporter.registry.lowerings import find
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Capture, Shapes

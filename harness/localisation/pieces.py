@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.evaluate import call
-from onnx_parity.exporter.capture.graph.graph import Node, Value
-from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
+from onnx_parity.exporter.graph.graph import Node, Value
+from onnx_parity.exporter.recording.evaluate import call
+from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
 #: The tensors of a run, by the values of the recording.
 Tensors = Mapping[Value, torch.Tensor]

@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from onnx_parity.exporter.arrays import to_array
-from onnx_parity.exporter.capture.graph.graph import Value
-from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.errors import ExportError
+from onnx_parity.exporter.graph.graph import Value
+from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.judging.bundle import Failure, write

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from onnx_parity.exporter.capture.evaluate import Interpreter
-from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
-from onnx_parity.exporter.capture.graph.graph import (
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.graph.graph import (
     Block,
     Graph,
     Holds,
@@ -28,9 +28,9 @@ from onnx_parity.exporter.capture.graph.graph import (
     Varying,
     operator_name,
 )
-from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
-from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
-from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.list_primitives import TO_LIST
+from onnx_parity.exporter.recording.evaluate import Interpreter
+from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 from onnx_parity.harness.localisation.pieces import Recording, needs, run
 
 __all__ = ["unrolled"]

@@ -17,7 +17,7 @@ import torch
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.arrays import to_array, to_tensor
-from onnx_parity.exporter.capture.graph.graph import Node, Value, operator_name
+from onnx_parity.exporter.graph.graph import Node, Value, operator_name
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, expect, judge
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow

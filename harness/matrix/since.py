@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: One of this many groups of cells that need not be run again is run nevertheless.
 SAMPLE = 20
 _PACKAGE = "onnx_parity"
-_FAMILIES = "exporter/lowering/families.py"
+_FAMILIES = "exporter/operators/families.py"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _lowered_in(files: Iterable[str]) -> set[str]:
     """
     # Imports torch, which those who change nothing need not wait for.
     import_module(f"{_PACKAGE}.{_FAMILIES.removesuffix('.py').replace('/', '.')}")
-    from onnx_parity.exporter.lowering.registry import lowered_in
+    from onnx_parity.exporter.registry.lowerings import lowered_in
 
     modules = {f"{_PACKAGE}.{file.removesuffix('.py').replace('/', '.')}" for file in files}
     return {_base(name) for name in lowered_in(modules)}

@@ -26,7 +26,7 @@ def room_folder(package: str) -> Path:
 
 
 def contents(subjects: Iterable[str] = ()) -> dict[str, str]:
-    """The hash of each file that is used to run cells, by its name, such as `exporter/lowering/aten/shape.py`.
+    """The hash of each file that is used to run cells, by its name, such as `exporter/operators/shape/lowering.py`.
 
     `subjects` are the names of exporters and runtimes. Those of a user, `my_package.export:to_onnx`, have files too.
     """

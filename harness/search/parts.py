@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
+from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
 from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Device, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under

@@ -22,7 +22,7 @@ from benchmarks.mutants.models import Models
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
-from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.exporter.operators.activation import lowering as activation
 from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Status
@@ -30,7 +30,7 @@ from onnx_parity.harness.subjects.exporters import Captured
 from onnx_parity.op_cases import activation as cases
 
 FILE = Path(activation.__file__)
-NAME = "exporter/lowering/aten/activation.py"
+NAME = "exporter/operators/activation/lowering.py"
 FUNCTIONS = functions_below(FILE.parent)
 SOURCE = '''
 def lower(g, x, beta=1):

@@ -51,6 +51,6 @@ def test_cells_are_added_for_dynamic_sizes_and_for_other_branches_of_lowerings()
         reached.add(Ran("", [f"{file}:1", f"{file}:2"], [(0,), (1,), (0, 1)], of_cells))
         return set(chosen(reached, smoke, candidates, {}))
 
-    assert found_in("exporter/lowering/aten/shape.py") == {CELLS[13].id, DYNAMIC.id}
+    assert found_in("exporter/operators/shape/lowering.py") == {CELLS[13].id, DYNAMIC.id}
     assert found_in("exporter/lowering/opsets/spatial.py") == {DYNAMIC.id}
     assert found_in("exporter/passes/fold.py") == set()

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.lowering import registry
-from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.exporter.operators.activation import lowering as activation
+from onnx_parity.exporter.registry import lowerings as registry
 from tests.exporter.subjects import assert_agrees
 
 X = torch.tensor([[-1.0, 0.5, 2.0]])

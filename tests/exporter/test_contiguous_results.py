@@ -11,12 +11,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results, lies_as_first
-from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
-from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
-from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
-from onnx_parity.exporter.capture.replace.view_sizes import strides_of_view
-from onnx_parity.exporter.capture.sizes.symbols import Symbols
+from onnx_parity.exporter.operators.recorded.view_sizes import strides_of_view
+from onnx_parity.exporter.recording.fakes.contiguous_results import contiguous_results, lies_as_first
+from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
+from onnx_parity.exporter.recording.fakes.pointwise import Metadata, is_contiguous
+from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.sizes.symbols import Symbols
 
 _aten = torch.ops.aten
 

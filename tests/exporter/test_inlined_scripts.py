@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import onnx_parity
-from onnx_parity.exporter.capture.script.inlined_calls import _CALLS, _graph
+from onnx_parity.exporter.script.inlined_calls import _CALLS, _graph
 
 
 @torch.jit.script

@@ -16,12 +16,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 import onnx_parity
-from onnx_parity.exporter.capture.fakes import result_cache
-from onnx_parity.exporter.capture.fakes.pointwise import _KNOWN
-from onnx_parity.exporter.capture.record.recorder import Recorder
-from onnx_parity.exporter.capture.replace.dispatch import original
-from onnx_parity.exporter.capture.trace import trace
+from onnx_parity.exporter.dispatch.composites import original
+from onnx_parity.exporter.recording.fakes import result_cache
+from onnx_parity.exporter.recording.fakes.pointwise import _KNOWN
+from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.tracing.trace import trace
 from onnx_parity.harness.cases.opinfo_samples import all_entries
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from onnx_parity.exporter.capture.patches.patch import (
+from onnx_parity.exporter.patches.patch import (
     Attribute,
     FunctionAttribute,
     FunctionCode,
@@ -20,7 +20,7 @@ from onnx_parity.exporter.capture.patches.patch import (
     Patches,
     imported,
 )
-from onnx_parity.exporter.capture.patches.this_thread import recording
+from onnx_parity.exporter.torch_inside.this_thread import recording
 
 
 def twice(x: int, *, times: int = 2) -> int:

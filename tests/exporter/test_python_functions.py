@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import onnx_parity
-from onnx_parity.exporter.capture.sizes.exchanged_calls import calls_with_sizes
 from onnx_parity.exporter.errors import ProgramFailedError
+from onnx_parity.exporter.sizes.exchanged_calls import calls_with_sizes
 from tests.exporter.subjects import assert_agrees
 
 

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.capture.complex_numbers.all_rules import rules  # noqa: F401  (registers the rules)
-from onnx_parity.exporter.capture.complex_numbers.parts import complex_of
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.kinds.complex_parts import complex_of, rules
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -28,6 +27,7 @@ class OtherState:
 
 
 def test_an_operator_has_one_rule_for_complex_numbers() -> None:
+    assert rules()
     with pytest.raises(ValueError, match=r"aten\.mul\.Tensor has two rules for complex numbers"):
         complex_of(torch.ops.aten.mul.Tensor)(lambda *arguments: None)
 

@@ -14,8 +14,9 @@ from torch import nn
 from torch._ops import OpOverload
 
 import onnx_parity
-from onnx_parity.exporter.capture.replace.registry import Kind, registered
-from onnx_parity.exporter.lowering import families, registry  # noqa: F401  (families registers all lowerings)
+from onnx_parity.exporter.operators import families  # noqa: F401  (registers all lowerings)
+from onnx_parity.exporter.registry import lowerings as registry
+from onnx_parity.exporter.registry.recorded import whole
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -167,7 +168,7 @@ _REACHED_OTHERWISE = {
 
 def is_recorded(op: OpOverload) -> bool:
     """Whether a recording sees the operator itself: functionalization replaces writes, torch decomposes composites."""
-    if op.name() in registered(Kind.WHOLE):
+    if op.name() in whole():
         return True
     is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     return not is_composite and not op._schema.is_mutable
@@ -183,7 +184,7 @@ def test_every_lowering_of_this_package_is_reached() -> None:
     names = set(registry.lowered_operators()) - registry._from_users
     assert never_recorded(names) == _REACHED_OTHERWISE.keys(), (
         "torch decomposes these operators before they are recorded, so that their lowerings are never called: "
-        "name them in exporter/capture/replace/kept_whole.py"
+        "name them in exporter/operators/recorded/kept_whole.py"
     )
 
 
@@ -214,7 +215,7 @@ def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_im
     code = inspect.cleandoc(
         """
         import onnx_parity
-        from onnx_parity.exporter.lowering import families, registry
+        from onnx_parity.exporter.registry import lowerings as registry
         early = set(registry._lowerings)
         registry.lowered_operators()
         late = set(registry._lowerings) - early
@@ -229,7 +230,7 @@ def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
     code = inspect.cleandoc(
         """
         import onnx_parity, torch
-        from onnx_parity.exporter.lowering import registry
+        from onnx_parity.exporter.registry import lowerings as registry
         onnx_parity.lowering("aten::special_zeta")(lambda g, self, other: g.op("Add", self, other))
         registry.lowered_operators()
         print(*(node.op_type for node in onnx_parity.export(torch.special.zeta, (torch.ones(2),) * 2).model.graph))

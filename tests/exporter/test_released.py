@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import onnx_parity
-from onnx_parity.exporter.capture.record.recorder import Recorder
+from onnx_parity.exporter.recording.recorder import Recorder
 
 
 class Plain(nn.Module):

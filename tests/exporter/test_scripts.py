@@ -13,7 +13,7 @@ from torch import nn
 from torch.jit._trace import _script_if_tracing as script_if_tracing
 
 import onnx_parity
-from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER
+from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER
 from tests.exporter.test_control_flow import operators
 
 X = torch.ones(2, 3)

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from onnx_parity.exporter.capture.sizes.conditions import satisfying
 from onnx_parity.exporter.expressions.bounds import Range
 from onnx_parity.exporter.expressions.conditions import (
     And,
@@ -20,6 +19,7 @@ from onnx_parity.exporter.expressions.conditions import (
 from onnx_parity.exporter.expressions.expression import Expression, Number, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 from onnx_parity.exporter.expressions.solving import in_order, narrowed
+from onnx_parity.exporter.sizes.conditions import satisfying
 
 N, M = Symbol("n"), Symbol("m")
 SIZES = {N: Range(0, math.inf), M: Range(0, math.inf)}

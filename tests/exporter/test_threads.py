@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import onnx_parity
-from onnx_parity.exporter.capture.patches.higher_order import FUNCTIONS, OPERATORS
+from onnx_parity.exporter.patches.higher_order import FUNCTIONS, OPERATORS
 from onnx_parity.exporter.startup.deferred_imports import StandIn
 from tests.exporter.subjects import Classifier, images
 

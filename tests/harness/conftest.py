@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import onnx_parity
-from onnx_parity.exporter.lowering import registry
+from onnx_parity.exporter.registry import lowerings as registry
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from torch._higher_order_ops.scan import scan
 
 import onnx_parity
 from onnx_parity.exporter.arrays import to_array
-from onnx_parity.exporter.capture.graph.graph import Block
-from onnx_parity.exporter.lowering.aten.control_flow import if_
+from onnx_parity.exporter.graph.graph import Block
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.operators.control_flow.lowering import if_
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import Device, Dtype, Shapes
 from onnx_parity.harness.case import Case, Declaration, floats, ints, op

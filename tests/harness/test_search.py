@@ -13,7 +13,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.exporter.operators.activation import lowering as activation
 from onnx_parity.harness.axes import Capture, Dtype
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.search import _print

@@ -32,15 +32,15 @@ def touched(*changed: str) -> set[str]:
     ("changed", "cells"),
     [
         ([], set()),
-        (["exporter/lowering/aten/activation.py"], {"elu", "refused"}),
-        (["exporter/lowering/aten/linear_algebra.py"], {"matmul", "refused"}),
-        (["exporter/lowering/aten/sorting.py"], {"refused"}),
+        (["exporter/operators/activation/lowering.py"], {"elu", "refused"}),
+        (["exporter/operators/linear_algebra/lowering.py"], {"matmul", "refused"}),
+        (["exporter/operators/sorting/lowering.py"], {"refused"}),
         (["exporter/lowering/builder.py"], set(ALL)),
         (["exporter/dtypes.py"], set(ALL)),
         (["exporter/lowering/opsets/axes_input.py"], set(ALL)),
-        (["exporter/capture/trace.py"], set(ALL)),
+        (["exporter/tracing/trace.py"], set(ALL)),
         (["harness/running/stages.py"], set(ALL)),
-        (["exporter/lowering/aten/activation.py", "exporter/files/write.py"], set(ALL)),
+        (["exporter/operators/activation/lowering.py", "exporter/files/write.py"], set(ALL)),
     ],
 )
 def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[str]) -> None:
@@ -49,14 +49,14 @@ def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[st
 
 
 def test_a_name_that_is_put_together_is_an_operator_of_its_file() -> None:
-    earlier = Since(INFO, {}, frozenset({"exporter/lowering/aten/polynomials.py"}))
+    earlier = Since(INFO, {}, frozenset({"exporter/operators/special/polynomials.py"}))
     assert earlier.touches(replace(RECORD, aten=("aten::special_shifted_chebyshev_polynomial_v",)))
 
 
 def test_commands_and_the_gate_run_no_cell() -> None:
     files = contents()
     assert "harness/running/stages.py" in files
-    assert "exporter/lowering/aten/activation.py" in files
+    assert "exporter/operators/activation/lowering.py" in files
     assert not any(file.startswith(("harness/commands/", "harness/gate/")) for file in files)
 
 

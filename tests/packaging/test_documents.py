@@ -12,9 +12,9 @@ import torch.nn.functional as F
 
 import onnx_parity
 import start
-from onnx_parity.exporter.lowering import registry
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.harness.case import Declaration, floats, op
 from tests.packaging.test_rooms import LAYERS
 

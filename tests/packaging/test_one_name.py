@@ -49,7 +49,7 @@ def test_in_a_clone_a_short_name_is_the_same_module(tmp_path: Path) -> None:
         "import onnx_parity.exporter as own, exporter",
         "import harness.case as exporter, onnx_parity.harness.case as own",
         "from onnx_parity.harness import case as own; import harness.case as exporter",
-        "import exporter.capture.graph.graph as exporter, onnx_parity.exporter.capture.graph.graph as own",
+        "import exporter.graph.graph as exporter, onnx_parity.exporter.graph.graph as own",
         "import op_cases.padding as exporter, onnx_parity.op_cases.padding as own",
     ]
     compared = "print(exporter is own, own.__spec__.name == own.__name__, own.__name__)"

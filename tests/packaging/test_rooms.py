@@ -41,14 +41,11 @@ MEETING_PLACE = "harness/commands/report.py"
 #: The folders of a room in the order in which they build on each other: each may import those before it.
 LAYERS = {
     "exporter": (
-        "startup", "expressions", "request", "capture", "files", "fallback", "lowering", "passes", "torch_onnx",
-        "runtime", "verification",
+        "startup", "expressions", "request", "torch_inside", "graph", "registry", "kinds", "sizes", "dispatch",
+        "recording", "program_state", "script", "sources", "files", "fallback", "lowering", "operators", "patches",
+        "tracing", "passes", "torch_onnx", "runtime", "verification",
     ),
-    "exporter/capture": (
-        "graph", "replace", "sizes", "fakes", "complex_numbers", "nested_tensors", "record", "script", "sources",
-        "patches",
-    ),
-    "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
+    "exporter/lowering": ("schema", "values", "opsets", "custom"),
     "harness": (
         "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "cluster",
         "gate", "localisation", "drawing", "comparison", "search", "surface", "pytest_plugin", "commands",
@@ -58,7 +55,7 @@ LAYERS = {
 #: More files of code than this in a folder, or more lines in a file, and nobody finds anything in it.
 MOST_FILES, MOST_LINES = 20, 500
 #: Folders whose files are all of one kind, one for each family of operators or command.
-FAMILIES = {"exporter/lowering/aten", "harness/commands", "op_cases", "model_zoo"}
+FAMILIES = {"harness/commands", "op_cases", "model_zoo"}
 
 
 def imported(source: str, *, while_checking_types: bool = True) -> Iterator[str]:
@@ -194,7 +191,7 @@ def test_no_folder_and_no_file_is_too_large() -> None:
 def test_no_lowering_asks_for_the_opset() -> None:
     against = [
         (path.name, node.lineno)
-        for path in files("exporter/lowering/aten")
+        for path in files("exporter/operators")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "opset"
     ]

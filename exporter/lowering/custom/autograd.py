@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.autograd_functions import FunctionCall
+from onnx_parity.exporter.registry.lowerings import lowering
 
 
 @lowering("onnx_parity::autograd_function")

@@ -23,8 +23,8 @@ import torch
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import Lowering
 
 if TYPE_CHECKING:
     import onnx

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.schema.signatures import signature
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
 
 
 @lowering("onnx_parity::onnx_operator")

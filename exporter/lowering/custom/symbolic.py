@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 
 from torch._ops import OpOverload, OpOverloadPacket
 
-from onnx_parity.exporter.capture.replace.dispatch import decomposes_unseen, keeping_whole
+from onnx_parity.exporter.dispatch.composites import decomposes_unseen, keeping_whole
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.local_functions import from_proto
-from onnx_parity.exporter.lowering.registry import (
+from onnx_parity.exporter.registry.lowerings import (
     Lowering,
     operators_named,
     register,

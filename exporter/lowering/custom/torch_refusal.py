@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Node, Varying
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.graph.graph import Node, Varying
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 
 __all__ = ["torchs_refusal"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Size
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.graph.graph import Block, Size
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import broadcast, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value

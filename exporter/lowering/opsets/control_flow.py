@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Size
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.graph.graph import Block, Size
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
 from onnx_parity.exporter.lowering.values.value import Value

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 

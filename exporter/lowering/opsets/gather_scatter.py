@@ -15,8 +15,8 @@ from typing import Literal
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.dtypes import extremes
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.opsets.slice_split import AXIS_END
 from onnx_parity.exporter.lowering.values.shapes import shaped

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value

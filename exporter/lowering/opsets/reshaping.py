@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size, Varying
+from onnx_parity.exporter.graph.graph import Size, Varying
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value

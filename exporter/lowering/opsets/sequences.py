@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Holds
-from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.dtypes import type_of
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.graph.graph import Holds
+from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.schema.signatures import signature
 from onnx_parity.exporter.lowering.values.value import Value

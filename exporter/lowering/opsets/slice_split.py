@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import never_negative, shaped
 from onnx_parity.exporter.lowering.values.value import Value

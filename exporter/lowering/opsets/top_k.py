@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.gather_scatter import GatherScatterForms
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value

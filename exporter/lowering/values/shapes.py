@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["broadcast", "never_exceeds", "never_negative", "product", "same_shape", "same_size", "shaped"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Holds, Size
 from onnx_parity.exporter.dtypes import type_of
+from onnx_parity.exporter.graph.graph import Holds, Size
 from onnx_parity.exporter.lowering.values.value import Value
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Holds, Size, Varying
+from onnx_parity.exporter.graph.graph import Holds, Size, Varying
 
 __all__ = ["Number", "Operand", "TensorType", "Value"]
 

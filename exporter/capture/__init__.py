@@ -1,1 +1,0 @@
-"""Captures a PyTorch program as an ATen graph. Depends on torch, and not on ONNX."""

@@ -1,1 +1,0 @@
-"""Fake tensors, and the results of operators for them."""

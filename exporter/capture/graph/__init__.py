@@ -1,1 +1,0 @@
-"""The ATen graph: nodes, values, blocks, and the origin of each node in the user's program."""

@@ -1,1 +1,0 @@
-"""Patches of torchvision and transformers."""

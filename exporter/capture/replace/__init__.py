@@ -1,1 +1,0 @@
-"""Replacements for operators of torch: which operator is recorded instead, and the reason."""

@@ -1,1 +1,0 @@
-"""Programs that need preparation before they can be recorded: exported programs and higher-order operators."""

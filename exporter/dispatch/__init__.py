@@ -1,0 +1,1 @@
+"""Between torch's dispatcher and the recorder: composite operators, functionalization, autocast, gradients."""

@@ -1,0 +1,123 @@
+"""`Parts`, the two real tensors that a complex one is in the graph, and the registry of rules for complex operators.
+
+ONNX has types for complex tensors, but almost none of its operators take them. So the graph has none: the recorder
+keeps the real and the imaginary part of each complex tensor, and instead of an operator on complex tensors it records
+the operators on their parts that the operator's rule calls:
+
+    @complex_of(aten.mul.Tensor)
+    def mul(x, y): ...
+
+A rule is called with the operator's arguments, in which `Parts` stand for complex tensors and for complex numbers, and
+returns the operator's results, likewise with `Parts`, or `NotImplemented` for a call that it does not handle. An
+operator without a rule is decomposed as torch does. A complex input, output or weight of the model is one tensor, with
+the parts on a last axis of 2, as of `torch.view_as_real`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.registry import rules as registry
+from onnx_parity.exporter.registry.rules import Aspect
+
+__all__ = ["ComplexRule", "Operand", "Parts", "Real", "by_parts", "complex_of", "is_complex_dtype", "parts_of", "rules"]
+
+#: A real tensor or number.
+Real: TypeAlias = torch.Tensor | float | int | bool
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Parts(NamedTuple):
+    """The real and the imaginary part of a complex tensor or number."""
+
+    real: Any
+    imag: Any
+
+
+#: What a rule takes in the place of a tensor that may be complex.
+Operand: TypeAlias = Parts | Real
+
+
+class ComplexRule(msgspec.Struct, frozen=True):
+    """What is recorded instead of an operator on complex tensors."""
+
+    function: Callable[..., Any]
+    #: The places of the arguments that are first converted to the dtype that torch computes them in.
+    promotes: Collection[int]
+
+
+_rules: dict[OpOverload, ComplexRule] = {}
+
+
+def rules() -> Mapping[OpOverload, ComplexRule]:
+    """All rules. They are imported here, since few programs have complex numbers and the import takes 20 ms."""
+    registry.load(Aspect.COMPLEX)
+    return _rules
+
+
+def complex_of(*ops: OpOverload, promotes: Collection[int] = ()) -> Callable[[_Function], _Function]:
+    """Register the decorated function as the rule of operators."""
+
+    def register(function: _Function) -> _Function:
+        for op in ops:
+            if op in _rules:
+                raise ValueError(f"{op} has two rules for complex numbers")
+            _rules[op] = ComplexRule(function, promotes)
+            registry.add(registry.Rule(op.name(), Aspect.COMPLEX, function))
+        return function
+
+    return register
+
+
+def by_parts(*ops: OpOverload, data: tuple[str, ...] = ()) -> None:
+    """Register operators that do the same to the real and to the imaginary part: they move, select or add elements.
+
+    `data` are the names of the arguments with elements that move, by default the first one. A real tensor among them
+    has an imaginary part of zeros. All other arguments, such as indices and masks, are the same for both parts.
+    """
+    for op in ops:
+        names = [argument.name for argument in op._schema.arguments]
+        places = {names.index(name) for name in data} if data else {0}
+        complex_of(op, promotes=places)(_applied_to_each(op, names, frozenset(places)))
+
+
+def _applied_to_each(op: OpOverload, names: list[str], places: frozenset[int]) -> Callable[..., Any]:
+    def rule(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        if dtype is not None:
+            kwargs["dtype"] = dtype.to_real() if dtype.is_complex else dtype
+        results = [
+            op(
+                *(_part(each, half) if place in places else each for place, each in enumerate(args)),
+                **{name: _part(each, half) if names.index(name) in places else each for name, each in kwargs.items()},
+            )
+            for half in (0, 1)
+        ]
+        if isinstance(results[0], torch.Tensor):
+            return Parts(*results)
+        return [Parts(*pair) for pair in zip(*results, strict=True)]
+
+    return rule
+
+
+def _part(argument: Any, half: int) -> Any:
+    if isinstance(argument, Parts):
+        return argument[half]
+    if isinstance(argument, (list, tuple)):
+        return [_part(item, half) for item in argument]
+    if half == 0 or argument is None:
+        return argument
+    return torch.zeros_like(argument) if isinstance(argument, torch.Tensor) else 0
+
+
+def parts_of(x: Operand) -> Parts:
+    """The parts of an operand; those of a real one have zeros as the imaginary part."""
+    return x if isinstance(x, Parts) else Parts(x, _part(x, 1))
+
+
+def is_complex_dtype(dtype: object) -> bool:
+    return isinstance(dtype, torch.dtype) and dtype.is_complex

@@ -1,0 +1,1 @@
+"""Nested tensors: objects that stand for them while a program is recorded."""

@@ -1,1 +1,0 @@
-"""The lowerings of ATen's operators, one file for each family of operators."""

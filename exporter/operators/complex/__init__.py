@@ -1,0 +1,1 @@
+"""What operators do to the real and the imaginary parts of complex tensors."""

@@ -1,0 +1,67 @@
+"""Cumulative operators: cumsum, cumprod, cummax, cummin, logcumsumexp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from onnx_parity.exporter.dtypes import extremes
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
+
+
+@lowering("aten::cumsum")
+def cumsum(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
+    x = g.cast(self, g.out.dtype)
+    return x if x.rank == 0 else g.cumulative("Sum", x, dim % x.rank)
+
+
+@lowering("aten::cumprod")
+def cumprod(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
+    x = g.cast(self, g.out.dtype)
+    return x if x.rank == 0 else g.cumulative("Prod", x, dim % x.rank)
+
+
+@lowering("aten::cummax", "aten::cummin")
+def cummax_or_cummin(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
+    """The maximum or minimum so far, and the index of the last equal one; NaN from the first NaN on"""
+    if self.rank == 0:
+        return self, g.const(0, torch.int64)
+    axis = dim % self.rank
+    largest = g.operator == "aten::cummax"
+    x = g.cast(self, torch.int32) if self.dtype is torch.bool else self
+    indices = g.expand(g.along(self.sizes[axis], axis, self.rank), self.sizes)
+    low, high = extremes(x.dtype)
+
+    def join(earlier: Sequence[Value], here: Sequence[Value]) -> Sequence[Value]:
+        before, now = earlier[0], here[0]
+        is_better = g.greater_or_equal(now, before) if largest else g.less_or_equal(now, before)
+        if x.dtype.is_floating_point:
+            is_better = g.op("Or", g.is_nan(now), g.op("And", is_better, g.op("Not", g.is_nan(before))))
+        taken = shaped(is_better, self.sizes)
+        return [g.where(taken, new, old) for new, old in zip(here, earlier, strict=True)]
+
+    values, found = g.scan_by_doubling([x, indices], [low if largest else high, 0], axis, join)
+    return g.cast(values, self.dtype), found
+
+
+@lowering("aten::logcumsumexp")
+def logcumsumexp(g: Graph, self: Value, dim: int) -> Value:
+    x = g.accumulating(self)
+    if x.rank == 0:
+        return self
+    [total] = g.scan_by_doubling(
+        [x], [-math.inf], dim % x.rank, lambda earlier, here: [_added_logs(g, earlier[0], here[0])]
+    )
+    return g.cast(total, self.dtype)
+
+
+def _added_logs(g: Graph, a: Value, b: Value) -> Value:
+    """log(exp(a) + exp(b)), which is m + log(1 + exp(n - m)) where m is the larger of the two and n the smaller"""
+    larger = shaped(g.extreme("Max", a, b), a.sizes)
+    grown = g.op("Add", larger, g.log_of_one_plus(g.op("Exp", g.op("Neg", g.op("Abs", g.op("Sub", a, b))))))
+    return g.where(shaped(g.is_infinite(larger), a.sizes), larger, shaped(grown, a.sizes))

@@ -1,0 +1,111 @@
+"""Embedding lookup, alone or reduced over bags."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
+
+
+@lowering("aten::embedding")
+def embedding(
+    g: Graph,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Value:
+    # padding_idx, scale_grad_by_freq and sparse only affect gradients.
+    return g.op("Gather", weight, indices, axis_i=0)
+
+
+@lowering("aten::embedding_renorm")
+def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
+    """The table, with the rows that are looked up scaled down to a norm of at most `max_norm`"""
+    index = g.reshape(indices, [product(indices.sizes)])
+    rows = shaped(g.op("Gather", self, index, axis_i=0), [*index.sizes, *self.sizes[1:]])
+    norm = _norm(g, rows, norm_type)
+    limit = g.const(max_norm, rows.dtype)
+    scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
+    too_long, scale = (shaped(each, norm.sizes) for each in (g.greater(norm, limit), scale))
+    scaled = g.op("Mul", rows, g.where(too_long, scale, g.const(1, rows.dtype)))
+    return g.scatter_rows(self, index, scaled)
+
+
+def _norm(g: Graph, rows: Value, order: float) -> Value:
+    """(sum |x|**p)**(1/p) of each row."""
+    if order == 2:
+        return g.reduce("L2", rows, [1], keepdim=True)
+    magnitude = shaped(g.op("Abs", rows), rows.sizes)
+    if order == 1:
+        return g.reduce("Sum", magnitude, [1], keepdim=True)
+    if order == math.inf:
+        return g.reduce("Max", magnitude, [1], keepdim=True)
+    powers = g.op("Pow", magnitude, g.const(order, rows.dtype))
+    total = g.reduce("Sum", shaped(powers, rows.sizes), [1], keepdim=True)
+    return shaped(g.op("Pow", total, g.const(1 / order, rows.dtype)), total.sizes)
+
+
+_SUM, _MEAN, _MAX = range(3)
+
+
+@lowering("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
+def embedding_bag(
+    g: Graph,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Value:
+    """The sum, mean or elementwise maximum of the rows of each bag; zeros for an empty bag"""
+    if any(g.is_used(output) for output in (1, 2, 3)):
+        g.unsupported(
+            "the program uses an output of embedding_bag beside the first, and only the first can be exported: call "
+            "F.embedding_bag, which returns that alone"
+        )
+    bags, width = g.out.shape
+    count = indices.sizes[0]
+    if any(isinstance(size, int) and size == 0 for size in (count, bags)):
+        return g.full([bags, width], 0, weight.dtype)
+    index, bag = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
+    if padding_idx >= 0:
+        padding = g.equal(index, g.const(padding_idx, torch.int64))
+        bag = shaped(g.where(padding, g.scalar(bags, torch.int64), bag), [count])
+
+    def per_bag(rows: Value, sizes: list[Size], greatest: bool = False) -> Value:
+        # Rows that belong to no bag, as padding or after the last offset, go into one more bag, which is dropped.
+        start = g.full([bags + 1, *sizes], -math.inf if greatest else 0, rows.dtype)
+        reduced = g.scatter_rows(start, bag, rows, "max" if greatest else "add")
+        return shaped(g.slice(reduced, [0], [0], [bags]), [bags, *sizes])
+
+    rows = g.op("Gather", weight, index, axis_i=0)
+    if per_sample_weights is not None:
+        rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
+    result = per_bag(rows, [width], greatest=mode == _MAX)
+    if mode == _SUM:
+        return result
+    sizes = g.unsqueeze(per_bag(g.full([count], 1, torch.int64), []), [1])
+    if mode == _MEAN:
+        return g.op("Div", result, g.cast(g.extreme("Max", sizes, g.const(1, torch.int64)), weight.dtype))
+    is_empty = shaped(g.equal(sizes, g.const(0, torch.int64)), sizes.sizes)
+    return g.where(is_empty, g.const(0, weight.dtype), result)
+
+
+def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
+    """The number of the bag of each index: one less than the number of bags that start at it or before."""
+    starts = g.unsqueeze(g.cast(offsets, torch.int64), [1])
+    started = g.op("Not", g.less(g.along(count, 1, 2), starts))
+    number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)
+    return shaped(g.op("Sub", number, g.const(1, torch.int64)), [count])

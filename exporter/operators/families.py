@@ -1,0 +1,120 @@
+"""All families of operators: importing this module registers what most programs need of them.
+
+The lowerings of the other families take a tenth of the time of a process's first export to import, so they are imported
+when an operator is met that none of these lowers, when a user registers a lowering, or when all lowerings are listed.
+So are the rules for complex and nested tensors and those of TorchScript when a program has such tensors, or scripts.
+"""
+
+# ruff: noqa: F401  (what is imported registers its rules)
+import onnx_parity.exporter.kinds.nested.jagged_rows
+import onnx_parity.exporter.lowering.custom.autograd
+import onnx_parity.exporter.lowering.custom.onnx_ops
+import onnx_parity.exporter.operators.activation.lowering
+import onnx_parity.exporter.operators.arithmetic.elementwise_binary
+import onnx_parity.exporter.operators.arithmetic.lowering
+import onnx_parity.exporter.operators.attention.lowering
+import onnx_parity.exporter.operators.comparison.lowering
+import onnx_parity.exporter.operators.convolution.lowering
+import onnx_parity.exporter.operators.creation.lowering
+import onnx_parity.exporter.operators.cumulative.lowering
+import onnx_parity.exporter.operators.elementwise.lowering
+import onnx_parity.exporter.operators.embedding.lowering
+import onnx_parity.exporter.operators.functions_of_numbers
+import onnx_parity.exporter.operators.indexing.lowering
+import onnx_parity.exporter.operators.indexing.scatter
+import onnx_parity.exporter.operators.joining.lowering
+import onnx_parity.exporter.operators.linear_algebra.lowering
+import onnx_parity.exporter.operators.normalization.lowering
+import onnx_parity.exporter.operators.padding.lowering
+import onnx_parity.exporter.operators.pooling.lowering
+import onnx_parity.exporter.operators.recorded.ctc
+import onnx_parity.exporter.operators.recorded.decompositions
+import onnx_parity.exporter.operators.recorded.derivatives
+import onnx_parity.exporter.operators.recorded.dynamic_sizes
+import onnx_parity.exporter.operators.recorded.fourier_transforms
+import onnx_parity.exporter.operators.recorded.histograms
+import onnx_parity.exporter.operators.recorded.in_place
+import onnx_parity.exporter.operators.recorded.kept_whole
+import onnx_parity.exporter.operators.recorded.kernels_only
+import onnx_parity.exporter.operators.recorded.linear_algebra
+import onnx_parity.exporter.operators.recorded.plain_sizes
+import onnx_parity.exporter.operators.recorded.result_sizes
+import onnx_parity.exporter.operators.recorded.upsampling
+import onnx_parity.exporter.operators.recorded.view_sizes
+import onnx_parity.exporter.operators.recorded.views
+import onnx_parity.exporter.operators.recorded.written_out
+import onnx_parity.exporter.operators.reduction.lowering
+import onnx_parity.exporter.operators.shape.lowering
+import onnx_parity.exporter.operators.shape.rearrange
+from onnx_parity.exporter.dispatch.composites import register_kernels
+from onnx_parity.exporter.registry.rules import Aspect, when_needed
+
+__all__: list[str] = []
+
+
+@when_needed(Aspect.LOWERING)
+def _import_rare_lowerings() -> None:
+    """Register all other lowerings. An operator's overloads are all lowered here, or all above."""
+    import onnx_parity.exporter.operators.arithmetic.divisors
+    import onnx_parity.exporter.operators.attention.rotary
+    import onnx_parity.exporter.operators.control_flow.lowering
+    import onnx_parity.exporter.operators.detection.lowering
+    import onnx_parity.exporter.operators.distances.lowering
+    import onnx_parity.exporter.operators.elementwise.floating_point
+    import onnx_parity.exporter.operators.fourier.lowering
+    import onnx_parity.exporter.operators.linear_algebra.complex_matrices
+    import onnx_parity.exporter.operators.linear_algebra.complex_schur
+    import onnx_parity.exporter.operators.linear_algebra.grouped_matmul
+    import onnx_parity.exporter.operators.linear_algebra.ldl
+    import onnx_parity.exporter.operators.linear_algebra.lu
+    import onnx_parity.exporter.operators.linear_algebra.matrix_exponential
+    import onnx_parity.exporter.operators.linear_algebra.qr
+    import onnx_parity.exporter.operators.linear_algebra.schur
+    import onnx_parity.exporter.operators.linear_algebra.spectral
+    import onnx_parity.exporter.operators.linear_algebra.triangular
+    import onnx_parity.exporter.operators.lists.lowering
+    import onnx_parity.exporter.operators.loss.lowering
+    import onnx_parity.exporter.operators.pooling.adaptive_pooling
+    import onnx_parity.exporter.operators.quantization.lowering
+    import onnx_parity.exporter.operators.quantization.packed_four_bits
+    import onnx_parity.exporter.operators.quantization.quantized_decomposed
+    import onnx_parity.exporter.operators.random.lowering
+    import onnx_parity.exporter.operators.recurrent.lowering
+    import onnx_parity.exporter.operators.recurrent.packed_sequences
+    import onnx_parity.exporter.operators.resize.grid_sampling
+    import onnx_parity.exporter.operators.resize.lowering
+    import onnx_parity.exporter.operators.sorting.lowering
+    import onnx_parity.exporter.operators.sorting.order_statistics
+    import onnx_parity.exporter.operators.special.airy
+    import onnx_parity.exporter.operators.special.bessel
+    import onnx_parity.exporter.operators.special.incomplete_gamma
+    import onnx_parity.exporter.operators.special.lowering
+    import onnx_parity.exporter.operators.special.normal_distribution
+    import onnx_parity.exporter.operators.special.polynomials
+    import onnx_parity.exporter.operators.special.zeta
+
+
+@when_needed(Aspect.COMPLEX)
+def _import_complex_rules() -> None:
+    import onnx_parity.exporter.operators.complex.arithmetic
+    import onnx_parity.exporter.operators.complex.conversion
+    import onnx_parity.exporter.operators.complex.decompositions
+    import onnx_parity.exporter.operators.complex.eigenvalues
+    import onnx_parity.exporter.operators.complex.fourier
+    import onnx_parity.exporter.operators.complex.functions
+    import onnx_parity.exporter.operators.complex.products
+    import onnx_parity.exporter.operators.complex.rearranging
+
+
+@when_needed(Aspect.NESTED)
+def _import_nested_rules() -> None:
+    import onnx_parity.exporter.operators.nested.functions
+
+
+@when_needed(Aspect.SCRIPT)
+def _import_steps_of_scripts() -> None:
+    import onnx_parity.exporter.operators.script.numbers_in_operators
+    import onnx_parity.exporter.operators.script.padded_rows
+
+
+register_kernels()

@@ -1,0 +1,132 @@
+"""The Fourier transform along axes, one after the other, of real numbers or of the parts of complex ones.
+
+Transforms are computed in float64: onnxruntime's DFT in float32 loses three digits where the length is not a power of
+two, and one where it is; in float64 it loses digits, in the inverse all but seven, where the length is none. Where it
+does, and where ONNX has no DFT, a transform is a product with a table of sines and cosines, and one of many points,
+n = p q, consists of transforms of p and of q points.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
+
+#: A table for more points than this is split, if the number of points has factors.
+_MOST_POINTS = 64
+
+
+@lowering("onnx_parity::dft")
+def dft(g: Graph, real: Value, imag: Value | None, dims: list[int], inverse: bool, onesided: bool) -> Value:
+    is_real = imag is None or (not inverse and imag.everywhere == 0)
+    parts = [g.unsqueeze(each, [real.rank]) for each in ((real,) if is_real or imag is None else (real, imag))]
+    pairs = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=real.rank)
+    result = shaped(g.cast(pairs, torch.float64), (*real.sizes, len(parts)))
+    for dim in dims:
+        sizes = list(result.sizes)
+        sizes[-1] = 2
+        if onesided and dim == dims[0]:
+            sizes[dim] = sizes[dim] // 2 + 1
+        result = shaped(_along(g, result, dim, inverse, sizes, is_precise=real.dtype is torch.float64), sizes)
+    return g.cast(result, real.dtype)
+
+
+def _along(g: Graph, x: Value, dim: int, inverse: bool, sizes: list[Size], is_precise: bool) -> Value:
+    """The transform along one axis, of which the result has as many elements as `sizes` says."""
+    size = x.sizes[dim]
+    is_power = isinstance(size, int) and size & (size - 1) == 0
+    onesided = not same_size(size, sizes[dim])
+    if not g.can_dft(torch.float64) or (is_precise and not is_power):
+        return _by_tables(g, x, dim, inverse, sizes)
+    if is_power or not inverse:
+        return g.dft(x, dim, inverse=inverse, onesided=onesided)
+    swapped = shaped(g.dft(_swapped(g, x), dim, onesided=onesided), sizes)
+    return g.op("Div", _swapped(g, swapped), g.scalar(size, torch.float64))
+
+
+def _swapped(g: Graph, pairs: Value) -> Value:
+    """Imaginary parts first. The inverse transform of these is the transform, with its own parts swapped."""
+    return shaped(g.op("Gather", pairs, g.const([1, 0]), axis_i=pairs.rank - 1), pairs.shape)
+
+
+# --- without DFT ------------------------------------------------------------------------------------------------------
+
+
+def _by_tables(g: Graph, x: Value, dim: int, inverse: bool, sizes: list[Size]) -> Value:
+    """The axis is moved beside that of the parts, transformed, and moved back."""
+    order = [*(axis for axis in range(x.rank - 1) if axis != dim), dim, x.rank - 1]
+    moved = g.transpose(x, order)
+    size = x.sizes[dim]
+    sign = 1 if inverse else -1
+    if isinstance(size, int):
+        y = _transformed(g, moved, size, sign)
+        y = y if same_size(size, sizes[dim]) else g.slice(y, [x.rank - 2], [0], [size // 2 + 1])
+    else:
+        y = _product(g, moved, size, sizes[dim], _table_at_run_time(g, size, sizes[dim], x, sign))
+    back = g.transpose(shaped(y, tuple(sizes[axis] for axis in order)), [order.index(a) for a in range(x.rank)])
+    return g.op("Div", back, g.scalar(size, x.dtype)) if inverse else back
+
+
+def _transformed(g: Graph, x: Value, size: int, sign: int) -> Value:
+    """The transform of the axis before the last, of a known number of points."""
+    *batch, _, parts = x.sizes
+    first = next(each for each in range(math.isqrt(size), 0, -1) if size % each == 0) if size > _MOST_POINTS else 1
+    if first == 1:
+        return _product(g, x, size, size, _table(g, size, int(parts), x.dtype, sign))
+    other = size // first
+    rank = len(batch) + 3
+    before = list(range(len(batch)))
+    # x[j1 * other + j2] as [j2, j1], transformed over j1, then multiplied by exp(sign * 2 pi i * j2 * k1 / size).
+    grid = g.transpose(g.reshape(x, [*batch, first, other, parts]), [*before, rank - 2, rank - 3, rank - 1])
+    inner = _transformed(g, shaped(grid, (*batch, other, first, parts)), first, sign)
+    angles = _angles(torch.outer(torch.arange(other), torch.arange(first)), size, sign)
+    turned = _turned(g, shaped(inner, (*batch, other, first, 2)), angles)
+    outer = g.transpose(shaped(turned, (*batch, other, first, 2)), [*before, rank - 2, rank - 3, rank - 1])
+    result = _transformed(g, shaped(outer, (*batch, first, other, 2)), other, sign)
+    flat = g.transpose(shaped(result, (*batch, first, other, 2)), [*before, rank - 2, rank - 3, rank - 1])
+    return g.reshape(flat, [*batch, size, 2])
+
+
+def _angles(products: torch.Tensor, size: int, sign: int) -> torch.Tensor:
+    return sign * 2 * math.pi / size * (products % size).to(torch.float64)
+
+
+def _turned(g: Graph, pairs: Value, angles: torch.Tensor) -> Value:
+    """Complex numbers multiplied by exp(i angles)."""
+    cos, sin = (g.const(each.unsqueeze(-1), pairs.dtype) for each in (angles.cos(), -angles.sin()))
+    both = g.const(torch.tensor([1.0, -1.0]), pairs.dtype)
+    swapped = g.op("Mul", _swapped(g, pairs), both)
+    return g.op("Add", g.op("Mul", pairs, cos), g.op("Mul", swapped, sin))
+
+
+def _table(g: Graph, size: int, parts: int, dtype: torch.dtype, sign: int) -> Value:
+    """The matrix [point and part, frequency and part] that a row of points is multiplied by."""
+    points = torch.arange(size)
+    angles = _angles(torch.outer(points, points), size, sign)
+    cos, sin = angles.cos(), angles.sin()
+    rows = [torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)][:parts]
+    return g.const(torch.stack(rows, 1).reshape(parts * size, 2 * size), dtype)
+
+
+def _table_at_run_time(g: Graph, size: Size, count: Size, x: Value, sign: int) -> Value:
+    points, frequencies = g.along(size, 0, 2), g.along(count, 1, 2)
+    turns = g.remainder(g.op("Mul", points, frequencies), g.scalar(size, torch.int64))
+    angles = g.op("Mul", g.op("Div", g.cast(turns, x.dtype), g.scalar(size, x.dtype)), sign * 2 * math.pi)
+    angles = shaped(angles, (size, count))
+    cos, sin = (g.unsqueeze(shaped(g.elementary(f, angles), (size, count)), [1, 3]) for f in ("Cos", "Sin"))
+    rows = [g.op("Concat", cos, sin, axis_i=3), g.op("Concat", g.op("Neg", sin), cos, axis_i=3)]
+    parts = int(x.sizes[-1])
+    table = rows[0] if parts == 1 else g.op("Concat", *rows, axis_i=1)
+    return g.reshape(table, [parts * size, 2 * count])
+
+
+def _product(g: Graph, x: Value, size: Size, count: Size, table: Value) -> Value:
+    *batch, _, parts = x.sizes
+    product = g.op("MatMul", g.reshape(x, [*batch, parts * size]), table)
+    return g.reshape(shaped(product, (*batch, 2 * count)), [*batch, count, 2])

@@ -1,0 +1,38 @@
+"""Padding: constant, by reflection, by replication, circular."""
+
+from __future__ import annotations
+
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.opsets.padding import PadMode
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
+
+
+@lowering("aten::constant_pad_nd")
+def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) -> Value:
+    return g.pad(self, *_ends(self, pad), value=value)
+
+
+@lowering(
+    "aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d",
+    "aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d",
+)  # fmt: skip
+def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
+    mode: PadMode = "reflect" if "reflection" in g.operator else "edge"
+    return g.pad(self, *_ends(self, padding), mode=mode)
+
+
+@lowering("aten::_pad_circular")
+def circular_pad(g: Graph, self: Value, pad: list[Size]) -> Value:
+    return g.pad(self, *_ends(self, pad), mode="wrap")
+
+
+def _ends(x: Value, pad: list[Size]) -> tuple[list[Size], list[Size]]:
+    """The amounts before and after each axis; torch lists (before, after) pairs, the last axis first."""
+    before: list[Size] = [0] * x.rank
+    after: list[Size] = [0] * x.rank
+    for number in range(len(pad) // 2):
+        before[-1 - number] = pad[2 * number]
+        after[-1 - number] = pad[2 * number + 1]
+    return before, after

@@ -1,0 +1,1 @@
+"""What is recorded instead of operators, and why."""

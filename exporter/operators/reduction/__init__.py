@@ -1,0 +1,1 @@
+"""Operators of the family `reduction`: how they are lowered, and what is recorded for them."""

@@ -1,0 +1,248 @@
+"""Reductions over axes: sums, means, maxima and minima and their indices, any and all, norms, variances."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.lowerings import lowering
+
+Dims = int | list[int] | None
+
+
+def axes_of(x: Value, dim: Dims) -> list[int] | None:
+    """The axes of `dim`, none of them negative; None for all axes, which an empty list means too."""
+    if dim is None or (isinstance(dim, list) and not dim):
+        return None
+    dims = dim if isinstance(dim, list) else [dim]
+    return sorted(d % max(x.rank, 1) for d in dims)
+
+
+def _reduce(
+    g: Graph,
+    how: Literal["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "LogSumExp", "SumSquare"],
+    x: Value,
+    dim: Dims,
+    keepdim: bool = False,
+) -> Value:
+    """A reduction. torch takes dim 0 of a 0-d tensor, so it is reshaped to a vector of one element."""
+    if x.rank == 0:
+        return g.reduce(how, g.reshape(x, [1]), [0], keepdim=False)
+    return g.reduce(how, x, axes_of(x, dim), keepdim)
+
+
+def _count(x: Value, dim: Dims) -> Size:
+    """How many elements are reduced to one."""
+    axes = axes_of(x, dim)
+    return product(x.sizes if axes is None or x.rank == 0 else [x.sizes[axis] for axis in axes])
+
+
+@lowering("aten::sum")
+def sum_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
+    return _reduce(g, "Sum", g.cast(self, g.out.dtype), dim, keepdim)
+
+
+@lowering("aten::prod")
+def prod(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
+    return _reduce(g, "Prod", g.cast(self, g.out.dtype), dim, keepdim)
+
+
+@lowering("aten::mean")
+def mean(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
+    x = g.cast(self, g.out.dtype)
+    # Over one axis onnxruntime would not find a norm of a sequence of features.
+    is_pooling = keepdim and axes_of(x, dim) == list(range(2, max(x.rank, 4))) and not same_size(_count(x, dim), 0)
+    if is_pooling and g.has_kernel("GlobalAveragePool", x.dtype):
+        return g.op("GlobalAveragePool", x)
+    return _mean(g, x, dim, keepdim)
+
+
+def _mean(g: Graph, x: Value, dim: Dims, keepdim: bool) -> Value:
+    count = _count(x, dim)
+    if isinstance(count, int) and count > 0:
+        return _reduce(g, "Mean", x, dim, keepdim)
+    # ONNX does not specify the mean of an empty axis, and runtimes return 0. In torch it is 0 / 0.
+    total = _reduce(g, "Sum", g.accumulating(x), dim, keepdim)
+    return g.cast(g.op("Div", total, g.scalar(count, total.dtype)), x.dtype)
+
+
+# --- max, min ---------------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::amax", "aten::max.default")
+def amax(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return _extreme(g, "Max", self, dim, keepdim)
+
+
+@lowering("aten::amin", "aten::min.default")
+def amin(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return _extreme(g, "Min", self, dim, keepdim)
+
+
+def _extreme(g: Graph, which: Literal["Max", "Min"], x: Value, dim: Dims, keepdim: bool) -> Value:
+    """The maximum or minimum, plus 0 times a sum: a sum returns NaN if any element is, and ReduceMax may not."""
+    extreme = _reduce(g, which, x, dim, keepdim)
+    if not x.dtype.is_floating_point:
+        return extreme
+    zero = g.op("Mul", _reduce(g, "Sum", g.clip(x, -1, 1), dim, keepdim), 0)
+    return g.op("Add", extreme, zero)
+
+
+@lowering("aten::aminmax")
+def aminmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False) -> tuple[Value, Value]:
+    return amin(g, self, dim, keepdim), amax(g, self, dim, keepdim)
+
+
+@lowering("aten::max.dim", "aten::min.dim")
+def extreme_with_index(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, Value | None]:
+    which: Literal["Max", "Min"] = "Max" if g.operator == "aten::max" else "Min"
+    value = _extreme(g, which, self, dim, keepdim) if g.is_used(0) else None
+    return value, _index_of_extreme(g, f"Arg{which}", self, dim, keepdim) if g.is_used(1) else None
+
+
+@lowering("aten::argmax")
+def argmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    return _index_of_extreme(g, "ArgMax", self, dim, keepdim)
+
+
+@lowering("aten::argmin")
+def argmin(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    return _index_of_extreme(g, "ArgMin", self, dim, keepdim)
+
+
+def _index_of_extreme(g: Graph, op: str, x: Value, dim: int | None, keepdim: bool) -> Value:
+    """The index of the first of equal maxima or minima."""
+    if x.rank == 0:
+        return g.const(0, torch.int64)
+    if x.dtype.is_floating_point and not (dim is not None and _is_softmax(x, dim % x.rank)):
+        x = _with_nan_as_infinity(g, x, op == "ArgMax")
+    if dim is None:
+        index = g.op(op, g.reshape(x, [_count(x, None)]), axis_i=0, keepdims_i=keepdim)
+        return g.reshape(index, [1] * x.rank) if keepdim else index
+    return g.op(op, x, axis_i=dim % x.rank, keepdims_i=keepdim)
+
+
+def _is_softmax(x: Value, axis: int) -> bool:
+    """Whether it is a softmax over the axis, of which all elements are NaN if one is: the first of them is index 0."""
+    node = x.ir.producer()
+    return node is not None and node.op_type in ("Softmax", "LogSoftmax") and node.attributes.get_int("axis") == axis
+
+
+def _with_nan_as_infinity(g: Graph, x: Value, largest: bool) -> Value:
+    """NaN as infinity, and infinity as the largest finite number: runtimes do not return the index of NaN."""
+    sign = 1 if largest else -1
+    limit = g.const(sign * torch.finfo(x.dtype).max, x.dtype)
+    below = g.extreme("Min" if largest else "Max", x, limit)
+    return g.where(g.is_nan(x), g.const(sign * math.inf, x.dtype), below)
+
+
+# --- any, all ---------------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::any")
+def any_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return g.cast(_any(g, g.cast(self, torch.bool), dim, keepdim), g.out.dtype)
+
+
+@lowering("aten::all")
+def all_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether none is false"""
+    untrue = shaped(g.op("Not", g.cast(self, torch.bool)), self.shape)
+    return g.cast(g.op("Not", _any(g, untrue, dim, keepdim)), g.out.dtype)
+
+
+def _any(g: Graph, truth: Value, dim: Dims, keepdim: bool) -> Value:
+    if dim == []:
+        return truth
+    # The sum of an empty axis is 0, and its maximum would be the lowest number.
+    return g.cast(_reduce(g, "Sum", g.cast(truth, torch.int32), dim, keepdim), torch.bool)
+
+
+@lowering("aten::count_nonzero")
+def count_nonzero(g: Graph, self: Value, dim: Dims = None) -> Value:
+    return _reduce(g, "Sum", g.cast(g.cast(self, torch.bool), torch.int64), dim)
+
+
+# --- norms and moments ------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::linalg_vector_norm")
+def vector_norm(
+    g: Graph, self: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: object = None
+) -> Value:
+    """(sum |x|**ord) ** (1 / ord), and its limits for 0 and infinity"""
+    x = g.accumulating(g.cast(self, g.out.dtype))
+    if ord in (1, 2):
+        norm = _reduce(g, "L1" if ord == 1 else "L2", x, dim, keepdim)
+    elif ord == 0:
+        nonzero = g.not_equal(x, g.const(0, x.dtype))
+        norm = _reduce(g, "Sum", shaped(g.cast(nonzero, x.dtype), x.shape), dim, keepdim)
+    else:
+        size = shaped(g.op("Abs", x), x.shape)
+        if math.isinf(ord):
+            norm = _extreme(g, "Max" if ord > 0 else "Min", size, dim, keepdim)
+        else:
+            power = shaped(g.op("Pow", size, g.const(ord, x.dtype)), x.shape)
+            norm = g.op("Pow", _reduce(g, "Sum", power, dim, keepdim), g.const(1 / ord, x.dtype))
+    return g.cast(norm, g.out.dtype)
+
+
+@lowering("aten::dist")
+def dist(g: Graph, self: Value, other: Value, p: float = 2) -> Value:
+    apart = g.op("Sub", *g.promote(self, other, dtype=g.out.dtype))
+    return vector_norm(g, apart, p)
+
+
+@lowering("aten::logsumexp")
+def logsumexp(g: Graph, self: Value, dim: Dims, keepdim: bool = False) -> Value:
+    # Of halves onnxruntime would sum exponentials that underflow or are infinite.
+    total = _reduce(g, "LogSumExp", g.accumulating(g.cast(self, g.out.dtype)), dim, keepdim)
+    return g.cast(total, g.out.dtype)
+
+
+def _variance(g: Graph, x: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
+    """sum (x - mean)² / max(0, count - correction)"""
+    kept = x if x.rank == 0 else g.reduce("Mean", x, axes_of(x, dim), True)
+    centred = shaped(g.op("Sub", x, kept), x.shape)
+    return g.op("Div", _reduce(g, "SumSquare", centred, dim, keepdim), _freedom(g, _count(x, dim), correction, x.dtype))
+
+
+def _freedom(g: Graph, count: Size, correction: float, dtype: torch.dtype) -> Value:
+    if isinstance(count, int):
+        return g.const(max(0.0, count - correction), dtype)
+    return g.extreme("Max", g.op("Sub", g.scalar(count, dtype), correction), g.const(0, dtype))
+
+
+@lowering("aten::var", "aten::std")
+def var(
+    g: Graph,
+    self: Value,
+    dim: Dims = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    correction: float | None = None,
+) -> Value:
+    if correction is None:
+        correction = float(unbiased)
+    variance = _variance(g, g.accumulating(self), dim, correction, keepdim)
+    root = g.operator in ("aten::std", "aten::std_mean")
+    return g.cast(g.op("Sqrt", variance) if root else variance, g.out.dtype)
+
+
+@lowering("aten::var_mean", "aten::std_mean")
+def var_mean(
+    g: Graph,
+    self: Value,
+    dim: Dims = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    correction: float | None = None,
+) -> tuple[Value, Value]:
+    average = _mean(g, g.accumulating(self), dim, keepdim)
+    return var(g, self, dim, unbiased, keepdim, correction), g.cast(average, g.out.dtype)

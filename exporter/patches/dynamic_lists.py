@@ -1,0 +1,54 @@
+"""Patches `chunk`, which returns a list of unknown length where it is given a dynamic number, and `set_`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.recording.given_up import NeedsViews
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
+
+__all__ = ["PATCHES"]
+
+
+def _chunked(x: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
+    return list(x.chunk(chunks, dim))
+
+
+@cache
+def _script() -> Any:
+    return torch.jit.script(_chunked)
+
+
+def _chunk(torchs: Callable[..., Any], input: Any, chunks: Any, dim: int = 0) -> Any:
+    return _script()(input, chunks, dim) if isinstance(chunks, torch.SymInt) else torchs(input, chunks, dim)
+
+
+def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
+    if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
+        raise refused_here(
+            "the program gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+            "x.set_(y)"
+        )
+    recorder = recorder_here()
+    if id(self) in recorder.buffers:
+        raise refused_here(
+            "the program gives a buffer the memory of another tensor with set_: write to the buffer with copy_, or use "
+            "the other tensor"
+        )
+    if not recorder.views_inputs:
+        raise NeedsViews
+    return torchs(self, *args)
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(lambda: torch, "chunk", _chunk),
+    FunctionAttribute(lambda: torch.Tensor, "chunk", _chunk),
+    FunctionAttribute(lambda: torch.Tensor, "set_", _set),
+)

@@ -1,0 +1,49 @@
+"""Patches the entries of autograd, so that a program that asks for gradients is recorded where autograd sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.dispatch.gradients import NeedsGradients, is_transformed
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.patches.patch import FunctionCode, Patch
+
+__all__ = ["PATCHES"]
+
+
+def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    # Where autograd sees the weights of the module, other tensors are in their place.
+    weights = [each for each in pytree.tree_leaves(inputs) if isinstance(each, torch.nn.Parameter)]
+    if weights:
+        raise NeedsGradients(
+            refused_here(
+                "the program asks for gradients by a parameter that does not belong to the module that is exported: "
+                "make it a parameter of the module, or an input"
+            ),
+            map(id, weights),
+        )
+    if not is_transformed():
+        raise NeedsGradients
+    allowed = torch._C._functorch.get_inplace_requires_grad_allowed()
+    try:
+        return torchs(outputs, inputs, *args, **kwargs)
+    finally:
+        # Autograd's engine leaves another state than it found, in which `requires_grad_()` is refused.
+        torch._C._functorch.set_inplace_requires_grad_allowed(allowed)
+
+
+def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    raise refused_here(
+        "the program calls backward(), which adds to the .grad of tensors: ONNX has nothing to add to. "
+        "Use torch.autograd.grad(result, inputs, create_graph=True), which returns the gradients"
+    )
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionCode(lambda: torch.autograd.grad, _grad),
+    FunctionCode(lambda: torch.autograd.backward, _backward),
+)

@@ -1,0 +1,1 @@
+"""Changes to libraries other than torch while a program is recorded."""

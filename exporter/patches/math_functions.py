@@ -1,0 +1,101 @@
+"""Functions of Python's `math`, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
+
+Python's own functions convert their argument to a float, which would fix the size to that of the example. Besides,
+operators of symbolic numbers as Python has them: `//` of real numbers, and operands of a subclass of `int`.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch
+
+__all__ = ["PATCHES"]
+
+asks_for_its_caller(__file__)
+
+#: The functions of one number. `log10`, and `log` to a base, are left out: the last digit of a quotient of logarithms
+#: differs between runtimes, and where the program rounds it, so does the integer.
+_NAMES = ("sqrt", "exp", "log", "log2")
+
+
+def _is_symbolic(number: Any) -> bool:
+    return isinstance(number, (torch.SymInt, torch.SymFloat))
+
+
+def _of_one(name: str) -> Callable[..., Any]:
+    def result(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != 1 or not _is_symbolic(args[0]):
+            return pythons(*args, **kwargs)
+        node = args[0].node
+        if node.has_hint():
+            pythons(node.hint)  # Python's error for numbers that have no root or logarithm.
+        # Only programs with dynamic sizes need it.
+        from onnx_parity.exporter.sizes.size_node import function_of
+
+        return function_of(name, args[0])
+
+    return result
+
+
+def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A power, which is a float although both numbers may be integers."""
+    if kwargs or len(args) != 2 or not any(map(_is_symbolic, args)) or not _may_be_a_base(args[0]):
+        return pythons(*args, **kwargs)
+    if not _is_symbolic(args[1]) and not isinstance(args[1], (int, float)):
+        return pythons(*args)
+    number, exponent = (torch.sym_float(each) for each in args)
+    return number**exponent
+
+
+def _may_be_a_base(base: Any) -> bool:
+    """Whether all powers of a number are real: of a size, and of a positive number."""
+    if isinstance(base, torch.SymInt):
+        return bool(base.node.shape_env.never_negative(base))
+    return isinstance(base, (int, float)) and base > 0
+
+
+def _floor_division(torchs: Callable[..., Any], *numbers: Any) -> Any:
+    """Python computes `//` of real numbers by the exact remainder, and torch by a quotient that is rounded."""
+    if any(type(number) in (float, torch.SymFloat) for number in numbers):
+        raise refused_here(
+            "// of real numbers that are computed from dynamic sizes is not supported, use math.floor(a / b)"
+        )
+    return torchs(*numbers)
+
+
+def _node_of(torchs: Callable[..., Any], node: Any, number: Any) -> Any:
+    """The node of an operand. torch takes no subclasses of `int` and `float`, such as members of an `IntEnum`."""
+    made = torchs(node, number)
+    if made is NotImplemented and isinstance(number, (int, float)):
+        return torchs(node, int(number) if isinstance(number, int) else float(number))
+    return made
+
+
+def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
+    """TorchScript's compiler finds the functions of `math` by their identity."""
+    pythons = getattr(function, "__wrapped__", None)
+    return torchs(pythons if pythons is not None and function is vars(math).get(function.__name__) else function)
+
+
+PATCHES: tuple[Patch, ...] = (
+    *(FunctionAttribute(lambda: math, name, _of_one(name)) for name in _NAMES),
+    FunctionAttribute(lambda: math, "pow", _pow),
+    Attribute(
+        lambda: sys.modules.get("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)
+    ),
+    *(
+        FunctionCode(lambda kind=kind, name=name: getattr(kind, name), _floor_division)  # type: ignore[misc]
+        for kind in (torch.SymInt, torch.SymFloat)
+        for name in ("__floordiv__", "__rfloordiv__")
+    ),
+    # Other threads may compile a script meanwhile.
+    FunctionCode(lambda: vars(torch.jit._builtins)["_find_builtin"], _builtin_of, here=lambda: True),
+)

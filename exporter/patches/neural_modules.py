@@ -1,0 +1,108 @@
+"""Patches modules and functions of `torch.nn`: no fused kernels, no checks of data-dependent sizes, a single device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from onnx_parity.exporter.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.patches.patch import FunctionAttribute, FunctionCode, Patch
+
+__all__ = ["PATCHES"]
+
+asks_for_its_caller(__file__)
+
+
+def _no_fast_path(torchs: Callable[[], bool]) -> bool:
+    """Disable the fused kernels of attention and encoder layers, which are one opaque operator without a lowering."""
+    return False
+
+
+def _encode(
+    torchs: Callable[..., torch.Tensor],
+    self: torch.nn.TransformerEncoder,
+    src: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    src_key_padding_mask: torch.Tensor | None = None,
+    is_causal: bool | None = None,
+) -> torch.Tensor:
+    """Return zeros at padding, as torch's fast path does."""
+    if src_key_padding_mask is not None:
+        from onnx_parity.exporter.operators.script.padded_rows import encoded_without_padding, takes_padding_out
+
+        if takes_padding_out(self, src, mask):
+            return encoded_without_padding(self, src, src_key_padding_mask)
+    return torchs(self, src, mask, src_key_padding_mask, is_causal)
+
+
+def _check_unless_packed(
+    torchs: Callable[..., None],
+    self: torch.nn.RNNBase,
+    input: torch.Tensor,
+    hidden: Any,
+    batch_sizes: torch.Tensor | None,
+) -> None:
+    """Skip the check that compares a state's size with the number of packed sequences, which depends on data."""
+    if batch_sizes is None:
+        torchs(self, input, hidden, batch_sizes)
+
+
+def _padded_to_length(
+    torchs: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    sequence: Any,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | torch.SymInt | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Add the steps that `total_length` asks for afterwards: torch compares it with a number that depends on data."""
+    if total_length is None or (isinstance(total_length, int) and total_length < 1):  # Which torch refuses.
+        return torchs(sequence, batch_first, padding_value, total_length)
+    padded, lengths = torchs(sequence, batch_first, padding_value)
+    axis = 1 if batch_first else 0
+    sizes: list[Any] = list(padded.shape)
+    sizes[axis] = total_length - sizes[axis]
+    return torch.cat([padded, padded.new_full(sizes, padding_value)], axis), lengths
+
+
+def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the module itself, instead of copies of it on several devices with parts of the batch."""
+    return self.module(*args, **kwargs)
+
+
+def _with_answers(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Answer questions about sizes that are passed as arguments, which torch refuses: `is_causal=length > 1 and ...`"""
+    return torchs(
+        *args, **{name: bool(given) if isinstance(given, torch.SymBool) else given for name, given in kwargs.items()}
+    )
+
+
+def _in_one_piece(
+    torchs: Callable[..., Any], input: torch.Tensor, *args: Any, options: Any = None, **kwargs: Any
+) -> Any:
+    """Compute the loss by its definition: `options` divides it into chunks, which saves memory for gradients."""
+    if options is None or input.dtype not in (torch.float16, torch.bfloat16):
+        return torchs(input, *args, **kwargs)
+    # The chunks are computed in float32.
+    wide = [_in_float32(each) for each in (input, *args)]
+    return torchs(*wide, **{name: _in_float32(given) for name, given in kwargs.items()}).to(input.dtype)
+
+
+def _in_float32(given: Any) -> Any:
+    return given.float() if isinstance(given, torch.Tensor) and given.is_floating_point() else given
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionCode(lambda: torch.nn.utils.rnn.pad_packed_sequence, _padded_to_length),
+    FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
+    FunctionCode(lambda: torch.nn.TransformerEncoder.forward, _encode),
+    FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
+    FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
+    FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),
+    FunctionAttribute(lambda: torch.nn.functional, "scaled_dot_product_attention", _with_answers),
+    # torch 2.13 has it.
+    FunctionCode(lambda: getattr(torch.nn.functional, "linear_cross_entropy", None), _in_one_piece),
+    FunctionCode(lambda: DistributedDataParallel.forward, _on_one_device),
+)

@@ -1,0 +1,76 @@
+"""The surroundings of a recording: all patches of torch, and the state of the thread that records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from onnx_parity.exporter.patches import (
+    autograd_apply,
+    dynamic_lists,
+    dynamo,
+    exporting_flag,
+    fake_kernels,
+    gradients,
+    higher_order,
+    math_functions,
+    nested_tensors,
+    neural_modules,
+    quantization,
+    random_numbers,
+    scripts,
+    stack_traces,
+    tensor_reads,
+)
+from onnx_parity.exporter.patches.libraries import torchvision, transformers
+from onnx_parity.exporter.patches.patch import LogFilter, Patches
+from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
+
+__all__ = ["capturing_surroundings", "recording_surroundings"]
+
+#: Applied for as long as any thread captures a program.
+_PATCHES = Patches(
+    *autograd_apply.PATCHES,
+    *dynamic_lists.PATCHES,
+    *dynamo.PATCHES,
+    *exporting_flag.PATCHES,
+    *fake_kernels.PATCHES,
+    *gradients.PATCHES,
+    *higher_order.PATCHES,
+    *math_functions.PATCHES,
+    *nested_tensors.PATCHES,
+    *neural_modules.PATCHES,
+    *quantization.PATCHES,
+    *random_numbers.PATCHES,
+    *scripts.PATCHES,
+    *stack_traces.PATCHES,
+    *tensor_reads.PATCHES,
+    *torchvision.PATCHES,
+    *transformers.PATCHES,
+    # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
+    LogFilter("torch._subclasses.fake_tensor"),
+)
+
+
+@contextmanager
+def capturing_surroundings() -> Iterator[None]:
+    """Apply all patches of torch. They only affect threads that record."""
+    # In inference mode, torch does not take some views of tensors, and here there is nothing to save by it.
+    with torch.inference_mode(False), capturing(), _PATCHES.in_place():
+        yield
+
+
+@contextmanager
+def recording_surroundings(recorder: Recorder) -> Iterator[None]:
+    """Set up this thread for a recording. All of these settings are local to the thread, also those in torch."""
+    # Autocast caches cast weights. Real ones must not be used in the recording, and fake ones not after it.
+    caches_casts = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with torch.no_grad(), recording(recorder):
+            yield
+    finally:
+        torch.set_autocast_cache_enabled(caches_casts)

@@ -1,0 +1,35 @@
+"""Patches methods that read a tensor's memory. Fake tensors have none: torch's methods would read arbitrary bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
+
+__all__ = ["PATCHES"]
+
+
+def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    read = recorder_here().read_out
+    parts = [read(part) for part in ((self.real, self.imag) if self.is_complex() else (self,))]
+    with outside_of_recording():
+        value = torch.complex(*parts) if self.is_complex() else parts[0]
+        return torchs(value.detach(), *args, **kwargs)
+
+
+def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
+    """The numbers of a tensor as `item` returns them: as symbols if they depend on an input."""
+    if self.ndim == 0 or not recorder_here().numbers_stay_symbolic(self):
+        return _read(torchs, self)
+    return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(lambda: torch.Tensor, "numpy", _read),
+    FunctionAttribute(lambda: torch.Tensor, "tolist", _to_list),
+)

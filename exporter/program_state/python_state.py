@@ -1,0 +1,357 @@
+"""The contents of the Python objects that a program can reach, saved before a recording and restored after it.
+
+Modules are restored by `module_state.py`. This file covers everything else that a program may write to: dicts, lists,
+objects, closures, attributes of classes, and the globals that its functions name. Tensors are not copied, because
+writes to the program's own tensors are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections import UserDict, UserList, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.program_state.saved_objects import (
+    ABSENT,
+    Cache,
+    Cell,
+    ClassAttributes,
+    Entries,
+    Globals,
+    Items,
+    Members,
+    Place,
+    Slots,
+    content_of,
+    copied,
+    slots_of,
+)
+
+__all__ = ["PythonState", "is_installed"]
+
+#: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
+_MOST = 20_000
+#: Of more values than these, tuples of what cannot be written to are left out.
+_MANY = 1000
+#: How deep a new value is searched.
+_DEPTH = 6
+
+#: Types whose values contain nothing that a program can write to.
+_ATOMS = frozenset(
+    {
+        int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device,
+        torch.Size, torch.Generator, range, slice, type(len), type(Ellipsis), type(NotImplemented),
+    }
+)  # fmt: skip
+#: The attributes that every module has. Programs do not store their own values in them.
+_STANDARD = frozenset(vars(torch.nn.Module()))
+#: Packages whose modules do not store what a program computes.
+_LIBRARIES = frozenset(
+    {
+        "torch",
+        "torchvision",
+        "numpy",
+        "onnx",
+        "onnxruntime",
+        "onnx_ir",
+        "onnx_parity",
+        "sympy",
+        *sys.stdlib_module_names,
+    }
+) - {"__main__"}
+_PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
+#: Folders that packages are installed into.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: The types of what a class calls by name.
+_METHODS = (FunctionType, classmethod, staticmethod, property)
+#: Tuples instead of unions, because `issubclass` takes much longer with a union.
+_LISTS, _FIXED = (list, deque), (tuple, frozenset)
+#: The names in code, by its identity, which the code beside them keeps. Its hash would take longer, and where constants
+#: have none there is none.
+_names_of_code: dict[int, tuple[CodeType, Set[str]]] = {}
+#: Classes of the standard library whose objects contain what programs put into them.
+_CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
+
+
+class PythonState:
+    """The contents of all objects that are reachable from some objects, as they were when this was created."""
+
+    def __init__(self, roots: Iterable[Any], *, follows_code: bool = False) -> None:
+        """With `follows_code`, also the attributes of classes, and the defaults and closures of functions, and the
+        globals that functions name.
+        """
+        self._follows_code = follows_code
+        self._places: list[Place] = []
+        self._waiting: list[Any] = []
+        self._seen: set[int] = set()
+        #: The names in the functions that were looked into, and methods of libraries that have none of these names.
+        self._names: set[str] = set()
+        self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
+        #: Globals that functions name, by the identity of their dict.
+        self._globals: dict[int, Globals] = {}
+        #: The modules among them that may belong to the program.
+        self._modules: defaultdict[int, list[ModuleType]] = defaultdict(list)
+        #: The functions of the program that were looked into, with the names in them.
+        self.functions: list[tuple[FunctionType, Set[str]]] = []
+        self._left = _MOST
+        #: Whether modules belong to the program.
+        self._users: dict[str | None, bool] = {}
+        #: The packages that the program is written in. Other installed packages are not saved, because others use them.
+        self._packages = set(_PACKAGES_OF_SCRIPTS)
+        roots = list(roots)
+        for root in roots:
+            self._add_package(root)
+            self._add_package(type(root))
+        self._wait_for(roots)
+        while self._waiting and self._left > 0:
+            waiting, self._waiting = self._waiting, []
+            for value in waiting:
+                if self._left > 0:
+                    self._look_into(value)
+            self._look_into_globals()
+
+    def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
+        """Whether something is held now that was not, and that is meant or holds what is meant."""
+        return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
+
+    def restore(self) -> None:
+        """Restore the contents of all objects."""
+        for place in self._places:
+            place.restore()
+
+    def _is_users(self, module: str | None) -> bool:
+        """Whether a module belongs to the program, rather than to Python or to an installed package."""
+        known = self._users.get(module)
+        if known is None:
+            package = _package(module)
+            known = self._users[module] = package in self._packages or not is_installed(package)
+        return known
+
+    def _add_package(self, value: Any) -> None:
+        package = _package(getattr(value, "__module__", None))
+        if package not in self._packages and package not in _LIBRARIES:
+            self._packages.add(package)
+            self._users.clear()
+
+    def _wait_for(self, values: Iterable[Any]) -> None:
+        seen = self._seen
+        waiting = [value for value in values if type(value) not in _ATOMS and id(value) not in seen]
+        if not waiting:
+            return
+        if len(waiting) > _MANY:
+            # Such as the pairs that a tokenizer merges.
+            waiting = [
+                value for value in waiting if type(value) is not tuple or not _ATOMS.issuperset(map(type, value))
+            ]
+        self._left -= len(waiting)
+        if self._left > 0:
+            self._seen.update(map(id, waiting))
+            self._waiting += waiting
+
+    def _look_into(self, value: Any) -> None:
+        # isinstance is avoided, because it would load objects that are only imported when they are first used.
+        kind = type(value)
+        if kind is FunctionType:
+            self._look_into_function(value)
+        elif issubclass(kind, torch.nn.Module):
+            self._look_into_module(value)
+        elif issubclass(kind, dict):
+            self._save_dict(value)
+        elif issubclass(kind, _LISTS):
+            items = list(value)
+            self._places.append(Items(value, items))
+            self._wait_for(items)
+        elif issubclass(kind, set):
+            self._places.append(Members(value, set(value)))
+        elif issubclass(kind, _FIXED):
+            self._wait_for(value)
+        elif kind is MethodType:
+            self._wait_for((value.__self__, value.__func__))
+        elif kind is staticmethod or kind is classmethod:
+            self._wait_for((value.__func__,))
+        elif kind is property:
+            self._wait_for((value.fget, value.fset, value.fdel))
+        elif issubclass(kind, type):
+            self._look_into_class(value)
+        elif not issubclass(kind, ModuleType):
+            self._look_into_object(value)
+
+    def _save_dict(self, saved: dict[Any, Any]) -> None:
+        values = copied(saved)
+        self._places.append(Entries(saved, values))
+        self._wait_for(values.values())
+
+    def _look_into_module(self, module: torch.nn.Module) -> None:
+        if isinstance(module, torch.jit.ScriptModule):
+            return
+        self._wait_for(module._modules.values())
+        if module._forward_hooks or module._forward_pre_hooks:
+            self._wait_for((*module._forward_hooks.values(), *module._forward_pre_hooks.values()))
+        if _package(type(module).__module__) in _LIBRARIES:
+            return
+        self._add_package(type(module))
+        attributes = module.__dict__
+        self._places += [Entries(attributes, attributes.copy()), Entries(module._buffers, module._buffers.copy())]
+        if len(attributes) > len(_STANDARD):
+            self._wait_for([attributes[name] for name in attributes.keys() - _STANDARD])
+        self._wait_for((type(module),))
+
+    def _look_into_function(self, function: FunctionType) -> None:
+        if not self._follows_code or not self._is_users(function.__module__):
+            return
+        if function.__defaults__:
+            self._wait_for(function.__defaults__)
+        if function.__kwdefaults__:
+            self._wait_for(function.__kwdefaults__.values())
+        if function.__closure__:
+            cells = [Cell(cell, content_of(cell)) for cell in function.__closure__]
+            self._places += cells
+            self._wait_for([cell.before for cell in cells])
+        if attributes := function.__dict__:
+            self._save_dict(attributes)
+        names = _names_in(function.__code__)
+        self.functions.append((function, names))
+        self._globals_of(function.__globals__).named.append(names)
+        if not names <= self._names:
+            for name in (names - self._names) & self._unnamed.keys():
+                self._wait_for(self._unnamed.pop(name))
+            self._names |= names
+
+    def _globals_of(self, entries: dict[str, Any]) -> Globals:
+        place = self._globals.get(id(entries))
+        if place is None:
+            place = self._globals[id(entries)] = Globals(entries)
+            self._places.append(place)
+        return place
+
+    def _look_into_globals(self) -> None:
+        """Look into the globals that functions name. Not into all of a file, because most files are long."""
+        while changed := [place for place in self._globals.values() if place.named]:
+            for place in changed:
+                names, values = place.save_named()
+                self._wait_for(values)
+                # A function may name an attribute of a module that it names: `layers` and `SCALE` in `layers.SCALE`.
+                modules = self._modules[id(place)]
+                known = len(modules)
+                modules += [each for each in values if type(each) is ModuleType and _may_be_users(each.__name__)]
+                for number, module in enumerate(modules if names else ()):
+                    if self._is_users(module.__name__):
+                        self._globals_of(module.__dict__).named.append(names if number < known else place.names)
+
+    def _look_into_class(self, cls: type) -> None:
+        if not self._follows_code or not self._is_users(cls.__module__):
+            return
+        attributes = dict(vars(cls))
+        self._places.append(ClassAttributes(cls, attributes))
+        self._wait_for(cls.__bases__)
+        if not is_installed(_package(cls.__module__)):
+            self._wait_for(attributes.values())
+            return
+        # Most methods of large libraries, such as those that load and store a network, are not part of a program. Those
+        # that are have a name that is in a function, or that a class of another library has, whose code may call it.
+        others = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
+        called = []
+        for name, value in attributes.items():
+            is_called = name in self._names or name.startswith("__") or any(name in names for names in others)
+            if is_called or type(value) not in _METHODS:
+                called.append(value)
+            else:
+                self._unnamed[name].append(value)
+        self._wait_for(called)
+
+    def _look_into_object(self, value: Any) -> None:
+        cls = type(value)
+        if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
+            if isinstance(value, functools._lru_cache_wrapper):
+                self._places.append(Cache(value, value.cache_info().misses))
+                self._wait_for((value.__wrapped__,))
+            return
+        if isinstance(value, functools.partial):
+            self._wait_for((value.func, *value.args, *value.keywords.values()))
+            return
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict):
+            self._save_dict(attributes)
+        slots = {name: getattr(value, name, ABSENT) for name in slots_of(cls)}
+        if slots:
+            self._places.append(Slots(value, slots))
+            self._wait_for(slots.values())
+        self._wait_for((cls,))
+
+
+def _names_in(code: CodeType) -> Set[str]:
+    """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
+    known = _names_of_code.get(id(code))
+    if known is not None:
+        return known[1]
+    names = set(code.co_names)
+    for const in code.co_consts:
+        kind = type(const)
+        if kind is str:
+            if const.isidentifier():
+                names.add(const)
+        elif kind is CodeType:
+            names |= _names_in(const)
+        elif kind in _FIXED:
+            names.update(_texts_in(const))
+    if len(_names_of_code) >= _MOST:
+        _names_of_code.clear()
+    _names_of_code[id(code)] = code, names
+    return names
+
+
+def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
+    for const in consts:
+        if type(const) is str and const.isidentifier():
+            yield const
+        elif type(const) in _FIXED:
+            yield from _texts_in(const)
+
+
+@functools.lru_cache(_MOST)
+def _attributes_of(cls: type) -> frozenset[str]:
+    return frozenset(vars(cls))
+
+
+def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
+    if is_meant(value):
+        return True
+    kind = type(value)
+    if kind in _ATOMS or not depth:
+        return False
+    inner: Iterable[Any] = ()
+    if issubclass(kind, dict):
+        inner = [part for entry in copied(value).items() for part in entry]
+    elif issubclass(kind, (*_LISTS, *_FIXED, set)):
+        inner = list(value)
+    elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
+        attributes = getattr(value, "__dict__", None)
+        inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
+        inner += [getattr(value, name, None) for name in slots_of(kind)]
+    return any(_holds(each, is_meant, depth - 1) for each in inner)
+
+
+def _may_be_users(module: str) -> bool:
+    return _package(module) not in _LIBRARIES
+
+
+def _package(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
+@functools.cache
+def is_installed(package: str) -> bool:
+    """Whether a package belongs to Python or is installed in `site-packages`, rather than being part of the program."""
+    if package in _PACKAGES_OF_SCRIPTS:
+        return False
+    if package in _LIBRARIES or package in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return not _INSTALLED.isdisjoint(Path(file).parts)

@@ -1,0 +1,482 @@
+"""Branches and loops of a recording. Each is one node with a `Block` for each body.
+
+Bodies are recorded separately, and may use values of the surrounding graph. Each body gets its own tensors in place of
+those that it may write to; the new values are outputs of the node and are copied back afterwards.
+
+A *leaf* is a tensor, a Python number, or None. A leaf that differs between two branches, or that changes in a loop, is
+an output of the block; any other leaf is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.graph.graph import (
+    DTYPES,
+    Block,
+    Holds,
+    Node,
+    Size,
+    same_shape,
+    same_size,
+)
+from onnx_parity.exporter.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.recording.given_up import NeedsSymbols
+from onnx_parity.exporter.recording.leaves import (
+    EMPTY,
+    UNSET,
+    Absent,
+    Leaf,
+    Leaves,
+    is_number,
+    same_leaf,
+    share_memory,
+    spelled,
+)
+
+__all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
+
+asks_for_its_caller(__file__)
+
+SEEN_TWICE = (
+    "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: write to a "
+    "clone of it"
+)
+
+
+class UnlikeItems(CaptureError):
+    """The tensors that a loop collects in one place differ in size between iterations, so they cannot be stacked.
+
+    The loop is then recorded again, and collects a list in that place.
+    """
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+
+class Iteration(msgspec.Struct, frozen=True):
+    """The results of one iteration of a loop's body."""
+
+    #: Whether there is another iteration: True, or a tensor of one bool.
+    going: Leaf
+    carried: Sequence[Leaf]
+    #: Tensors that are collected over all iterations, and stacked.
+    collected: Sequence[torch.Tensor] = ()
+
+
+#: A loop's body, a function of the number of the iteration, the carried leaves, and the shared tensors.
+_Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
+
+
+class _Shared(msgspec.Struct, frozen=True):
+    """A reference to one of the tensors that a block shares with the code around it."""
+
+    place: int
+
+
+class _Side(msgspec.Struct, frozen=True):
+    """One recorded body of a branch."""
+
+    #: Copies of the shared tensors for this body.
+    own: Sequence[torch.Tensor]
+    nodes: list[Node]
+    #: The returned leaves followed by the shared tensors at the end of the body; then the same as recorded tensors.
+    leaves: Sequence[Leaf]
+    settled: Sequence[Leaf]
+
+
+class _Carried(msgspec.Struct):
+    """One leaf that a loop carries from each iteration to the next, and the assumptions about it in all iterations."""
+
+    start: Leaf
+    varies: bool
+    #: The axes whose size differs between iterations.
+    free: set[int] = msgspec.field(default_factory=set)
+    #: Whether it is a list whose tensors differ in their number of axes.
+    of_any_rank: bool = False
+    inside: Leaf = None
+    #: The position among the shared tensors if the leaf is one of them.
+    shared: int | None = None
+    #: Whether the body writes to it in place.
+    written: bool = False
+
+
+class Blocks(Leaves):
+    """Records branches and loops into the graph of a recorder."""
+
+    # --- branches -------------------------------------------------------------------------------------------------
+
+    def branch(
+        self,
+        condition: torch.Tensor,
+        then: Callable[[Sequence[torch.Tensor]], Any],
+        orelse: Callable[[Sequence[torch.Tensor]], Any],
+        shared: Sequence[torch.Tensor] = (),
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
+    ) -> list[Leaf]:
+        """Record both bodies of a branch. Returns the leaves of the result.
+
+        The `shared` tensors are passed to both bodies, and writes of a body to them are copied back afterwards.
+        `flatten` is called with both results, and returns the function that splits either into leaves.
+        """
+        asked = self.recorder.value_of(self.take(condition))
+        of_sizes = self.of_sizes(condition)
+        inner = self.settled(shared)
+        sides = self._sides((then, orelse), inner, flatten, of_sizes)
+        counts = [len(side.settled) - len(shared) for side in sides]
+        if counts[0] != counts[1]:
+            raise self.error(
+                f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
+            )
+        taken = 0 if of_sizes is None else self._taken(of_sizes)
+        results: list[Leaf] = []
+        made: list[FakeTensor] = []
+        ends: list[tuple[FakeTensor, FakeTensor]] = []
+        given: list[Leaf] = [*shared]
+        for place, (original, leaves) in enumerate(
+            zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True)
+        ):
+            if same_leaf(*leaves):
+                results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
+                continue
+            if of_sizes is not None and (either := self._either(of_sizes, *leaves)) is not None:
+                results.append(either)
+                continue
+            ends.append(self._as_tensors(sides, leaves))
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
+            given += [side.leaves[place] for side in sides]
+            results.append(self.give(made[-1]))
+        self._refuse_derivative("a branch", made, given)
+        if made:
+            values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
+            blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
+            self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
+        self._write(shared, inner, results[counts[0] :])
+        return results[: counts[0]]
+
+    def _refuse_derivative(self, what: str, made: Sequence[FakeTensor], given: Sequence[Leaf]) -> None:
+        """Refuse what autograd does not see, if the program asks for gradients through it: the results of a block are
+        tensors without a history."""
+        if any(each.dtype.is_floating_point or each.dtype.is_complex for each in made):
+            refuse_to_differentiate(what, given)
+
+    def _sides(
+        self,
+        bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
+        inner: Sequence[Leaf],
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
+        of_sizes: Expression | None,
+    ) -> list[_Side]:
+        """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
+        ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
+        for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else Not.of(of_sizes)), strict=True):
+            with self.recorder.block() as nodes, self._where(holds):
+                own = [self.give(tensor) for tensor in inner]
+                ran.append((body(own), own, nodes))
+        taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
+        sides: list[_Side] = []
+        for result, own, nodes in ran:
+            with self.recorder.block(nodes):
+                # A body may return a shared tensor itself. The result is then that tensor, and not a copy of it.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
+        return sides
+
+    @contextmanager
+    def _where(self, condition: Expression | None) -> Iterator[None]:
+        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        symbols = self.recorder.fakes.symbols
+        if condition is None or symbols is None:
+            yield
+            return
+        with self.recorder.memo.separate(), symbols.where(condition):
+            yield
+
+    def _taken(self, condition: Expression) -> int:
+        """The number of the branch that the example takes, for a condition on sizes."""
+        symbols = self.recorder.fakes.symbols
+        return 0 if symbols is None or symbols.holds_in_example(condition) else 1
+
+    def _either(self, condition: Expression, one: Leaf, other: Leaf) -> Leaf:
+        """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
+        then, orelse = self.of_sizes(one), self.of_sizes(other)
+        if then is None or orelse is None:
+            return None
+        return self.over_sizes(Or.of(And.of(condition, then), And.of(Not.of(condition), orelse)))
+
+    def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
+        """The leaves of the two branches as tensors. The nodes that convert them are recorded into the branches."""
+        one, other = (
+            self.take(side.own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+            for leaf, side in zip(leaves, sides, strict=True)
+        )
+        with self.recorder.block(sides[0].nodes):
+            first = self.tensor(one, other)
+        with self.recorder.block(sides[1].nodes):
+            return first, self.tensor(other, first)
+
+    def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
+        """Copy the writes of a block back from its copies to the shared tensors."""
+        for tensor, old, new in zip(tensors, before, after, strict=True):
+            if self.take(new) is not old:
+                if any(other is not tensor and share_memory(tensor, other) for other in tensors):
+                    raise self.error(SEEN_TWICE)
+                tensor.copy_(new)
+
+    def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
+        """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
+        between them are unknown."""
+        if one.dtype is not other.dtype:
+            raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
+        holds = self._holds_what(one)
+        if one.ndim != other.ndim or holds.has_any_rank or self._holds_what(other).has_any_rank:
+            if self.recorder.fakes.symbols is None:
+                raise NeedsSymbols
+            own: Sequence[Size] = one.shape
+            open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
+            of_any_rank = Holds.LIST_OF_ANY_RANK if holds.is_list else Holds.ANY_RANK
+            return self.recorder.stand_in(one.dtype, open_sizes, one.device, of_any_rank)
+        pairs = zip(one.shape, other.shape, strict=True)
+        shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
+        return self.recorder.stand_in(one.dtype, shape, one.device, holds)
+
+    def _holds_what(self, tensor: FakeTensor) -> Holds:
+        return self.recorder.value_of(tensor).holds
+
+    # --- loops ----------------------------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        trips: Leaf,
+        going: Leaf,
+        initial: Sequence[Leaf],
+        body: _Body,
+        shared: Sequence[torch.Tensor] = (),
+        varying: Sequence[bool] | None = None,
+    ) -> tuple[list[Leaf], list[torch.Tensor]]:
+        """Record a loop of `trips` iterations (None: any number) while `going`. Returns the carried leaves after the
+        last iteration, and the collected tensors, stacked.
+
+        The body is first recorded under the assumption that leaves and sizes are the same in all iterations. If a
+        number changes or an axis grows, that assumption is dropped and the body is recorded again. `varying` marks
+        leaves that are known to change. The `shared` tensors are passed to the body too, and its writes to them are
+        copied back afterwards.
+        """
+        initial = [*initial, *shared]
+        starts = self.settled(initial)
+        known = [*(varying or ()), *[False] * len(starts)]
+        carried = [_Carried(leaf, varies) for leaf, varies in zip(starts, known, strict=False)]
+        places = {id(tensor): place for place, tensor in enumerate(shared)}
+        for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
+            item.shared = places.get(id(leaf))
+        before = self.recorder.checkpoint()
+        while (recorded := self._iteration(carried, len(shared), body)) is None:
+            # Each attempt drops at least one assumption about a variable or an axis, so this loop ends.
+            self.recorder.restore(before)
+            before = self.recorder.checkpoint()
+        block, goes_on, collected = recorded
+        changing = [item for item in carried if item.varies]
+        arguments = {
+            "trips": None if trips is None else self.value(trips),
+            "condition": None if going is True and goes_on is True else self.value(going),
+            "initial": [self.value(item.start) for item in changing],
+            "block": block,
+        }
+        ends = [self._at_end(item) for item in changing]
+        length = trips if goes_on is True and isinstance(trips, (int, torch.SymInt)) else None
+        stacked = [self._stacked(tensor, length) for tensor in collected]
+        self._refuse_derivative("a loop", [*ends, *stacked], initial)
+        if ends or stacked:
+            self.recorder.add(LOOP, arguments, [*ends, *stacked])
+        final = iter(ends)
+        results = [self.give(next(final)) if item.varies else leaf for item, leaf in zip(carried, initial, strict=True)]
+        count = len(initial) - len(shared)
+        self._refuse_seen_twice(carried[:count], initial[:count], shared, results[count:])
+        self._write(shared, starts[count:], results[count:])
+        return results[:count], [self.give(tensor) for tensor in stacked]
+
+    def _refuse_seen_twice(
+        self,
+        carried: Sequence[_Carried],
+        initial: Sequence[Leaf],
+        shared: Sequence[torch.Tensor],
+        after: Sequence[Leaf],
+    ) -> None:
+        """Refuse a body that writes in place to a tensor that shares memory with another tensor outside of the body."""
+        changed = [tensor for tensor, new in zip(shared, after, strict=True) if self.take(new) is not self.take(tensor)]
+        own = [
+            leaf
+            for item, leaf in zip(carried, initial, strict=True)
+            if isinstance(leaf, torch.Tensor) and (item.shared is None or item.varies)
+        ]
+        for item, leaf in zip(carried, initial, strict=True):
+            if item.written:
+                changed.append(leaf)
+        for tensor in changed:
+            if any(other is not tensor and share_memory(tensor, other) for other in (*own, *shared)) or (
+                sum(other is tensor for other in (*own, *shared)) > 1
+            ):
+                raise self.error(SEEN_TWICE)
+
+    def _symbols(self) -> set[str]:
+        """The names of the symbols that exist so far."""
+        symbols = self.recorder.fakes.symbols
+        hinted = map(str, symbols.hints) if symbols is not None else ()
+        return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
+
+    def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
+        """Check that a collected tensor has the same sizes in each iteration; raises `UnlikeItems` otherwise."""
+        for size in tensor.shape:
+            if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
+                raise UnlikeItems(place)
+        return tensor
+
+    def _iteration(
+        self, carried: list[_Carried], shared: int, body: _Body
+    ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
+        """Record the body once. Returns its block, whether the loop continues, and the collected tensors; None if an
+        assumption turned out to be wrong."""
+        recorder, outer = self.recorder, self.recorder.nodes
+        with recorder.block() as nodes:
+            number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
+            for item in carried:
+                item.inside = self._inside(item) if item.varies else item.start
+            split = len(carried) - shared
+            own = [self.give(item.inside) for item in carried[split:]]
+            given = [
+                self.give(item.inside) if item.varies or item.shared is None else own[item.shared]
+                for item in carried[:split]
+            ]
+            outside = self._symbols()
+            done = body(self.give(number), given, own)
+            for item, leaf in zip(carried[:split], given, strict=True):
+                item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
+            outs = self.settled([*done.carried, *own])
+            # All leaves are checked before the next attempt, so that one attempt more is enough for all that change.
+            for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
+                if item.shared is not None and leaf is own[item.shared] and not item.varies:
+                    outs[place] = item.start
+            confirmed = [self._confirms(item, out, outer) for item, out in zip(carried, outs, strict=True)]
+            if not all(confirmed):
+                return None
+            varying = [leaf for item, leaf in zip(carried, done.carried, strict=False) if item.varies]
+            refuse_to_differentiate("a loop", [*varying, *done.collected])
+            goes_on = done.going if done.going is True else self.tensor(self.settled([done.going])[0])
+            changing = [
+                (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
+            ]
+            collected = [self._alike(place, self.take(tensor), outside) for place, tensor in enumerate(done.collected)]
+        inputs = [recorder.value_of(tensor) for tensor in (number, going, *(item.inside for item, _ in changing))]
+        tensors = [going if goes_on is True else goes_on, *(out for _, out in changing), *collected]
+        return Block(inputs, nodes, [recorder.value_of(tensor) for tensor in tensors]), goes_on, collected
+
+    def _inside(self, item: _Carried) -> FakeTensor:
+        start = item.start
+        if not isinstance(start, torch.Tensor):
+            return self.recorder.stand_in(DTYPES[type(start)], ())
+        shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
+        holds = Holds.LIST_OF_ANY_RANK if item.of_any_rank else self._holds_what(self.take(start))
+        return self.recorder.stand_in(start.dtype, shape, start.device, holds)
+
+    def _confirms(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
+        """Whether the assumptions about a leaf hold after an iteration. An assumption that does not is dropped."""
+        if not item.varies:
+            if same_leaf(item.start, out) or out is UNSET:
+                return True
+            if isinstance(item.start, Absent):
+                with self.recorder.block(outer):
+                    item.start = self.anything_like(out, item.start is EMPTY)
+            if not (isinstance(item.start, torch.Tensor) or is_number(item.start)):
+                raise self.error(
+                    f"a variable is {item.start!r} before the loop and {spelled(out)} after an iteration: assign a "
+                    "tensor or a number before the loop"
+                )
+            item.varies = True
+            return False
+        if isinstance(out, Absent):
+            return True
+        inside = item.inside
+        dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (DTYPES.get(type(out)), ())
+        if isinstance(out, torch.Tensor) and dtype is inside.dtype and self._holds_what(inside).is_list:
+            if self._holds_what(inside) is Holds.LIST_OF_ANY_RANK:
+                return True
+            if self._holds_what(self.take(out)) is Holds.LIST_OF_ANY_RANK or len(shape) != inside.ndim:
+                item.of_any_rank = True
+                return False
+        if dtype is not inside.dtype or len(shape) != inside.ndim:
+            raise self.error(
+                f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
+                "keep its dtype and its number of axes in all iterations, as ONNX requires"
+            )
+        grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
+        if grown <= item.free:
+            return True
+        item.free |= grown
+        return False
+
+    def _at_end(self, item: _Carried) -> FakeTensor:
+        inside = item.inside
+        shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(inside.shape)]
+        return self.recorder.stand_in(inside.dtype, shape, inside.device, self._holds_what(inside))
+
+    def _stacked(self, tensor: FakeTensor, length: Size | None) -> FakeTensor:
+        length = self.new_size(2) if length is None else length
+        return self.recorder.stand_in(tensor.dtype, [length, *tensor.shape], tensor.device)
+
+    # --- scans ----------------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        initial: Sequence[torch.Tensor],
+        over: Sequence[torch.Tensor],
+        body: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[torch.Tensor]],
+    ) -> list[torch.Tensor]:
+        """Record a scan over the first axis of tensors. Returns the carried tensors at its end, and the other results
+        of the body, stacked.
+
+        The body takes the carried tensors and a slice of each scanned tensor. It returns the carried tensors and any
+        other tensors.
+        """
+        recorder = self.recorder
+        starts, wholes = self.settled(initial), self.settled(over)
+        count = wholes[0].shape[0]
+        with recorder.block() as nodes:
+            carried = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
+            slices = [recorder.stand_in(whole.dtype, whole.shape[1:], whole.device) for whole in wholes]
+            returned = body([*map(self.give, carried)], [*map(self.give, slices)])
+            refuse_to_differentiate("a loop", returned)
+            outs = self.settled(returned)
+        for start, out in zip(starts, outs, strict=False):
+            if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
+                shapes = f"{[*start.shape]}", f"{[*out.shape]}"
+                raise self.error(
+                    f"scan carries {spelled(start)} of shape {shapes[0]}, but its body returns {spelled(out)} of shape "
+                    f"{shapes[1]} for it: return a tensor of the same dtype and shape"
+                )
+        block = Block(
+            [recorder.value_of(tensor) for tensor in (*carried, *slices)],
+            nodes,
+            [recorder.value_of(out) for out in outs],
+        )
+        ends = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
+        ends += [self._stacked(out, count) for out in outs[len(starts) :]]
+        arguments = {
+            "initial": [recorder.value_of(start) for start in starts],
+            "over": [recorder.value_of(whole) for whole in wholes],
+            "block": block,
+        }
+        recorder.add(SCAN, arguments, ends)
+        return [self.give(end) for end in ends]

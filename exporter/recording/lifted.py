@@ -1,0 +1,61 @@
+"""Programs that write to copies and views of their own tensors: `out = self.weight.clone(); out[0] = x`.
+
+functorch's `functionalize` only handles writes to tensors that depend on its arguments. It fails for a write to a
+tensor that depends only on tensors of the program itself, such as parameters, attributes, or those of a closure.
+`Lifting` makes such tensors arguments when they are first used. It costs a few microseconds for each call, so it is
+only used for programs that need it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.recording.recorder import Recorder
+
+__all__ = ["Lifting"]
+
+asks_for_its_caller(__file__)
+
+
+class Lifting(TorchFunctionMode):
+    """Wraps each tensor that the program owns, the first time that it is used inside `functionalize`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._wrapped: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        level = torch._C._functorch.maybe_current_level()
+        assert level is not None, "lifting needs a surrounding functionalize"
+        self._level = level
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self._lift, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+    @property
+    def wrapped(self) -> list[torch.Tensor]:
+        """The wrappers. If the program wrote to a tensor, its wrapper has another value than the tensor at the end."""
+        return [wrapper for _, wrapper in self._wrapped.values()]
+
+    @property
+    def own(self) -> list[torch.Tensor]:
+        """The tensors that were lifted, in the same order."""
+        return [tensor for tensor, _ in self._wrapped.values()]
+
+    def _lift(self, tensor: torch.Tensor) -> torch.Tensor:
+        # Within `torch.func.grad` and `vmap`, tensors are wrapped again.
+        if self._recorder.knows(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return tensor
+        known = self._wrapped.get(id(tensor))
+        if known is None:
+            with temporarily_clear_interpreter_stack():
+                fake = self._recorder.constant(tensor)
+            known = (tensor, torch._C._functorch._wrap_functional_tensor(fake, self._level))
+            self._wrapped[id(tensor)] = known
+        return known[1]

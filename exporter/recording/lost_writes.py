@@ -1,0 +1,64 @@
+"""Tensors that have the same memory for some values of the inputs, but not in the model.
+
+A script may return a tensor as it was given or a new one, depending on values. The model computes what it returns as a
+value of its own, so a write in place to one of the two, after the script, would not be seen in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import torch
+from msgspec.structs import replace
+
+from onnx_parity.exporter.graph.graph import Node, Origin, Value
+
+__all__ = ["MayBeOne", "TensorThen", "lost_write"]
+
+
+class TensorThen(msgspec.Struct, eq=False):
+    """A tensor of the program when a script returned: how often its memory had been written to, and its value."""
+
+    tensor: torch.Tensor
+    writes: int
+    value: Value
+    #: How many nodes there were when it was written to again; None if it was not.
+    written_at: int | None = None
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, value: Value) -> TensorThen:
+        return cls(tensor, torch._functionalize_mutation_counter(tensor), value)
+
+    def written(self, at: int) -> TensorThen:
+        return replace(self, written_at=at)
+
+    def note(self, nodes: int) -> None:
+        if self.written_at is None and torch._functionalize_mutation_counter(self.tensor) > self.writes:
+            self.written_at = nodes
+
+
+class MayBeOne(msgspec.Struct, frozen=True, eq=False):
+    """Two tensors that may be one, and the line of the call."""
+
+    tensors: tuple[TensorThen, TensorThen]
+    origin: Origin
+
+    def note(self, nodes: int) -> None:
+        """Note which of them has been written to, now that there are so many nodes."""
+        for each in self.tensors:
+            each.note(nodes)
+
+
+def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:
+    """A pair of which one tensor was written to, and the other is read since then."""
+    outputs = set(outputs)
+    for pair in pairs:
+        pair.note(len(nodes))
+        for one, other in (pair.tensors, pair.tensors[::-1]):
+            since = one.written_at
+            if since is not None and (
+                other.value in outputs or any(other.value in node.inputs() for node in nodes[since:])
+            ):
+                return pair
+    return None

@@ -1,0 +1,321 @@
+"""Programs that read values of tensors. The values are computed on demand, from the example inputs.
+
+When a program reads a value (`if x.sum() > 0`), the part of the recording that the value depends on is computed from
+the example inputs, and the program takes that branch. A `TracerWarning` names the line; with `strict=True` this is an
+error.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
+from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
+from onnx_parity.exporter.graph.origin import OriginFinder, program_frame
+from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.recording.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
+from onnx_parity.exporter.recording.random_numbers import draws
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.sizes.symbols import Symbols
+
+__all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
+
+#: The instructions of Python that read and write `x[i]`.
+_SUBSCRIPTS = frozenset(dis.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
+#: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
+MOST_LISTED = 1024
+
+
+class TracerWarning(OnnxExporterWarning):
+    """The program read a value of a tensor, and the exported model has the example's value as a constant."""
+
+
+class LoopValueError(CaptureError):
+    """The program read a value that differs from one iteration of a loop to the next."""
+
+
+class Reader:
+    """Computes values of a recording. Warns if a value depends on an input, or raises an error if `strict`."""
+
+    def __init__(
+        self,
+        size_sources: dict[str, tuple[Value, int]],
+        origins: OriginFinder,
+        symbols: Symbols | None,
+        strict: bool,
+        freezes: bool,
+    ) -> None:
+        self._size_sources = size_sources
+        self._origins = origins
+        self._symbols = symbols
+        self._strict = strict
+        #: Whether numbers that depend on inputs are taken from the example and become constants, instead of symbols.
+        self._freezes = freezes
+        #: The whole numbers that were read and depend on the values of inputs, in the order in which they were read.
+        self._frozen: dict[Value, Sequence[int]] = {}
+        #: The numbers of splits, in the order of the calls, whose sizes only happen to be numbers that were read.
+        self.coincidences: Collection[int] = ()
+        self.trial: Trial | None = None
+        self._splits = 0
+        #: The example arguments, by the inputs of the graph.
+        self.examples: dict[Value, Any] = {}
+        #: Values that have been computed. They are kept because some programs, such as detectors, read dozens.
+        self._known: dict[Value, Any] = {}
+        self._not_random: set[Value] = set()
+        #: For each symbol of a number that was read from a tensor, that tensor.
+        self.scalars: dict[str, Value] = {}
+        #: Warnings and their origins. They are issued only if this recording is not repeated in another attempt.
+        self.warnings_due: list[tuple[str, Origin]] = []
+        self._interpreter = TensorInterpreter(self._number)
+        #: The inputs that decisions were made by, each with the place of the first of them.
+        self.looked_at: dict[Value, Origin] = {}
+        #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
+        self.refusal: CaptureError | None = None
+
+    def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
+        """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""
+        return [self.with_data(tensor) for tensor in self._tensors(values)]
+
+    def with_data(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, unless it has no data to read."""
+        if isinstance(tensor, FakeTensor) or tensor.is_meta:
+            self.refusal = CaptureError(
+                f"the program reads the value of a tensor{self._origins.find().placed} that has no data, because this "
+                "tensor, or an input or weight that it depends on, is fake or on the meta device\n"
+                "Export the program with inputs and weights that have values."
+            )
+            raise self.refusal
+        return tensor
+
+    def _tensors(self, values: Sequence[Value]) -> list[torch.Tensor]:
+        self._refuse_inside(values)
+        self._note_read(values)
+        with outside_of_recording(), torch.no_grad():
+            return [self._as_in_trial(value, self._evaluate(value)) for value in values]
+
+    def _as_in_trial(self, value: Value, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, whose numbers are noted if they depend on inputs; in a trial it has other numbers."""
+        if not self._is_frozen_count(value):
+            return tensor
+        if value not in self._frozen:
+            before = sum(map(len, self._frozen.values()))
+            numbers = tensor.reshape(-1).tolist() if self.trial is None else self.trial.numbers[before:]
+            self._frozen[value] = numbers[: tensor.numel()]
+        if self.trial is None or len(self._frozen[value]) < tensor.numel():
+            return tensor
+        return torch.tensor(self._frozen[value], dtype=tensor.dtype).reshape(tensor.shape)
+
+    def read_symbol(self, name: str) -> int | float | None:
+        """The value of a symbol for the example inputs; None for an unknown symbol."""
+        if name in self.scalars:
+            (scalar,) = self.read([self.scalars[name]])
+            with outside_of_recording():
+                number: int | float = scalar.item()
+                return number
+        if name in self._size_sources:
+            value, axis = self._size_sources[name]
+            return self._tensors([value])[0].shape[axis]
+        return None
+
+    def _is_frozen_count(self, value: Value) -> bool:
+        whole = not value.dtype.is_floating_point and value.dtype is not torch.bool
+        return whole and next(self._inputs_behind(value), None) is not None
+
+    def stays_symbolic(self, value: Value) -> bool:
+        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once, but
+        for `x[flag]`, where a recording with symbols uses the flag as a mask and does not read it."""
+        is_flag = value.dtype is torch.bool
+        if self._freezes or not self.depends_on_input(value):
+            return False
+        if self._symbols is None and (not is_flag or _is_subscript(program_frame(sys._getframe()))):
+            self.refusal = NeedsSymbols()
+            raise self.refusal
+        return not is_flag
+
+    def refuse_frozen_sizes(self, op: OpOverload, sizes: Sequence[Size]) -> None:
+        """Refuse to split a tensor into parts of the sizes that were read from values, which differ for others."""
+        if len(sizes) < 2 or not all(isinstance(size, int) for size in sizes):
+            return
+        number, self._splits = self._splits, self._splits + 1
+        if self.trial is not None and number == self.trial.split:
+            self.refusal = SizesOfTrial(sizes)
+            raise self.refusal
+        read = [number for numbers in self._frozen.values() for number in numbers]
+        places = [at for at in range(len(read)) if [*sizes] == read[at : at + len(sizes)]]
+        if not places or number in self.coincidences or self.trial is not None:
+            return
+        origin = self._origins.find()
+        whole = [int(size) for size in sizes]
+        self.refusal = FrozenSizes(
+            f"{operator_name(op)} cannot be exported{origin.placed}: it splits a tensor into parts of {whole}, "
+            "numbers that the program read from values and that other inputs change\n"
+            "Read them with item(), or with tolist() from a tensor of known sizes, and compute with them without "
+            "numpy and branches: then the sizes of the parts depend on values in the model too.",
+            whole,
+            _trial(read, places, whole, number),
+        )
+        raise self.refusal
+
+    def _note_read(self, values: Sequence[Value]) -> None:
+        """Store a warning for values that depend on an input, or are random, and become constants; refuse them if
+        `strict`."""
+        if any(self.depends_on_input(value) for value in values):
+            known, fails = "example's value", "will be wrong if another input gives another value"
+        elif any(map(self._is_random, values)):
+            known, fails = "random value of this export", "draws no other one"
+        else:
+            return
+        origin = self._origins.find()
+        text = (
+            f"the program turned a tensor into a Python value{origin.placed}; the exported model has the {known} as a "
+            f"constant and {fails}. Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
+        )
+        if self._strict:
+            self.refusal = FrozenValueError(text)
+            raise self.refusal
+        self.warnings_due.append((text, origin))
+        for value in values:
+            for source in self._inputs_behind(value):
+                self.looked_at.setdefault(source, origin)
+
+    def _inputs_behind(self, value: Value) -> Iterator[Value]:
+        """The inputs whose values, and not only whose sizes, a value is computed from."""
+        return (source for source in self._sources(value, of_sizes=False) if source in self.examples)
+
+    def _is_random(self, value: Value) -> bool:
+        """Whether a value depends on random numbers. Those that do not are remembered: loops read such in each turn."""
+        seen, pending = set(self._not_random), [value]
+        while pending:
+            value = pending.pop()
+            if value.node is None or value in seen:
+                continue
+            if isinstance(value.node.op, OpOverload) and draws(value.node.op, value.node.arguments):
+                return True
+            seen.add(value)
+            pending.extend(value.node.inputs())
+        self._not_random = seen
+        return False
+
+    def warn(self) -> None:
+        """Issue the warnings about values that were read and depend on an input."""
+        for text, origin in dict(self.warnings_due).items():
+            warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
+
+    def _refuse_inside(self, values: Sequence[Value]) -> None:
+        """Refuse values that a loop carries from one iteration to the next, since they differ between iterations."""
+        for value in values:
+            if any(source not in self.examples for source in self._sources(value)):
+                origin = self._origins.find()
+                self.refusal = LoopValueError(
+                    f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is exported "
+                    "as a loop: its value changes from one iteration to the next. Keep it a tensor"
+                )
+                raise self.refusal
+
+    def depends_on_input(self, value: Value) -> bool:
+        """Whether a value depends on an input. Values that are computed from weights alone do not."""
+        return next(self._sources(value), None) is not None
+
+    def _sources(self, value: Value, *, of_sizes: bool = True) -> Iterator[Value]:
+        """The inputs, of the program or of a block, that a value is computed from; with `of_sizes` also where only
+        sizes of them are used."""
+        seen: set[int] = set()
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if id(value) in seen or value.constant is not None:
+                continue
+            seen.add(id(value))
+            if value.node is None:
+                yield value
+            else:
+                pending.extend(value.node.inputs())
+                for name in _symbols_given(value.node):
+                    if name in self.scalars:
+                        pending.append(self.scalars[name])
+                    elif not of_sizes:
+                        continue
+                    elif name in self._size_sources and not self._is_of_input(name):
+                        pending.append(self._size_sources[name][0])
+                    else:
+                        # It is a size of an input.
+                        yield next(iter(self.examples))
+
+    def _is_of_input(self, name: str) -> bool:
+        return self._symbols is not None and self._symbols.is_of_input(name)
+
+    def _evaluate(self, value: Value) -> torch.Tensor:
+        """Compute a value from the example inputs, with only the nodes that it depends on."""
+        known = self._known
+        known.update(self.examples)
+        if value.node is not None:
+            self._interpreter.run(_nodes_behind(value, known), known)
+        tensor: torch.Tensor = self._interpreter.value(value, known)
+        return tensor
+
+    def _number(self, number: Varying, known: Mapping[Value, Any]) -> int | float:
+        """The value of a symbolic size or number; in a loop, its value in this iteration."""
+        assert self._symbols is not None
+        given: dict[Any, int | float] = {}
+        for symbol in number.node.expr.free_symbols:
+            name = str(symbol)
+            if self.scalars.get(name) in known:
+                given[symbol] = known[self.scalars[name]].item()
+            elif name in self._size_sources and self._size_sources[name][0] in known:
+                value, axis = self._size_sources[name]
+                given[symbol] = known[value].shape[axis]
+        return self._symbols.number_in_example(number, given)
+
+
+def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:
+    """A trial in which other numbers of the same sum were read, wherever those of a split were."""
+    others = [*sizes[1:], sizes[0]] if len(set(sizes)) > 1 else [sizes[0] + 1, sizes[0] - 1, *sizes[2:]]
+    if min(others) < 0:
+        return None
+    numbers = [*read]
+    for at in places:
+        numbers[at : at + len(sizes)] = others
+    return Trial(tuple(numbers), split)
+
+
+def _symbols_given(node: Node) -> Iterator[str]:
+    """The symbols among the arguments of a node."""
+    for argument in node.arguments.values():
+        for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if isinstance(item, Varying):
+                yield from map(str, item.node.expr.free_symbols)
+
+
+def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
+    """The nodes that compute a value from the known values, in order."""
+    done: dict[int, Node] = {}
+
+    def is_missing(node: Node | None) -> bool:
+        return node is not None and id(node) not in done and not any(output in known for output in node.outputs)
+
+    pending = [value.node]
+    while pending:
+        node = pending.pop()
+        if node is None or not is_missing(node):
+            continue
+        missing = [item.node for item in node.inputs() if is_missing(item.node)]
+        if missing:
+            pending += [node, *missing]
+        else:
+            done[id(node)] = node
+    return list(done.values())
+
+
+def _is_subscript(frame: FrameType | None) -> bool:
+    """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS

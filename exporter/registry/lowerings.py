@@ -1,0 +1,164 @@
+"""The registry of lowerings by operator.
+
+    @lowering("aten::elu")
+    def elu(g, self, alpha=1, scale=1, input_scale=1):
+        ...
+
+A name may have an overload (`aten::max.dim`), which is looked up before the name without one. A lowering registered
+with `since` is used at that opset and later ones; of several, the one with the highest `since` up to the target opset.
+Users' lowerings take precedence over those of this package, and a composite operator for which a user registers a
+lowering is not decomposed. Families of lowerings that few programs need are imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.graph.graph import Primitive, operator_name
+from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
+
+__all__ = [
+    "Lowering",
+    "find",
+    "is_from_user",
+    "is_lowered",
+    "lowered_in",
+    "lowered_operators",
+    "lowering",
+    "operators_named",
+    "register",
+    "unregister",
+    "user_lowered_operators",
+]
+
+Lowering = Callable[..., Any]
+_F = TypeVar("_F", bound=Lowering)
+
+#: Lowerings by the operator's name, and by the first opset that they are for.
+_lowerings: dict[str, dict[int, Lowering]] = {}
+#: Names for which a user has registered a lowering.
+_from_users: set[str] = set()
+_names: dict[OpOverload | Primitive, tuple[str, str]] = {}
+
+
+def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
+    """Register the decorated function for operators such as `aten::elu` or `my_ops::foo.overload`."""
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            "lowering takes the names of operators as strings: write @onnx_parity.lowering('aten::elu')"
+        )
+
+    if isinstance(since, bool) or not isinstance(since, int):
+        raise ArgumentError(f"since is {since!r}: give an int, the first opset that the lowering is for")
+
+    def decorate(function: _F) -> _F:
+        if not callable(function):
+            raise ArgumentError(
+                f"{function!r} is not a lowering: give a function whose first parameter is g, "
+                "def lower(g, x): return g.op('Relu', x)"
+            )
+        for name in names:
+            register(name, function, since)
+        return function
+
+    return decorate
+
+
+def register(name: str, function: Lowering, since: int = 1) -> None:
+    namespace, colons, operator = name.partition("::")
+    if not (namespace and colons and operator):
+        raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
+    if is_from_user(function):
+        load(Aspect.LOWERING)  # Registered later, one of this package would replace the user's.
+        _from_users.add(name)
+    _lowerings.setdefault(name, {})[since] = function
+    if not is_from_user(function):
+        add(Rule(name, Aspect.LOWERING, function, since=since))
+
+
+def unregister(name: str, since: int = 1) -> None:
+    load(Aspect.LOWERING)
+    functions = _lowerings.get(name, {})
+    if since not in functions:
+        raise ArgumentError(f"there is no lowering of {name!r} for opset {since} to remove")
+    del functions[since]
+    if not functions:
+        del _lowerings[name]
+        _from_users.discard(name)
+
+
+def is_from_user(function: Lowering) -> bool:
+    """Whether the lowering is not one of this package."""
+    return not str(function.__module__).startswith("onnx_parity.exporter.")
+
+
+def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
+    """The lowering of an operator for an opset. Imports the families that few programs need, if no other has it."""
+    if not is_lowered(op):
+        return None
+    for name in _names_of(op):
+        functions = _lowerings.get(name)
+        if functions:
+            versions = [version for version in functions if version <= opset]
+            if versions:
+                return functions[max(versions)]
+    return None
+
+
+def is_lowered(op: OpOverload | Primitive) -> bool:
+    """Whether there is a lowering for any opset."""
+    names = _names_of(op)
+    if any(name in _lowerings for name in names):
+        return True
+    load(Aspect.LOWERING)
+    return any(name in _lowerings for name in names)
+
+
+def lowered_operators() -> tuple[str, ...]:
+    """The operators that have a lowering: `aten::elu`, `aten::max.dim`."""
+    load(Aspect.LOWERING)
+    return tuple(sorted(_lowerings))
+
+
+def user_lowered_operators() -> list[OpOverload]:
+    """The operators of ATen for which users have registered lowerings."""
+    return [op for name in _from_users if name.startswith("aten::") for op in operators_named(name)]
+
+
+def lowered_in(modules: Collection[str]) -> frozenset[str]:
+    """The names of the operators that functions of these modules lower."""
+    load(Aspect.LOWERING)
+    return frozenset(
+        name
+        for name, functions in _lowerings.items()
+        if any(function.__module__ in modules for function in functions.values())
+    )
+
+
+def operators_named(name: str) -> list[OpOverload]:
+    """All overloads of `aten::max`, or the one that `aten::max.dim` names; none if torch has no such operator."""
+    namespace, _, operator = name.partition("::")
+    operator, _, overload = operator.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if packet is None:
+        return []
+    found = []
+    for each in packet.overloads():
+        # The overloads for TorchScript's numbers are listed here and have no kernels.
+        if torch._C._dispatch_has_kernel(f"{namespace}::{operator}" + ("" if each == "default" else f".{each}")):
+            found.append(getattr(packet, each))
+    return [op for op in found if not overload or op._overloadname == overload]
+
+
+def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:
+    names = _names.get(op)
+    if names is None:
+        name = operator_name(op)
+        full = name if isinstance(op, Primitive) else f"{name}.{op._overloadname}"
+        names = _names[op] = (full, name)
+    return names

@@ -1,0 +1,136 @@
+"""What is recorded instead of torch's own operators: the decorators, and the tables that a recording looks up.
+
+    @instead_of("aten::one_hot", why="torch's decomposition reads the greatest value as a plain int")
+    def one_hot(x, num_classes=-1): ...
+
+A function takes the operator's arguments and returns the operator's results. A function of any aspect may return
+`NotImplemented` for a call that it does not handle; the call is then processed as if the function did not exist. (None
+cannot be used for this, because some operators return it.)
+
+Operators are named as `OpOverload.name()` names them, because the objects of those that no program calls would take
+8 ms of a process's first export to create. Where objects are at hand anyway, these may be given.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.registry.rules import Aspect, Rule, add
+
+__all__ = [
+    "OfAnyRank",
+    "decomposition_of",
+    "functions",
+    "instead_of",
+    "keep_whole",
+    "named",
+    "result_of_whole",
+    "result_with_dynamic_sizes",
+    "whole",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class OfAnyRank(msgspec.Struct, frozen=True):
+    """The fake result of an operator whose number of axes depends on sizes: the tensor that the example has."""
+
+    tensor: torch.Tensor
+
+
+_functions: dict[Aspect, dict[str, Callable[..., Any]]] = {
+    Aspect.INSTEAD: {},
+    Aspect.DECOMPOSITION: {},
+    Aspect.RESULT_OF_WHOLE: {},
+    Aspect.RESULT_WITH_DYNAMIC_SIZES: {},
+}
+_whole: set[str] = set()
+
+
+def functions(aspect: Aspect) -> Mapping[str, Callable[..., Any]]:
+    """The functions of an aspect that have been registered so far, by the names of the operators."""
+    return _functions[aspect]
+
+
+def whole() -> set[str]:
+    """The names of the operators that are kept whole."""
+    return _whole
+
+
+def keep_whole(*ops: OpOverload | str, why: str) -> None:
+    """Keep operators whole that torch would decompose: each is recorded as an opaque operator of the same schema."""
+    for op in ops:
+        name = _name_of(op)
+        if name in _whole:
+            raise ValueError(f"{name} is kept whole twice")
+        add(Rule(name, Aspect.WHOLE, None, _reason(name, why)))
+        _whole.add(name)
+
+
+def instead_of(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+    """Call the function instead of the operators, except for operators that a user has registered a lowering for.
+
+    An operator that writes in place is replaced before functionalization has seen the write.
+    """
+    return _registering(Aspect.INSTEAD, ops, why)
+
+
+def decomposition_of(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+    """Record the operators that the function calls, instead of these operators, which have no lowering."""
+    return _registering(Aspect.DECOMPOSITION, ops, why)
+
+
+def result_of_whole(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+    """Let the function create the fake results of operators that are kept whole.
+
+    Without such a function, torch's decomposition of the operator creates them.
+    """
+    return _registering(Aspect.RESULT_OF_WHOLE, ops, why)
+
+
+def result_with_dynamic_sizes(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+    """Let the function create the fake results in recordings whose sizes are symbols.
+
+    It takes precedence over all other aspects, also for operators that are kept whole.
+    """
+    return _registering(Aspect.RESULT_WITH_DYNAMIC_SIZES, ops, why)
+
+
+def _registering(aspect: Aspect, ops: tuple[OpOverload | str, ...], why: str) -> Callable[[_Function], _Function]:
+    table = _functions[aspect]
+
+    def register(function: _Function) -> _Function:
+        for op in ops:
+            name = _name_of(op)
+            if name in table:
+                raise ValueError(f"{name} is {aspect.value} by two functions")
+            add(Rule(name, aspect, function, _reason(name, why)))
+            table[name] = function
+        return function
+
+    return register
+
+
+def _reason(name: str, why: str) -> str:
+    if not why:
+        raise ValueError(f"{name} is replaced without a reason")
+    return why
+
+
+@functools.cache
+def named(name: str) -> OpOverload:
+    """The operator of a name."""
+    qualified, _, overload = name.partition(".")
+    namespace, _, packet = qualified.partition("::")
+    op: OpOverload = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    return op
+
+
+def _name_of(op: OpOverload | str) -> str:
+    return op if isinstance(op, str) else op.name()

@@ -1,0 +1,108 @@
+"""What is known of operators, as a list of rules: the operator, the aspect of it, the function, and the reason.
+
+A family of operators (`operators/convolution/` and others) makes its rules with decorators, one for each aspect:
+
+    @lowering("aten::elu")                            how the operator is written in ONNX
+    @instead_of("aten::chunk", why=...)               what is recorded instead of it
+    keep_whole("aten::linear", why=...)               recorded as one operator, where torch would decompose it
+    @decomposition_of("aten::histc", why=...)         what is recorded if it has no lowering
+    @result_of_whole, @result_with_dynamic_sizes      the fake results that this exporter computes itself
+    @complex_of(aten.mul.Tensor)                      what it does to the parts of complex tensors
+    @Jagged.rule("unbind")                            what a function of torch does to nested tensors
+    @with_symbolic_numbers(torch.zeros)               a function of torch that is given symbolic sizes
+    @step_of("aten::copy_")                           what TorchScript's interpreter does
+
+A recording looks rules up in the table of an aspect, which lies where the aspect is used. This list is for people:
+`rules_of("aten::narrow")` are all rules of an operator, wherever they stand. Families that few programs need are
+imported when a rule of their aspect is first asked for: `when_needed` registers what imports them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "rules_of", "when_needed"]
+
+
+class Aspect(enum.Enum):
+    """What a rule says about an operator."""
+
+    LOWERING = "lowered to ONNX"
+    INSTEAD = "replaced when the program calls it"
+    WHOLE = "kept whole, as one opaque operator, where torch would decompose it"
+    DECOMPOSITION = "replaced when it is recorded, if it has no lowering"
+    RESULT_OF_WHOLE = "the fake result is computed by this exporter if the operator is kept whole"
+    RESULT_WITH_DYNAMIC_SIZES = "the fake result is computed by this exporter if sizes are symbols"
+    COMPLEX = "computed by the real and imaginary parts of complex tensors"
+    NESTED = "computed from the values and offsets of nested tensors"
+    NUMBERS = "called instead of torch's function if a number is a symbol"
+    SCRIPT = "run by the interpreter of TorchScript"
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One thing that is known of an operator, or of a function of torch."""
+
+    #: `aten::one_hot`, `aten::max.dim`; `torch.zeros` for a function; `prim::If` for a step of a script.
+    name: str
+    aspect: Aspect
+    #: None only if the operator is kept whole.
+    function: Callable[..., Any] | None
+    why: str = ""
+    #: The first opset that a lowering is for.
+    since: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.aspect.value}" + (f": {self.why}" if self.why else "")
+
+    @property
+    def place(self) -> str:
+        """The file and the line of the function: `operators/shape/recorded.py:12`."""
+        code = getattr(self.function, "__code__", None)
+        if code is None:
+            return ""
+        return f"{code.co_filename.rpartition('exporter/')[2]}:{code.co_firstlineno}"
+
+
+_rules: list[Rule] = []
+_importers: dict[Aspect, list[Callable[[], None]]] = {}
+
+
+def add(rule: Rule) -> None:
+    """Add a rule to the list."""
+    _rules.append(rule)
+
+
+def when_needed(*aspects: Aspect) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register a function that imports families whose rules of these aspects few programs need."""
+
+    def register(importer: Callable[[], None]) -> Callable[[], None]:
+        for aspect in aspects:
+            _importers.setdefault(aspect, []).append(importer)
+        return importer
+
+    return register
+
+
+def load(aspect: Aspect) -> None:
+    """Import all families that have rules of an aspect.
+
+    An import that has been made costs little, and is made again each time: a thread has to wait for one of another.
+    """
+    for importer in _importers.get(aspect, ()):
+        importer()
+
+
+def all_rules() -> Iterator[Rule]:
+    """All rules of all operators."""
+    for aspect in Aspect:
+        load(aspect)
+    yield from _rules
+
+
+def rules_of(name: str) -> list[Rule]:
+    """The rules of an operator with all of its overloads, or of one overload: `aten::max`, `aten::max.dim`."""
+    return [rule for rule in all_rules() if rule.name == name or rule.name.partition(".")[0] == name]

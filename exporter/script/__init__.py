@@ -1,0 +1,1 @@
+"""An interpreter of TorchScript that keeps branches and loops that depend on data."""

@@ -1,0 +1,152 @@
+"""Converts the values of a script to arguments of operators: numbers that are in tensors, and lists of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.recording.blocks import Blocks
+from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
+from onnx_parity.exporter.script.parse import Operator, described
+from onnx_parity.exporter.script.values import Maybe, ScriptList
+
+__all__ = [
+    "DTYPE_OF_NUMBER",
+    "NUMBER_OF_DTYPE",
+    "NUMBER_OF_LAYOUT",
+    "Part",
+    "arguments_of",
+    "beside",
+    "depends_on_values",
+    "taken_in",
+]
+
+#: TorchScript represents dtypes and layouts by numbers, also in the constants of its graphs. They are in this order.
+DTYPE_OF_NUMBER = dict(
+    enumerate(
+        (
+            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+            torch.bfloat16, torch.quint4x2, torch.quint2x4, torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8,
+            torch.bits16, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz,
+            torch.uint16, torch.uint32, torch.uint64,
+        )
+    )
+)  # fmt: skip
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
+
+#: For an overload that takes numbers, the overloads that may take tensors instead.
+_OVER_TENSORS = {
+    "Scalar": ("Tensor", "Tensor_Tensor", "default"),
+    "Tensor_Scalar": ("Tensor_Tensor",),
+    "int_Scalar": ("int_Tensor",),
+    "ScalarOther": ("self",),
+    "ScalarSelf": ("self",),
+    "default": ("Tensor",),
+    "Scalar_mode": ("Tensor_mode",),
+    "scalar": ("default",),
+    "Scalar_Tensor": ("Tensor",),
+    "Scalar_Self": ("Tensor",),
+    "Scalar_Other": ("Tensor",),
+}
+_EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
+
+
+class Part:
+    """A compiled module, or a submodule of one, with its path."""
+
+    __slots__ = ("module", "path")
+
+    def __init__(self, module: Any, path: str) -> None:
+        self.module = module
+        self.path = path
+
+
+def taken_in(value: Any) -> Any:
+    """A Python value, or the result of an operator, as the interpreter represents it."""
+    if isinstance(value, (list, torch.Size)):
+        return ScriptList([taken_in(item) for item in value])
+    if isinstance(value, tuple):
+        return tuple(taken_in(item) for item in value)
+    if isinstance(value, dict):
+        return {key: taken_in(item) for key, item in value.items()}
+    if isinstance(value, TensorList):
+        return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
+    if isinstance(value, TensorOrNone):
+        return Maybe(value.present, value.value)
+    if isinstance(value, torch.dtype):
+        return NUMBER_OF_DTYPE[value]
+    return NUMBER_OF_LAYOUT[value] if isinstance(value, torch.layout) else value
+
+
+def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
+    """The operator to call and its arguments, if some of the numbers are in tensors."""
+    wrong = [
+        place
+        for place, (parameter, value) in enumerate(zip(operator.parameters, values, strict=False))
+        if not parameter.takes_tensor and _holds_tensor(value)
+    ]
+    prepared = list(values)
+    if not wrong:
+        return operator, prepared
+    scalars = [place for place in wrong if operator.parameters[place].takes_scalar]
+    sibling = _over_tensors(operator, scalars) if scalars else None
+    if sibling is not None:
+        anchor = next(value for value in values if isinstance(value, torch.Tensor))
+        for place, parameter in enumerate(sibling.parameters):
+            value = prepared[place] if place < len(prepared) else None
+            if parameter.takes_tensor and value is not None and operator.parameters[place].takes_scalar:
+                prepared[place] = beside(blocks, anchor, value)
+    for place in wrong:
+        if sibling is None or place not in scalars:
+            prepared[place] = _number(blocks, operator, prepared[place])
+    return sibling or operator, prepared
+
+
+def depends_on_values(number: Any) -> bool:
+    """Whether a number is only known at run time: it is in a tensor, or is a symbol of sizes."""
+    return isinstance(number, (torch.Tensor, torch.SymInt))
+
+
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) or (
+        isinstance(value, list) and any(isinstance(item, torch.Tensor) for item in value)
+    )
+
+
+def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
+    """The overload with the same parameters that takes tensors at these positions, if there is one."""
+    packet = operator.call.overloadpacket
+    for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
+        found = described(getattr(packet, name)) if name in packet.overloads() else None
+        if found is None or len(found.parameters) != len(operator.parameters):
+            continue
+        if all(found.parameters[place].takes_tensor for place in places):
+            return found
+    return None
+
+
+def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
+    """A number as a tensor with the dtype that type promotion gives the number beside another tensor."""
+    tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
+    dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
+
+
+def _number(blocks: Blocks, operator: Operator, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(blocks, operator, item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.int64:
+        return blocks.number(value)
+    if not blocks.depends_on_input(value):
+        return value.item()
+    kind = "boolean" if value.dtype is torch.bool else "number"
+    raise blocks.error(
+        f"{operator.call._schema.name} takes a {kind} that depends on values, "
+        "which ONNX cannot represent: use a constant, or choose with torch.where or `if`"
+    )

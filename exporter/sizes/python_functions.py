@@ -1,0 +1,116 @@
+"""Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes.
+
+Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
+symbolic size is no `int` to `isinstance`, and `max` branches on which of two is larger. The functions of this file
+differ from Python's for symbolic numbers alone. `exchanged_calls.py` lets a program call them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.sizes.size_node import with_text_of_number
+
+__all__ = ["WITH_SIZES"]
+
+asks_for_its_caller(__file__)
+
+#: Numbers of Python that are instances of the same types as symbolic ones are to be.
+_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
+_INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    args = _read(args)
+    return with_text_of_number(torch.sym_int(args[0])) if _is_of_a_size(args) and not kwargs else int(*args, **kwargs)
+
+
+def _float(*args: Any) -> Any:
+    args = _read(args)
+    return with_text_of_number(torch.sym_float(args[0])) if _is_of_a_size(args) else float(*args)
+
+
+def _read(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A number that is read from a tensor, as `item` returns it: as a symbol if it depends on an input."""
+    if len(args) != 1 or not isinstance(args[0], torch.Tensor) or args[0].dtype is torch.bool:
+        return args
+    is_number = all(type(size) is int and size == 1 for size in args[0].shape)
+    return (args[0].item(),) if is_number else args
+
+
+def _is_of_a_size(args: tuple[Any, ...]) -> bool:
+    return len(args) == 1 and type(args[0]) in (torch.SymInt, torch.SymFloat)
+
+
+def _len(value: Any, /) -> Any:
+    if isinstance(value, torch.Tensor) and type(value).__len__ is torch.Tensor.__len__ and value.dim():
+        return with_text_of_number(value.shape[0])
+    return len(value)
+
+
+def _map(function: Any, /, *values: Any) -> Any:
+    return map(_NUMBERS.get(function, function) if isinstance(function, type) else function, *values)
+
+
+def _isinstance(value: Any, kinds: Any, /) -> bool:
+    return isinstance(value, kinds) or (type(value) in _LIKE and isinstance(_LIKE[type(value)], kinds))
+
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    if len(args) == 1:
+        kind = type(args[0])
+        return type(_LIKE[kind]) if kind in _LIKE else kind
+    # The module of a new class is that of the calling frame.
+    name, bases, attributes = args
+    return type(name, bases, {"__module__": sys._getframe(1).f_globals.get("__name__"), **attributes}, **kwargs)
+
+
+def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Python's `max` or `min`, which compares, and so branches on which number is larger."""
+
+    def result(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], Iterator):
+            args = ([*args[0]],)
+        numbers = args[0] if len(args) == 1 and type(args[0]) in (tuple, list, torch.Size) else args
+        kinds = set(map(type, numbers))
+        is_symbolic = not kinds.isdisjoint(_LIKE) and (kinds <= _INTEGERS or kinds <= _REALS)
+        return functools.reduce(of_symbols, numbers) if is_symbolic and not kwargs else pythons(*args, **kwargs)
+
+    return result
+
+
+def _round(number: Any, *args: Any, **kwargs: Any) -> Any:
+    digits = args[0] if args else kwargs.get("ndigits")
+    if type(number) is not torch.SymInt or digits is None or digits >= 0:
+        return round(number, *args, **kwargs)
+    base = 10**-digits
+    whole, rest = number // base, number % base
+    # Up from more than half, and from half to an even multiple.
+    return (whole + (2 * rest + whole % 2) // (base + 1)) * base
+
+
+def _divmod(number: Any, divisor: Any, /) -> Any:
+    is_symbolic = type(number) in _LIKE or type(divisor) in _LIKE
+    return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
+
+
+_NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
+#: The functions by the names of Python's.
+WITH_SIZES: dict[str, Callable[..., Any]] = {
+    "int": _int,
+    "float": _float,
+    "len": _len,
+    "map": _map,
+    "isinstance": _isinstance,
+    "type": _type,
+    "max": _extreme(max, torch.sym_max),
+    "min": _extreme(min, torch.sym_min),
+    "divmod": _divmod,
+    "round": _round,
+}

@@ -1,0 +1,485 @@
+"""Symbols for dynamic sizes, and a record of what the program assumed about them.
+
+`Symbols` answers each comparison of sizes with the example's sizes and records the answer. If an answer fixes a dynamic
+axis, capture fails with an error that names the line of the comparison. The same holds for several answers that
+together leave one possible size, such as those of a `while` loop over a size. After the recording it is closed: a
+lowering that needs a number is refused.
+
+It takes the place of torch's `ShapeEnv`, which evaluates each comparison with sympy, and of whose methods it has those
+that torch calls while a program is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from torch.fx.experimental import sym_node
+
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth
+from onnx_parity.exporter.expressions.conditions import Equal, Not, Unequal
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
+from onnx_parity.exporter.expressions.integers_and_reals import Max
+from onnx_parity.exporter.expressions.polynomials import is_polynomial
+from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_holds
+from onnx_parity.exporter.graph.graph import Origin, Size, Varying
+from onnx_parity.exporter.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.sizes.conditions import satisfying
+from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
+
+__all__ = ["Assumption", "Symbols"]
+
+# Frames of these files, and of torch, lie between the comparison of two sizes and the code that needs its result.
+asks_for_its_caller(__file__)
+for _file in (torch.__file__, sym_node.__file__, str(Path(str(sym_node.__file__)).with_name("symbolic_shapes.py"))):
+    asks_for_its_caller(str(_file))
+
+_OCCUPIED, _GENERAL = Range(1, math.inf), Range(2, math.inf)
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """A comparison or other expression over sizes that was evaluated with the example's sizes."""
+
+    expression: Expression
+    answer: Plain
+    origin: Origin
+    #: Whether the user's own code needed the answer (`if x.shape[0] > 1`), rather than torch.
+    by_user: bool
+
+    def spelled(self, axis_names: Mapping[str, str]) -> str:
+        """The expression, with the user's names for the sizes."""
+        names = {each: Symbol(axis_names.get(str(each), str(each))) for each in self.expression.free_symbols}
+        return str(self.expression.xreplace(names))
+
+    def fixes(self) -> bool:
+        """Whether the answer fixes a size: `s0 == 3` was True, or `int(s0)` was computed."""
+        if not isinstance(self.expression, Condition):
+            return True
+        if not isinstance(self.expression, Equal | Unequal) or self.answer != isinstance(self.expression, Equal):
+            return False
+        sides = self.expression.args
+        if any(side.is_float for side in sides):
+            return False
+        if any(side.is_Integer and side.plain > 0 for side in sides):  # type: ignore[attr-defined]
+            sides = tuple(map(_not_cut_off, sides))
+        difference = sides[0] - sides[1]
+        return len(difference.free_symbols) == 1 and is_polynomial(difference)
+
+
+def _not_cut_off(size: Expression) -> Expression:
+    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled. They are equal unless it is 0."""
+    others = [each for each in size.args if each != 0]
+    return others[0] if isinstance(size, Max) and len(others) == 1 < len(size.args) else size
+
+
+def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
+    """The assumptions of the user's code that leave only one possible size: the end of `while i < n` fixes n."""
+    possible: dict[Symbol, Range] = {}
+    found = []
+    for assumption in assumptions:
+        if not assumption.by_user or isinstance(assumption.expression, Equal | Unequal):
+            continue
+        solved = where_holds(assumption.expression if assumption.answer else Not.of(assumption.expression))
+        if solved is None:
+            continue
+        symbol, where = solved
+        possible[symbol] = possible.get(symbol, ANY) & where
+        if possible[symbol].is_single:
+            found.append(assumption)
+    return found
+
+
+def _says_special(question: Expression, answer: Plain) -> bool:
+    """Whether an answer says that a size that is computed from others is 0 or 1."""
+    if not isinstance(question, Equal | Unequal) or answer != isinstance(question, Equal):
+        return False
+    size, number = question.args
+    return number in (0, 1) and not size.is_Symbol
+
+
+def _expression(size: Size) -> Expression:
+    return expression_of(size) if isinstance(size, int) else size.node.expr
+
+
+class Symbols:
+    """The symbols of one recording, and the sizes that they have in it."""
+
+    # What torch asks of its own environment.
+    allow_scalar_outputs = allow_dynamic_output_shape_ops = True
+
+    def __init__(self, denied: frozenset[Expression] = frozenset()) -> None:
+        """`denied` are questions that are given the other answer where the program itself asks them."""
+        self._denied = denied
+        self._asked_of_denied: set[Expression] = set()
+        #: The sizes with which the program is recorded.
+        self.hints: dict[Symbol, int] = {}
+        self._example: dict[Symbol, int] = {}
+        self._ranges: dict[Symbol, Range] = {}
+        #: What is known of numbers that are read from tensors, or that count what is in them.
+        self._read: dict[Symbol, Range] = {}
+        #: Those of them that are sizes.
+        self._counts: set[Symbol] = set()
+        self._assured: set[Expression] = set()
+        self.assumptions: dict[Expression, Assumption] = {}
+        #: Comparisons in the program whose results follow from the declared ranges.
+        self._certain: dict[Expression, Plain] = {}
+        #: Whether the number of axes of a result may stay open where it depends on sizes.
+        self.keeps_ranks = True
+        #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
+        self._conditions: tuple[Expression, ...] = ()
+        #: Whether sizes computed from others are taken to be neither 0 nor 1, although they may be in the example.
+        self.takes_general = True
+        #: Whether such a size was taken to be general.
+        self.has_taken_general = False
+        #: Whether the parts of a tensor are selected one by one where the program calls `unbind`.
+        self.selects = False
+        #: Results of arithmetic on sizes, and nodes of plain numbers.
+        self.computed: dict[Any, SizeNode] = {}
+        #: Numbers that are at most another one wherever the program runs.
+        self._known_orders: set[tuple[Expression, Expression]] = set()
+        #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
+        self.closed = False
+        self.pending_fresh_unbacked_symbols: list[Symbol] = []
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Forget the recording. Caches of torch refer to environments long after these are used."""
+        #: Returns the value that a data-dependent symbol has for the example inputs.
+        self.read_symbol: Callable[[str], int | float | None] = lambda name: None
+        #: Returns the path of the module that is running.
+        self.module_running: Callable[[], str] = lambda: ""
+
+    # --- new symbols ----------------------------------------------------------------------------------------------
+
+    def new_size(self, name: str, hint: int, declared: tuple[Any, Any] | None = None) -> torch.SymInt:
+        """A symbol for a dynamic size that is `hint` in the example and declared to be within these bounds."""
+        symbol = self._symbol_of(name)
+        # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
+        self.hints[symbol] = hint if hint > 1 else 2
+        self._example[symbol] = hint
+        self._ranges[symbol] = _declared(declared)
+        return torch.SymInt(SizeNode(symbol, self, int))
+
+    def unknown_size(self, like: Size) -> torch.SymInt:
+        """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
+        hint = _expression(like).xreplace(self.hints)
+        # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
+        # Its name is that of no axis.
+        name = f"size {len(self.hints) - len(self._example)}"
+        size = self.new_size(name, int(hint.at(dict.fromkeys(hint.free_symbols, 2))))
+        del self._example[size.node.expr]
+        return size
+
+    def _symbol_of(self, name: str) -> Symbol:
+        """A symbol whose name follows from that of an axis, so that it is the same in each recording of a program."""
+        number = zlib.crc32(name.encode()) % 1000
+        while (symbol := Symbol(f"s{number}")) in self.hints:
+            number += 1
+        return symbol
+
+    def _new_number(self, prefix: str, *, is_float: bool = False) -> Symbol:
+        symbol = Symbol(f"{prefix}{len(self._read)}", is_float=is_float)
+        self._read[symbol] = ANY
+        return symbol
+
+    def create_unbacked_symint(self) -> torch.SymInt:
+        return torch.SymInt(SizeNode(self._new_number("u"), self, int))
+
+    def create_unbacked_symfloat(self) -> torch.SymFloat:
+        return torch.SymFloat(SizeNode(self._new_number("zuf", is_float=True), self, float))
+
+    def create_unbacked_symbool(self) -> torch.SymBool:
+        number = self._new_number("u")
+        self._read[number] = Range(0, 1)
+        return torch.SymBool(SizeNode(Equal.of(number, expression_of(1)), self, bool))
+
+    def create_symintnode(self, sym: Expression, **_: Any) -> Size:
+        return self.size_of(sym)
+
+    def size_of(self, expression: Expression) -> Size:
+        """A size for an expression over sizes."""
+        size: Size = as_number(expression, self)
+        return size
+
+    # --- what is known --------------------------------------------------------------------------------------------
+
+    def has_value(self, expression: Expression) -> bool:
+        """Whether an expression has a value in the recording."""
+        return expression.free_symbols <= self.hints.keys()
+
+    def value_of(self, expression: Expression) -> Plain | None:
+        """The value of an expression in the recording; None if it depends on values of tensors."""
+        return expression.at(self.hints) if self.has_value(expression) else None
+
+    def number_in_example(self, number: Varying, given: Mapping[Symbol, Plain]) -> int | float:
+        """The value of a symbolic number for the example inputs, given the values of some symbols."""
+        known = self._in_example(number.node.expr.xreplace(given))
+        assert known is not None, f"{number} is no number of the program"
+        return known
+
+    def _in_example(self, expression: Expression) -> Plain | None:
+        """The value of an expression for the example inputs; None if a symbol's value is unknown.
+
+        Reads data-dependent symbols, so it is only used for comparisons in the program itself, and for those by which
+        its results differ, as those of `squeeze` do.
+        """
+        known: dict[Symbol, Plain] = dict(self._example)
+        for symbol in expression.free_symbols - self._example.keys():
+            number = self.read_symbol(str(symbol))
+            if number is None:
+                return None
+            known[symbol] = number
+        return expression.at(known)
+
+    def is_in_example(self, size: torch.SymInt) -> bool:
+        """Whether a size depends on sizes of inputs only, and not on values that the program computes."""
+        return self.is_of_inputs(size.node.expr)
+
+    def is_of_values(self, size: Expression) -> bool:
+        """Whether a size is computed from values, and not only from the sizes of inputs."""
+        return not self.has_value(size)
+
+    def is_of_inputs(self, expression: Expression) -> bool:
+        """Whether an expression is one over sizes of inputs."""
+        return expression.free_symbols <= self._example.keys()
+
+    def is_of_input(self, name: str) -> bool:
+        """Whether a symbol, by its name, is the size of an input."""
+        return any(str(symbol) == name for symbol in self._example)
+
+    def is_unbacked_symint(self, symbol: Expression) -> bool:
+        """Whether a symbol is a number that is read from a tensor, or that counts what is in it."""
+        return symbol in self._read
+
+    def never_negative(self, number: torch.SymInt) -> bool:
+        """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
+        expression = number.node.expr
+        if (expression_of(0), expression) in self._known_orders:
+            return True
+        occupied = {
+            symbol: self._ranges[symbol] & _OCCUPIED for symbol in expression.free_symbols & self._ranges.keys()
+        }
+        return bool(bounds(expression, occupied).lower >= 0)
+
+    @contextmanager
+    def where(self, condition: Expression) -> Iterator[None]:
+        """Within, the program runs only where a condition on sizes holds, which for the example it may not.
+
+        Comparisons are answered with sizes for which it holds, and what follows from it is no assumption.
+        """
+        outside = self.hints, self._ranges, self._conditions, self.assumptions, self._certain
+        self._conditions = (*self._conditions, condition)
+        self.hints = satisfying(self.hints, self._conditions)
+        self._ranges = narrowed(self._ranges, condition)
+        self.assumptions, self._certain = {}, {}
+        try:
+            yield
+        finally:
+            inside = self.hints, self._ranges, self.assumptions
+            self.hints, self._ranges, self._conditions, self.assumptions, self._certain = outside
+            # Sizes that are new have been made inside, and what was assumed there has to be right too.
+            self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
+            self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
+            self.assumptions.update({each: how for each, how in inside[2].items() if each not in self.assumptions})
+
+    def known_here(self, question: Expression) -> bool | None:
+        """The answer to a question that follows from the branches on sizes within which the program runs."""
+        return known_truth(question, self._ranges) if self._conditions else None
+
+    def never_exceeds(self, number: Size, limit: Size) -> bool:
+        """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
+        low, high = _expression(number), _expression(limit)
+        return (low, high) in self._known_orders or in_order(low, high, self._ranges)
+
+    def know_order(self, number: Size, limit: Size) -> None:
+        """Take a number to be at most the limit, because torch raises where it is not."""
+        self._known_orders.add((_expression(number), _expression(limit)))
+
+    def least(self, size: torch.SymInt) -> int:
+        """A lower bound of a size."""
+        lower = bounds(size.node.expr, self._ranges).lower
+        return int(lower) if lower > 0 else 0
+
+    def unlike_the_example(self) -> list[Symbol]:
+        """The symbols of sizes that were recorded with another value than they have in the example."""
+        return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
+
+    def fixing(self) -> list[Assumption]:
+        """The assumptions that fix a size."""
+        assumptions = list(self.assumptions.values())
+        return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
+
+    def is_certain(self, question: Expression) -> bool:
+        """Whether a question has the same answer for all sizes within the declared ranges."""
+        return known_truth(question, self._ranges) is not None
+
+    def has_one_value(self, number: Expression) -> bool:
+        """Whether a number is the same for all sizes within the declared ranges."""
+        return bounds(number, self._ranges).is_single
+
+    def holds_in_example(self, question: Expression) -> bool:
+        """The answer for the example, where the model will have all answers, so that nothing is assumed."""
+        return self._in_example(question) is True
+
+    @property
+    def has_denied(self) -> bool:
+        """Whether the program asked all questions that were denied."""
+        return self._asked_of_denied == self._denied
+
+    def branches(self) -> list[Assumption]:
+        """The questions that the program itself asked."""
+        return [each for each in self.assumptions.values() if each.by_user]
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    def decided(self, question: Expression) -> bool:
+        """Answer a question that decides the result but that torch does not ask, such as whether `squeeze` drops an
+        axis."""
+        known = known_truth(question, self._ranges)
+        if known is not None:
+            return known
+        # A size that the example does not tell is assumed not to be the special case that the question is about.
+        answer = bool(self._in_example(question))
+        user = nearest_user_place(sys._getframe())
+        self.assumptions.setdefault(question, Assumption(question, answer, self._origin(user), by_user=True))
+        if question in self._denied:
+            self._asked_of_denied.add(question)
+            return not answer
+        return answer
+
+    def _origin(self, user: Place | None) -> Origin:
+        # A program that consists of torch's own code, such as a Sequential of layers, has no line: name the layer.
+        return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
+
+    def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain:
+        """The value of an expression in the recording, which is noted as an assumption.
+
+        torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
+        need not be told from others.
+        """
+        known = self.assumptions.get(question)
+        if known is not None and question not in self._denied:
+            return known.answer
+        if question in self._certain:
+            return self._certain[question]
+        if question.is_number:
+            return question.plain  # type: ignore[attr-defined, no-any-return]
+        if self.closed:
+            raise Unsupported(f"its lowering needs {question} as a constant, but it is a dynamic size")
+        frame = sys._getframe(1)
+        asker = frame
+        in_python = False
+        while asker.f_back is not None and asked_for_caller(asker.f_code):
+            # Without a frame of `SymBool.__bool__` the comparison was made in C++, such as an index check.
+            in_python = in_python or asker.f_code.co_filename == torch.__file__
+            asker = asker.f_back
+        user = nearest_user_place(frame)
+        is_question = isinstance(question, Condition)
+        if not self.has_value(question):
+            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
+            # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
+            followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
+            answer = self._in_example(question) if followed else None
+            return self._of_values(question, fallback, general) if answer is None else answer
+        answer = question.at(self.hints)
+        by_user = user is not None and asker is user.frame and in_python
+        if self.takes_general and not by_user and _says_special(question, answer):
+            # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
+            self.has_taken_general = True
+            return not answer
+        if by_user and question in self._denied:
+            self._asked_of_denied.add(question)
+            return not answer
+        if (by_user or self._conditions) and is_question:
+            certain = known_truth(question, self._ranges)
+            if certain is not None:
+                self._certain[question] = certain
+                return certain
+        if not is_question and self.has_one_value(question):
+            self._certain[question] = answer
+            return answer
+        self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user)
+        return answer
+
+    def evaluate_sym_node(
+        self, node: SizeNode, size_oblivious: bool = False, fallback_value: bool | None = None
+    ) -> Plain:
+        return self.answer(node.expr, fallback_value, general=size_oblivious)
+
+    def known(self, question: Expression) -> bool | None:
+        """The answer to a question that holds for all sizes and values."""
+        if question in self._assured:
+            return True
+        return False if Not.of(question) in self._assured else known_truth(question, {**self._ranges, **self._read})
+
+    def _of_values(self, question: Expression, fallback: bool | None, general: bool) -> Plain:
+        """The answer to a question about values that are not known."""
+        known = self.known(question)
+        if known is None and general:
+            usual = {symbol: self._read[symbol] & _GENERAL for symbol in self._counts}
+            known = known_truth(question, {**self._ranges, **self._read, **usual})
+        if known is None:
+            known = fallback
+        if known is None:
+            # The error of torch, which it handles itself in some places. It imports sympy.
+            from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+            raise GuardOnDataDependentSymNode(question, f"Could not guard on data-dependent expression {question}")
+        return known
+
+    def is_assured(self, question: Expression) -> bool:
+        """Whether what the program checks holds, as far as is known. It is taken to hold after that."""
+        known = self.known(question)
+        if known is None:
+            self._assured.add(question)
+            self._read = narrowed(self._read, question)
+        return known is not False
+
+    def _constrain_range(self, number: Expression, least: Any, most: Any) -> None:
+        limits = _declared((least, most))
+        if number in self._read:
+            self._read[number] &= limits  # type: ignore[index]
+
+    def optimization_hint(self, number: Expression, fallback: int | None = None) -> Plain:
+        known = self.value_of(number)
+        if known is None:
+            known = fallback
+        return self._of_values(number, None, general=False) if known is None else known
+
+    guarding_hint_or_throw = optimization_hint
+
+    def _maybe_evaluate_static(self, expression: Expression, **_: Any) -> bool | None:
+        return self.known(expression)
+
+    def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
+        """A number of elements of a tensor of this shape."""
+        count = self.create_unbacked_symint()
+        whole = Mul.of(*map(_expression, shape))
+        self.constrain(count, max=int(whole) if isinstance(whole, Number) else None)
+        return count
+
+    def constrain(self, number: torch.SymInt, min: int | None = None, max: int | None = None) -> None:
+        """Take a number to be a size, and to be within these limits, by the names that torch gives them."""
+        symbol = number.node.expr
+        if symbol in self._read:
+            self._counts.add(symbol)
+            self._read[symbol] &= Range(min or 0, math.inf if max is None else max)
+
+    def ignore_fresh_unbacked_symbols(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    suppress_guards = ignore_fresh_unbacked_symbols
+
+
+def _declared(limits: tuple[Any, Any] | None) -> Range:
+    """The range of a size. Limits of torch's programs are numbers of sympy, which has an infinity of its own."""
+    low, high = limits or (0, math.inf)
+    return Range(int(low) if low > -sys.maxsize else -math.inf, int(high) if high < sys.maxsize else math.inf)

@@ -1,0 +1,1 @@
+"""Programs that are not traced: ExportedPrograms, and higher-order operators such as `torch.cond`."""

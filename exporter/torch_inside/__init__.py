@@ -1,0 +1,1 @@
+"""The parts of torch and of Python that are not public."""

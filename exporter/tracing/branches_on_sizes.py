@@ -1,0 +1,256 @@
+"""Branches that a program takes by a dynamic size, and whether the recorded program is right for the other sizes too.
+
+The program is recorded again, as it would run on the other side of a branch. The branch does not matter if
+
+1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask; if
+   the question was whether a size is one number, they only have to be the same for this number;
+2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
+   is the same; or all outputs are empty then, and of the same shapes; or the program itself fails then.
+
+On the other side the program may ask more: the second half of `height > 2 and width > 2` where the first does not hold
+in the example. What it asks there is denied too, as is every combination of questions that alone do not matter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Unequal
+from onnx_parity.exporter.expressions.expression import Condition, Expression
+from onnx_parity.exporter.graph.graph import Block, Graph, Node, Size, Value, Varying
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.sizes.symbols import Assumption
+    from onnx_parity.exporter.tracing.recording import Traced
+
+__all__ = ["NotRecorded", "Recording", "branches_that_matter"]
+
+
+class NotRecorded(Exception):
+    """Another side of the program cannot be recorded, although it may run."""
+
+
+class Recording(Protocol):
+    """Records the program once more: with the other answers to some questions, or with an axis that is empty.
+
+    Returns None if the program fails, and raises NotRecorded if it cannot be recorded.
+    """
+
+    def __call__(self, *, denied: frozenset[Expression] = ..., empty: str | None = None) -> Traced | None: ...
+
+
+#: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
+_MOST_RECORDINGS = 16
+#: Their result is what they are given, if it has the same shape.
+_KEEPING = frozenset({torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
+#: Constants of more bytes are the same only if they are in the same place.
+_MOST_COMPARED = 1 << 20
+
+
+def branches_that_matter(recorded: Traced, again: Recording) -> list[Assumption]:
+    """The branches of a recording on dynamic sizes, without those whose other side is right too."""
+    questions = {each.expression for each in recorded.branches}
+    if not questions or len(questions) > _MOST_RECORDINGS:
+        return recorded.branches
+    mattering = {each for each in questions if _emptying(each) and not _is_right_if_empty(each, recorded, again)}
+    mattering |= _that_matter_together({each for each in questions if not _emptying(each)}, recorded, again)
+    return [each for each in recorded.branches if each.expression in mattering]
+
+
+def _that_matter_together(questions: set[Expression], recorded: Traced, again: Recording) -> set[Expression]:
+    """Those of the questions that have other answers in a recording that is not the same."""
+    asked = {each.expression for each in recorded.branches}
+    mattering: set[Expression] = set()
+    waiting = deque(frozenset([each]) for each in sorted(questions, key=str))
+    seen = set(waiting)
+    left = _MOST_RECORDINGS
+    while waiting:
+        denied = waiting.popleft()
+        numbers = _sizes_where(denied)
+        if denied & mattering or numbers is None:
+            continue
+        further = None if not left else _asked_where(denied, numbers, recorded, again)
+        left -= bool(left)
+        if further is None:
+            mattering |= denied & questions
+            continue
+        # Questions of the recording about empty tensors are looked at by themselves.
+        found = {denied | {each} for each in further if not (each in asked and _emptying(each))} - seen
+        waiting.extend(sorted(found, key=str))
+        seen |= found
+    return mattering
+
+
+def _asked_where(
+    denied: frozenset[Expression], numbers: Mapping[Expression, int], recorded: Traced, again: Recording
+) -> list[Expression] | None:
+    """What the program asks where these questions have the other answers; None if it computes something else there."""
+    try:
+        other = again(denied=denied)
+    except NotRecorded:
+        return None
+    # A question that torch asks, and not the program, keeps its answer.
+    if other is None or (len(denied) == 1 and not other.has_denied):
+        return None
+    further = [each.expression for each in other.branches]
+    is_same = all(isinstance(each, Condition) for each in further) and _Comparison(numbers).same(recorded, other)
+    return further if is_same else None
+
+
+def _sizes_where(denied: Iterable[Expression]) -> dict[Expression, int] | None:
+    """The sizes for which alone the other answers are right, if the questions were whether a size is one number. None
+    if that would be two numbers."""
+    numbers: dict[Expression, int] = {}
+    for question in denied:
+        is_equality = isinstance(question, Equal | Unequal)
+        if is_equality and question.args[0].is_Symbol and question.args[1].is_Integer:
+            symbol, number = question.args[0], int(question.args[1])  # type: ignore[call-overload]
+            if numbers.setdefault(symbol, number) != number:
+                return None
+    return numbers
+
+
+def _emptying(question: Expression) -> list[Expression]:
+    """For the question whether a tensor is empty, a product of sizes is 0: the sizes that can make it so."""
+    if not isinstance(question, Comparison):
+        return []
+    product, limit = question.args
+    if limit != (1 if isinstance(question, GreaterOrEqual | Less) else 0):
+        return []
+    factors = list(dict.fromkeys(product.factors()[1]))
+    return factors if all(factor.is_Symbol for factor in factors) else []
+
+
+def _is_right_if_empty(question: Expression, recorded: Traced, again: Recording) -> bool:
+    return all(_is_right_without(symbol, recorded, again) for symbol in _emptying(question))
+
+
+def _is_right_without(symbol: Expression, recorded: Traced, again: Recording) -> bool:
+    """Whether a recording is right where a size is 0."""
+    axis = recorded.graph.axis_names.get(str(symbol))
+    if axis is None:
+        return False
+    try:
+        other = again(empty=axis)
+    except NotRecorded:
+        return False
+    if other is None:
+        return True
+    if not {each.expression for each in other.branches} <= {each.expression for each in recorded.branches}:
+        return False
+    comparison = _Comparison({symbol: 0})
+    if comparison.all_empty(recorded.graph):
+        return comparison.same_form(recorded, other)
+    return comparison.same(recorded, other)
+
+
+class _Comparison:
+    """The comparison of two recordings where some sizes have these values."""
+
+    def __init__(self, sizes: Mapping[Expression, int]) -> None:
+        self._sizes = sizes
+        #: Values of one recording, and those of the other that they correspond to.
+        self._pairs: dict[Value, Value] = {}
+        #: What these nodes give where they change nothing, and what they are given.
+        self._unchanged: dict[Value, Value] = {}
+
+    def same(self, recorded: Traced, another: Traced) -> bool:
+        """Whether they compute the same."""
+        one, other = recorded.graph, another.graph
+        self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
+        steps, others = self._changing(one.live_nodes()), self._changing(other.live_nodes())
+        return (
+            len(steps) == len(others)
+            and all(map(self._same_node, steps, others))
+            and self._same_value(one.outputs, other.outputs)
+            and self.same_form(recorded, another)
+        )
+
+    def same_form(self, recorded: Traced, another: Traced) -> bool:
+        """Whether they return the same structure, with outputs of the same names, dtypes and shapes."""
+        one, other = recorded.returned, another.returned
+        outputs, others = recorded.graph.outputs, another.graph.outputs
+        return (
+            (one.spec, one.names) == (other.spec, other.names)
+            and [each.dtype for each in outputs] == [each.dtype for each in others]
+            and self._same_shapes(outputs, others)
+            and self._same_value(one.plain, other.plain)
+        )
+
+    def all_empty(self, graph: Graph) -> bool:
+        """Whether all outputs are empty."""
+        return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
+
+    def _changing(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes without those that expand a tensor to the shape that it has, or take the whole of it."""
+        changing = []
+        for node in nodes:
+            given, result = node.arguments.get("self"), node.outputs[0]
+            if (
+                node.op in _KEEPING
+                and isinstance(given, Value)
+                and result is not None
+                and self._same_shapes([given], [result])
+            ):
+                self._unchanged[result] = self._unchanged.get(given, given)
+            else:
+                changing.append(node)
+        return changing
+
+    def _same_node(self, one: Node, other: Node) -> bool:
+        if one.op is not other.op or one.arguments.keys() != other.arguments.keys():
+            return False
+        if not all(self._same_value(each, other.arguments[name]) for name, each in one.arguments.items()):
+            return False
+        for mine, theirs in zip(one.outputs, other.outputs, strict=True):
+            if mine is not None and theirs is not None:
+                if mine.dtype is not theirs.dtype:
+                    return False
+                self._pairs[mine] = theirs
+        return [output is None for output in one.outputs] == [output is None for output in other.outputs]
+
+    def _same_value(self, one: Any, other: Any) -> bool:
+        if isinstance(one, Value):
+            if not isinstance(other, Value):
+                return False
+            one, other = self._unchanged.get(one, one), self._unchanged.get(other, other)
+            if one.constant is not None and other.constant is not None:
+                if one.constant.is_meta or other.constant.is_meta:
+                    # Weights without data, which are new tensors in each recording.
+                    return bool(one.constant.is_meta and other.constant.is_meta and one.name == other.name != "")
+                return _same_tensor(one.constant, other.constant)
+            return self._pairs.get(one) is other
+        if isinstance(one, list | tuple):
+            return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self._same_value, one, other))
+        if isinstance(one, Block) or isinstance(other, Block):
+            return False
+        return _same_number(self._plain(one), self._plain(other))
+
+    def _same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:
+        shapes = ([[self._plain(size) for size in value.shape] for value in values] for values in (one, other))
+        return next(shapes) == next(shapes)
+
+    def _plain(self, number: Size | Varying | Any) -> Any:
+        if not isinstance(number, Varying):
+            return number
+        expression = number.node.expr.xreplace(dict(self._sizes))
+        return expression.plain if expression.is_number else expression
+
+
+def _same_number(one: Any, other: Any) -> bool:
+    """Whether numbers, or other attributes, are the same: 2 and 2.0 are not, nor are 0.0 and -0.0."""
+    if isinstance(one, float) and isinstance(other, float):
+        return repr(one) == repr(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype is not other.dtype or one.shape != other.shape:
+        return False
+    if one.data_ptr() == other.data_ptr() and one.stride() == other.stride():
+        return True
+    return one.nbytes <= _MOST_COMPARED and torch.equal(one, other)

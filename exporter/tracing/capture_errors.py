@@ -1,0 +1,267 @@
+"""Errors and warnings of a recording: the program failed, fixed a dynamic axis, or branched on a dynamic size."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+
+from onnx_parity.exporter.dispatch.composites import original
+from onnx_parity.exporter.errors import (
+    CaptureError,
+    DynamicAxisError,
+    FrozenValueError,
+    OnnxExporterWarning,
+    ProgramFailedError,
+)
+from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
+from onnx_parity.exporter.graph.origin import last_user_line
+from onnx_parity.exporter.nesting import nested_too_deeply
+from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.recording.results import TensorList
+from onnx_parity.exporter.recording.values_read import TracerWarning
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.sizes.symbols import Assumption
+
+__all__ = [
+    "OperatorFailedError",
+    "changed_numbers",
+    "ended_the_process",
+    "failed_while_recorded",
+    "fixed_axes",
+    "refuse_ignored_inputs",
+    "warn_of_branches_on_sizes",
+    "warn_of_static_axes",
+]
+
+#: Errors of torch's that no user can read, from operators that it cannot describe without data.
+_NO_KERNEL = "Could not run '"
+#: What they say of tensors that are neither dense nor sparse.
+_OPAQUE = ("NestedInt", "OpaqueTensorImpl")
+_OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
+#: What autograd says where there is nothing to differentiate.
+_NOT_DIFFERENTIABLE = (
+    "does not require grad and does not have a grad_fn",
+    "appears to not have been used in the graph",
+)
+
+#: What the line of a loop contains. It may be that of a comprehension.
+_LOOP = re.compile(r"\b(for|while|range)\b")
+_ADVICE_ON_LOOPS = (
+    "\nA loop of Python's runs as often in the model as in the example. It becomes a loop of the model, which runs for "
+    "any size, in a function of its own that is decorated with @torch.jit.script."
+)
+
+
+class OperatorFailedError(CaptureError):
+    """torch could not say without data what the result of an operator looks like."""
+
+    def __init__(self, text: str, op: OpOverload, placed: str) -> None:
+        super().__init__(text)
+        self.op = op
+        #: The user's line, as part of a sentence.
+        self.placed = placed
+
+
+def failed_while_recorded(
+    error: Exception, axis_names: Mapping[str, str] | None = None, unlike_the_example: Sequence[str] = ()
+) -> CaptureError:
+    """The error for a program that raised `error` while it was recorded.
+
+    `axis_names` are the names of dynamic axes by symbol. `unlike_the_example` are the symbols of sizes that were
+    recorded with another value than in the example, which may be the reason why the program failed.
+    """
+    placed = last_user_line(error).placed
+    if isinstance(error, RecursionError):
+        return nested_too_deeply(placed)
+    if isinstance(error, TypeError) and TensorList.__name__ in str(error):
+        return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
+    if isinstance(error, TypeError) and "unhashable type: non-nested Sym" in str(error):
+        return ProgramFailedError(
+            f"the program uses a dynamic size as a key{placed}: of a dict, of a set, or of a cache such as "
+            "functools.lru_cache\n"
+            "What it finds there belongs to one size. Compute it each time, or leave the axis out of dynamic_axes."
+        )
+    if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
+        return CaptureError(
+            f"the program loops in Python over a tensor whose length depends on values{placed}\n"
+            "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
+            "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
+            "of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
+        )
+    if type(error).__name__ == "GuardOnDataDependentSymNode":
+        return CaptureError(
+            f"the program branches on a number that it computed from values{placed}: {error.cond}\n"  # type: ignore[attr-defined]
+            "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
+            "use torch.where or torch.cond, or state what always holds with torch._check."
+        )
+    if any(words in str(error) for words in _OPAQUE):
+        return CaptureError(
+            f"the program uses a nested tensor, or one in a layout of the processor, which ONNX does not have{placed}\n"
+            "Use a dense tensor there, padded where the parts have different lengths."
+        )
+    op = _operator_of(error)
+    if op is not None:
+        text = (
+            f"{operator_name(op)} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
+            "Call the program with the same arguments without exporting, and write that line with other operators."
+            if _NO_KERNEL in str(error) or isinstance(error, UnsupportedOperatorException)
+            else f"{operator_name(op)} cannot be exported{placed}: what its result looks like depends on values, or on "
+            "dynamic sizes, in a way that torch does not describe\n"
+            "Write that line with other operators; if axes are dynamic, try it with static ones."
+        )
+        return OperatorFailedError(text, op, placed)
+    if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
+        return CaptureError(
+            f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
+            f"{error}\nCall it without exporting. If it works there, what it asks for is computed from tensors that "
+            "are neither inputs nor weights of the module: make them one of these."
+        )
+    known = axis_names or {}
+    named = re.sub(r"\bs\d+\b", lambda symbol: known.get(symbol[0], symbol[0]), str(error))
+    if known and unlike_the_example:
+        names = ", ".join(repr(known[symbol]) for symbol in unlike_the_example)
+        return ProgramFailedError(
+            f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
+            f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size "
+            "1 (which broadcast) behave differently from other sizes. Give an example of another size; if the program "
+            "needs this one, leave the axis out of dynamic_axes."
+        )
+    return ProgramFailedError(
+        f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
+        "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
+        "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
+    )
+
+
+def _iterates(error: Exception) -> bool:
+    """Whether an error was raised where a program took a tensor apart to loop over it."""
+    loops: Any = torch.Tensor.__iter__
+    return any(frame.f_code is loops.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _operator_of(error: Exception) -> OpOverload | None:
+    """The operator whose result torch could not describe without data; None for any other error."""
+    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)):
+        return original(error.func)
+    if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
+        return None
+    operator: OpOverload | None = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is Recorder.__torch_dispatch__.__code__:
+            func = frame.f_locals.get("func")  # The variables of an attempt that was given up are cleared.
+            operator = original(func) if func is not None else operator
+    return operator
+
+
+def ended_the_process(error: SystemExit) -> CaptureError:
+    """The error for a program that called `sys.exit` while it was recorded."""
+    return CaptureError(
+        f"the program ended the process{last_user_line(error).placed} while it was recorded: SystemExit: {error.code}. "
+        "Raise another error instead, or return"
+    )
+
+
+def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> None:
+    """Refuse a program that looked at the values of an input, decided by them, and does not use the input otherwise."""
+    used = {id(value) for node in graph.live_nodes() for value in node.inputs()}
+    used.update(id(output) for output in graph.outputs)
+    used.update(id(value) for value, axis in graph.symbol_sources.values() if axis is None)
+    ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
+    if not ignored:
+        return
+    several = len(ignored) > 1
+    lines = "\n".join(f"  - {each.name!r}{looked_at[each.value].placed}" for each in ignored)
+    raise FrozenValueError(
+        f"the program looks at the values of {len(ignored)} input{'s' if several else ''} to decide what to do, and "
+        f"the results depend on {'them' if several else 'it'} in no other way. The exported model would do what was "
+        f"decided for the example, whatever is given there:\n{lines}\n"
+        "Decide with tensors instead (torch.where, torch.cond), or script the function that decides; if the example's "
+        "decision is the right one for all that the model will be given, export with allow_ignored_inputs=True."
+    )
+
+
+def refuse_fixed_numbers(numbers: Sequence[Value], looked_at: Mapping[Value, Origin]) -> None:
+    """Refuse a program that needs the value of a number that is to be an input of the model."""
+    fixed = [value for value in numbers if value in looked_at]
+    if not fixed:
+        return
+    lines = "\n".join(f"  - {value.name!r}{looked_at[value].placed}" for value in fixed)
+    raise FrozenValueError(
+        f"the program needs the value of {len(fixed)} number{'s' if len(fixed) > 1 else ''} that AnyNumber makes an "
+        f"input of the model:\n{lines}\n"
+        "Script the function that decides by it, or export without this AnyNumber, one model for each number."
+    )
+
+
+def changed_numbers(places: Sequence[str]) -> CaptureError:
+    """The error for numbers that a program counts in an object which it is given and gives back."""
+    lines = "\n".join(f"  - {place}" for place in places)
+    return CaptureError(
+        f"the program changes {len(places)} number{'s' if len(places) > 1 else ''} in an object that it is given and "
+        "gives back. The exported model would have the example's as constants, and so be wrong for every further call "
+        f"with what it gave back:\n{lines}\n"
+        "Keep them in tensors. If the object is a cache that keeps the last tokens and counts all of them, name the "
+        "axis of what it keeps by the sizes of the mask and of the new tokens, as in 'min(all - sequence, 7)' for a "
+        "sliding window of 8. If nothing depends on these numbers, export with allow_ignored_inputs=True."
+    )
+
+
+def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool) -> None:
+    """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
+    for assumption in branches:
+        origin = assumption.origin
+        text = (
+            f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
+            f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
+            "Branch on something that is not dynamic, or export one model for each branch"
+        )
+        if strict:
+            raise FrozenValueError(text)
+        warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+
+
+def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
+    """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the assumption."""
+    return DynamicAxisError(
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
+        f"{_needs(fixed, axis_names)}\n"
+        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+        f"{_ADVICE_ON_LOOPS if any(map(_loops, fixed.values())) else ''}"
+    )
+
+
+def _loops(known: Assumption) -> bool:
+    """Whether the line that asked for a size seems to be that of a loop."""
+    line = linecache.getline(known.origin.file, known.origin.line)
+    return _LOOP.search(line.partition("#")[0]) is not None
+
+
+def warn_of_static_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
+    """Warn of axes that were to be dynamic and are static, because the program fails with other sizes."""
+    first = next(iter(fixed.values())).origin
+    text = (
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} static in the model, because the program "
+        f"fails with every other size that was tried:\n{_needs(fixed, axis_names)}\n"
+        "Leave the axes out of dynamic_axes; or write those lines for any size (x.shape[i] instead of a number)."
+    )
+    warnings.warn_explicit(text, OnnxExporterWarning, first.file or "<unknown>", first.line)
+
+
+def _needs(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> str:
+    return "\n".join(
+        f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
+        for name, known in fixed.items()
+    )

@@ -1,0 +1,435 @@
+"""One recording: run the program once over fake tensors, and make a graph of what it did.
+
+Failures are raised either as an exception after which `trace` makes another attempt, or as an error for the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+from msgspec.structs import replace
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+from onnx_parity.exporter.dispatch.composites import keeping_composites
+from onnx_parity.exporter.dispatch.functional import Called, functionalized
+from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, NeedsGradients, with_gradients
+from onnx_parity.exporter.errors import CaptureError, ExportError, ProgramFailedError
+from onnx_parity.exporter.graph.graph import Graph, Value
+from onnx_parity.exporter.graph.origin import OriginFinder
+from onnx_parity.exporter.patches.recording import recording_surroundings
+from onnx_parity.exporter.program_state.module_state import buffers_of, parameters_of, preserved
+from onnx_parity.exporter.program_state.survivors import Survivors
+from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
+from onnx_parity.exporter.recording.given_up import NeedsSymbols, OwnTensorWritten, Trial, own_tensor_written
+from onnx_parity.exporter.recording.lifted import Lifting
+from onnx_parity.exporter.recording.lost_writes import lost_write
+from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.tracing.capture_errors import (
+    changed_numbers,
+    ended_the_process,
+    failed_while_recorded,
+    refuse_fixed_numbers,
+    refuse_ignored_inputs,
+)
+from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs
+from onnx_parity.exporter.tracing.weight_names import name_finder
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.expressions.expression import Expression
+    from onnx_parity.exporter.sizes.symbols import Assumption, Symbols
+
+__all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "TooGeneral", "Traced", "record"]
+
+#: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
+_RENORM = torch.ops.aten.embedding_renorm.default
+_SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+
+
+class Traced(msgspec.Struct):
+    """A recorded program and how its outputs were structured."""
+
+    graph: Graph
+    returned: Returned
+    #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
+    written: list[str] = []
+    #: The positions of the inputs whose values decided what was recorded.
+    looked_at: list[int] = []
+    #: The questions about sizes that the program branched on.
+    branches: list[Assumption] = []
+    #: Whether the program asked the questions that were denied.
+    has_denied: bool = False
+    #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
+    axes: Axes = msgspec.field(default_factory=Axes)
+
+
+class ToRecord(msgspec.Struct, frozen=True):
+    """A program, its arguments, and what the caller chose; the same in every attempt."""
+
+    program: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    input_names: Sequence[str]
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
+    weight_names: Sequence[str]
+    strict: bool
+    return_written: bool
+    allow_ignored_inputs: bool
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """The settings of one attempt. The first attempt is the cheapest, and each failure decides the next settings."""
+
+    axes: Axes
+    #: Whether sizes, and numbers that are read from tensors, are symbols.
+    symbolic: bool
+    #: Whether tensors that belong to the program (and are neither weights nor inputs) are wrapped like inputs, so that
+    #: the program may write to copies of them.
+    lifts: bool = False
+    #: Whether numbers that are read from tensors are taken from the example inputs and become constants.
+    freezes: bool = False
+    #: Whether Python's `int`, `float` and `len` give the example's numbers (see `sizes/exchanged_calls.py`).
+    plain_numbers: bool = False
+    #: Whether `squeeze` drops an axis is decided by the example, and not left open.
+    squeezes_as_in_example: bool = False
+    #: Whether sizes computed from others are 0 or 1 where the example makes them so (see `Symbols`).
+    special_sizes_as_in_example: bool = False
+    #: Whether autograd sees the operators of the program, so that it may ask for gradients.
+    differentiates: bool = False
+    #: The weights of the module by which it asks for gradients, by id: autograd then sees these too.
+    by_weights: frozenset[int] = frozenset()
+    #: Whether parts of a tensor with dynamic sizes are selected one by one, where the program calls `unbind`.
+    selects: bool = False
+    #: Whether the program gets views of its inputs, which it may give the memory of other tensors with `set_`.
+    views_inputs: bool = False
+    #: The splits whose sizes only happen to be numbers that were read from values, and a trial that looks for such.
+    coincidences: frozenset[int] = frozenset()
+    trial: Trial | None = None
+    #: Questions about sizes that are given the other answer where the program itself asks them.
+    denied: frozenset[Expression] = frozenset()
+    #: The name of an axis that has the size 0.
+    empty: str | None = None
+
+    @property
+    def is_another_side(self) -> bool:
+        """Whether only a branch of the program is looked at, and the recording is not the one that is exported."""
+        return bool(self.denied) or self.empty is not None
+
+
+class SymbolicNumberFailed(Exception):
+    """The recording failed after a number that depends on an input had become a symbol."""
+
+
+class TooGeneral(Exception):
+    """The recording failed after a size that is 0 or 1 in the example was taken to be another one."""
+
+
+class AxesFixed(Exception):
+    """The program fixes axes that were to be dynamic."""
+
+    def __init__(self, fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
+        super().__init__()
+        #: The names of the axes, each with the assumption that fixes it.
+        self.fixed = fixed
+        #: The names of dynamic axes by symbol.
+        self.axis_names = axis_names
+
+
+def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iterable[Collection[str]]) -> Traced:
+    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile; `names` are those in the
+    code of each function of the program."""
+    recording = _Recording(wanted, attempt, names)
+    try:
+        recording.run()
+        if attempt.is_another_side:
+            return recording.traced()
+        recording.check()
+        traced = recording.traced()
+        recording.warn()
+        return traced
+    except (ProgramFailedError, SymbolicNumberFailed, AxesFixed) as error:
+        if recording.has_taken_general:
+            raise TooGeneral from error
+        raise
+    finally:
+        recording.let_go(survivors)
+
+
+class _Recording:
+    def __init__(self, wanted: ToRecord, attempt: Attempt, names: Iterable[Collection[str]]) -> None:
+        self._wanted = wanted
+        self._attempt = attempt
+        self._symbols = symbols = _symbols(attempt.denied) if attempt.symbolic else None
+        self._recorder = recorder = Recorder(
+            Fakes(symbols),
+            OriginFinder(wanted.program),
+            name_finder(wanted.program, wanted.weight_names),
+            wanted.decomposition_of,
+            wanted.strict,
+            attempt.lifts,
+            attempt.freezes,
+        )
+        if symbols is not None:
+            symbols.keeps_ranks = not attempt.squeezes_as_in_example
+            symbols.selects = attempt.selects
+            symbols.takes_general = not attempt.special_sizes_as_in_example
+            symbols.read_symbol = recorder.reader.read_symbol
+            symbols.module_running = lambda: recorder.origins.find().module
+        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
+        recorder.views_inputs = attempt.views_inputs
+        recorder.random_numbers.names = names
+        recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.trial
+        self._inputs = RecordedInputs(
+            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
+        )
+        self._buffers = buffers_of(wanted.program)
+        #: For each of these, whether autograd tracks it.
+        self._tracked = [False] * len(self._buffers)
+        if attempt.by_weights:
+            parameters = [each for each in parameters_of(wanted.program) if id(each.tensor) in attempt.by_weights]
+            self._buffers += parameters
+            self._tracked += [each.tensor.requires_grad for each in parameters]
+        self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
+        tracked = zip(self._buffers, self._tracked, strict=True)
+        recorder.differentiated = frozenset(id(each.tensor) for each, is_tracked in tracked if is_tracked)
+        #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
+        self._assigned: dict[str, torch.Tensor] = {}
+        self._assigned_others: list[str] = []
+        #: The tensors of the program that were wrapped (see `Attempt.lifts`).
+        self._lifted: Sequence[torch.Tensor] = ()
+        self._returned: Returned
+        #: The graph values of the returned tensors, of `_assigned`, and of `_lifted`.
+        self._outputs: list[Value] = []
+        self._assigned_values: list[Value] = []
+        self._lifted_values: list[Value] = []
+        #: What the program put into the objects among its arguments, and the values of the tensors.
+        self._changed = Changed({}, {}, [])
+        self._put_values: list[Value] = []
+
+    @property
+    def has_taken_general(self) -> bool:
+        """Whether a size that is 0 or 1 in the example was taken to be another one."""
+        return self._symbols is not None and self._symbols.has_taken_general
+
+    # --- the program runs ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the program under the modes and patches that record it."""
+        recorder = self._recorder
+        try:
+            dynamic = _with_dynamic_sizes(recorder) if self._symbols is not None else nullcontext()
+            with recording_surroundings(recorder), dynamic, recorder, keeping_composites():
+                called: Called = self._called
+                if self._attempt.differentiates:
+                    called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
+                called = functionalized(called)
+                values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
+        except (ExportError, DynamicOutputShapeException, DataDependentOutputException, NeedsGradients):
+            raise
+        except SystemExit as error:
+            raise ended_the_process(error) from error
+        except Exception as error:
+            raise self._failure(error) from error
+        lifted = len(values) - len(self._lifted)
+        put = lifted - len(self._changed.inputs) - len(self._changed.new)
+        returned = put - len(self._assigned)
+        self._outputs, self._assigned_values = values[:returned], values[returned:put]
+        self._put_values, self._lifted_values = values[put:lifted], values[lifted:]
+
+    def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
+        recorder, program = self._recorder, self._wanted.program
+        if recorder.views_inputs:
+            tensors = [torch.ops.aten.alias.default(each) for each in tensors]
+        args, kwargs = self._inputs.arguments(tensors)
+        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
+        recorder.buffers = frozenset(map(id, buffers))
+        with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
+            result = program(*args, **kwargs)
+            for changed in recorder.at_end:
+                assigned.update(changed(program))
+        self._inputs.refuse_written()
+        self._changed = self._inputs.changed_in_objects(args, kwargs, program)
+        put = [*self._changed.inputs.values(), *self._changed.new.values()]
+        self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
+        self._assigned_others = [name for name in assigned if name not in self._assigned]
+        self._returned, outputs = taken_apart(result)
+        if lifted is None:
+            return [*outputs, *self._assigned.values(), *put]
+        self._lifted = lifted.own
+        return [*outputs, *self._assigned.values(), *put, *lifted.wrapped]
+
+    def _failure(self, error: Exception) -> Exception:
+        """The exception to raise for an error of the program: either for another attempt, or for the user."""
+        reader, symbols = self._recorder.reader, self._symbols
+        if reader.refusal is not None:
+            return reader.refusal
+        if not self._attempt.differentiates and ASKS_FOR_GRADIENTS in str(error):
+            return NeedsGradients()
+        if not self._attempt.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
+            return OwnTensorWritten()
+        if reader.scalars:
+            return SymbolicNumberFailed()
+        if symbols is None and "data is not allocated" in str(error):
+            # torch.tensor([x[0], x[1]]) reads memory. An attempt with symbols records it as an operator.
+            return NeedsSymbols()
+        unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
+        return failed_while_recorded(error, self._inputs.axis_names, unlike)
+
+    # --- checks and the graph -----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise if the exported model would behave differently from the program."""
+        for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
+            if value.node is not None and value.node.op is not _RENORM:
+                name = self._recorder.name_of(tensor)
+                raise CaptureError(*own_tensor_written(name, value.node.origin).args)
+        values = (*self._outputs, *self._assigned_values, *self._put_values)
+        if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
+            raise CaptureError(
+                "the program writes in place to a tensor that, depending on values, is the same as another one that a "
+                f"script was given or returned, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
+            )
+        if self._changed.numbers and not self._wanted.allow_ignored_inputs and self._gives_back():
+            raise changed_numbers(self._changed.numbers)
+        symbols, axis_names = self._symbols, self._inputs.axis_names
+        if symbols is not None:
+            if fixed := _fixed_axes(symbols, axis_names):
+                raise AxesFixed(fixed, axis_names)
+            symbols.closed = True
+
+    def warn(self) -> None:
+        """Warn of what was built in. It comes last, because an attempt that raises is made again or refused."""
+        self._recorder.reader.warn()
+        self._recorder.random_numbers.warn()
+
+    def traced(self) -> Traced:
+        """The graph, the structure of its outputs, and the names of what the program wrote to."""
+        recorder, inputs = self._recorder, self._inputs
+        written = self._written()
+        outputs, returned = self._outputs_as_returned(), self._returned
+        others = [*self._assigned_others, *self._put_elsewhere()]
+        names = [*(end.name for end in written), *others]
+        renormed = [
+            recorder.name_of(tensor)
+            for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
+            if value.node is not None
+        ]
+        if self._wanted.return_written:
+            outputs += written.values()
+            returned = replace(returned, written=tuple(written))
+            names = others
+        names = [*names, *renormed]
+        sources = recorder.symbol_sources() | inputs.size_sources
+        graph = Graph(
+            inputs.inputs,
+            recorder.nodes,
+            outputs,
+            inputs.axis_names,
+            sources,
+            recorder.has_complex,
+            self._attempt.differentiates,
+            recorder.autocast,
+        )
+        looked_at = recorder.reader.looked_at
+        if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_fixed_numbers(inputs.numbers(), looked_at)
+            refuse_ignored_inputs(graph, looked_at)
+        questions = [] if self._symbols is None else self._symbols.branches()
+        positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]
+        has_denied = self._symbols is not None and self._symbols.has_denied
+        return Traced(graph, returned, names, positions, questions, has_denied)
+
+    def let_go(self, survivors: Survivors) -> None:
+        """Release all fake tensors. `survivors` observes which of them remain."""
+        self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, (), Changed({}, {}, [])
+        survivors.watch(self._recorder.fakes, self._recorder.release())
+        self._inputs.release()
+        if self._symbols is not None:
+            self._symbols.let_go()
+
+    def _written(self) -> dict[Written, Value]:
+        """The new values of the buffers, inputs and attributes that the program wrote to."""
+        after: dict[Written, Value] = {}
+        for buffer, fake in zip(self._buffers, self._buffer_fakes, strict=True):
+            after[Written(buffer.path)] = self._recorder.value_of(fake)
+        for number, fake in self._inputs.tensor_inputs():
+            after[Written(self._wanted.input_names[number], number)] = self._recorder.value_of(fake)
+        # A value without a node is unchanged, because no operator computed it.
+        written = {end: value for end, value in after.items() if value.node is not None}
+        for number, value in zip(self._changed.inputs, self._put_values, strict=False):
+            written[Written(self._wanted.input_names[number], number)] = value
+        if self._inputs.has_objects:
+            # A cache that is given back has its new values among the outputs.
+            returned = {id(value) for value in self._outputs}
+            written = {
+                end: value
+                for end, value in written.items()
+                if end.place is None or id(_before_copy(value)) not in returned
+            }
+        assigned = zip(self._assigned, self._assigned_values, strict=True)
+        return written | {Written(name): value for name, value in assigned}
+
+    def _gives_back(self) -> bool:
+        """Whether new values of tensors in the objects among the arguments are outputs of the model."""
+        if self._wanted.return_written:
+            return True
+        returned = {id(value) for value in self._outputs}
+        inside = [self._recorder.value_of(fake) for _, fake in self._inputs.tensor_inputs()]
+        new = [*self._put_values, *map(_before_copy, inside)]
+        return any(value.node is not None and id(value) in returned for value in new)
+
+    def _put_elsewhere(self) -> list[str]:
+        """Places in objects among the arguments that the program put new tensors and other numbers into, and whose
+        content it does not return."""
+        returned = {id(value) for value in self._outputs}
+        values = self._put_values[len(self._changed.inputs) :]
+        new = [name for name, value in zip(self._changed.new, values, strict=True) if id(value) not in returned]
+        return [*new, *self._changed.numbers]
+
+    def _outputs_as_returned(self) -> list[Value]:
+        """The values that the program returned. A list that is held in one tensor is converted to a list."""
+        kinds = [kind for kind in self._returned.kinds if kind is not Kind.PLAIN]
+        outputs = list(self._outputs)
+        for place, kind in enumerate(kinds):
+            if kind in (Kind.LIST, Kind.NUMBERS) and not outputs[place].holds.is_list:
+                outputs[place] = self._recorder.listed(outputs[place])
+        return outputs
+
+
+def _before_copy(value: Value) -> Value:
+    """The value that functionalization copies to an input at the end."""
+    node = value.node
+    source = node.arguments["src"] if node is not None and node.op is torch.ops.aten.copy_.default else value
+    return source if isinstance(source, Value) else value
+
+
+@contextmanager
+def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
+    from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
+
+    with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read):
+        yield
+
+
+def _symbols(denied: frozenset[Expression]) -> Symbols:
+    # Programs with static sizes do not need it.
+    from onnx_parity.exporter.sizes.symbols import Symbols
+
+    return Symbols(denied)
+
+
+def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
+    """The names of the dynamic axes that the program fixes to one size, each with the assumption that fixes it."""
+    fixed: dict[str, Assumption] = {}
+    for assumption in symbols.fixing():
+        for symbol in assumption.expression.free_symbols:
+            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
+    return fixed
