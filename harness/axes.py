@@ -171,6 +171,8 @@ class Selection:
     captures: tuple[Capture, ...] = (Capture.TRACE,)
     #: Chains of transformations; the empty one is the model as it was exported.
     transforms: tuple[tuple[str, ...], ...] = ((),)
+    #: How many samples of each entry of torch's databases are run, 0 for all; None if the tier decides.
+    samples: int | None = None
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -210,28 +212,33 @@ class Selection:
         return (Device.CPU, Device.CUDA) if opset == newest else (Device.CPU,)
 
 
-def selection(said: Callable[[str], str | None]) -> Selection:
-    """The selection of what is said for each of its fields, as on the command line; None where nothing is said."""
+def read_selection(given: Callable[[str], str | None]) -> Selection:
+    """The selection for the options as they are written on the command line; `given` returns None for those that are
+    not there.
+    """
     usual = Selection()
-    opsets, exporters, runtimes = said("opsets"), said("exporters"), said("runtimes")
-    transforms = said("transforms")
+    opsets, exporters, runtimes = given("opsets"), given("exporters"), given("runtimes")
+    transforms, samples = given("transforms"), given("samples")
+    if samples is not None and not samples.isdecimal():
+        raise AxisError(f"--samples {samples} is not a number of samples. Write 1 or more, or 0 for all.")
     return Selection(
-        tier=(_of_enum(said, "tier", Tier) or (usual.tier,))[0],
+        tier=(_of_enum(given, "tier", Tier) or (usual.tier,))[0],
         opsets=parse_opsets(opsets) if opsets is not None else None,
-        dtypes=_of_enum(said, "dtypes", Dtype),
-        devices=_of_enum(said, "devices", Device),
+        dtypes=_of_enum(given, "dtypes", Dtype),
+        devices=_of_enum(given, "devices", Device),
         exporters=parse_exporters(exporters) if exporters is not None else usual.exporters,
         runtimes=parse_runtimes(runtimes) if runtimes is not None else None,
-        captures=_of_enum(said, "captures", Capture) or usual.captures,
+        captures=_of_enum(given, "captures", Capture) or usual.captures,
         transforms=parse_transforms(transforms) if transforms is not None else usual.transforms,
+        samples=int(samples) if samples is not None else None,
     )
 
 
 _Axis = TypeVar("_Axis", Tier, Dtype, Device, Capture)
 
 
-def _of_enum(said: Callable[[str], str | None], name: str, axis: type[_Axis]) -> tuple[_Axis, ...] | None:
-    text = said(name)
+def _of_enum(given: Callable[[str], str | None], name: str, axis: type[_Axis]) -> tuple[_Axis, ...] | None:
+    text = given(name)
     return tuple(map(axis, parse_names(f"--{name}", text, tuple(axis)))) if text is not None else None
 
 

@@ -17,15 +17,16 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 
 from onnx_parity.exporter import ListOf, OrNone
-from onnx_parity.harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.axes import FLOATING, MIDDLE_OPSET, Breadth, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.cases.declaration_checks import (
     check_dtypes,
     check_dynamic,
@@ -113,32 +114,36 @@ BATCH: DynamicAxes = {"x": {0: "batch"}}
 BATCHES: DynamicAxes = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def _draw_nothing() -> object:
+    raise DeclarationError("the program of such a declaration is that of its cases, which build it themselves")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Declaration:
     """What `op` and `model` return: a program, its inputs, and the attributes that it is swept over."""
 
-    program: Callable[..., object]
-    inputs: tuple[Input, ...]
+    program: Callable[..., object] = _draw_nothing
+    inputs: tuple[Input, ...] = ()
     #: Every keyword with its values, and whether it was given as a list, in which case it is part of the label.
-    keywords: tuple[tuple[str, tuple[object, ...], bool], ...]
-    rows: tuple[Mapping[str, object], ...]
+    keywords: tuple[tuple[str, tuple[object, ...], bool], ...] = ()
+    rows: tuple[Mapping[str, object], ...] = ({},)
     kind: Kind
     dtypes: tuple[Dtype, ...]
     #: Whether some input has floats in the cell's dtype, so that the full tier can run every floating dtype.
-    floating: bool
-    dynamic: DynamicAxes
+    floating: bool = False
+    dynamic: DynamicAxes = field(default_factory=dict)
     #: For the name of each dynamic axis, the other sizes at which the cases run again.
-    sizes: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     #: The allowed error by dtype, relative to the element, or to 1 if the element is smaller. For other dtypes, the
     #: oracle's own tolerance.
-    tolerance: Mapping[Dtype, float]
+    tolerance: Mapping[Dtype, float] = field(default_factory=dict)
     #: Whether -0.0 and 0.0 count as different.
-    signed_zeros: bool
-    because: str
+    signed_zeros: bool = True
+    because: str = ""
     #: From an opset on, how many nodes this exporter's models have at most, those of branches and bodies among them.
-    nodes: Mapping[int, int]
-    train: bool
-    tier: Tier
+    nodes: Mapping[int, int] = field(default_factory=dict)
+    train: bool = False
+    tier: Tier = Tier.DEFAULT
     file: Path
     line: int
 
@@ -194,6 +199,33 @@ class Declaration:
                 raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
             labels.add(label)
             yield Case(self, name, label, arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Listing(Declaration, ABC):
+    """A declaration of whatever a package lists. All of its cases run at the same opsets, which the tier decides."""
+
+    #: The opsets of the full tier.
+    full_opsets: tuple[int, ...]
+
+    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
+        if selection.opsets is not None:
+            return selection.opsets
+        match selection.tier:
+            case Tier.SMOKE:
+                return ()
+            case Tier.DEFAULT:
+                # The newest that both of torch's exporters write natively.
+                return (MIDDLE_OPSET,)
+            case Tier.FULL:
+                return self.full_opsets
+
+    @abstractmethod
+    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]: ...
+
+    def cases(self, name: str) -> Iterator[Case]:
+        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
+            yield case
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,7 +37,12 @@ from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.submit import attach, submit
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.commands.versions import versions
-from onnx_parity.harness.comparison.command import compare
+
+#: Earlier commands, and what to use instead.
+_REPLACED = {
+    "compare": "run the samples with `parity run op_cases/opinfo.py op_cases/operator_database.py --samples 4 "
+    "--exporters parity,torch_dynamo,torch_script`, which prints the comparison, as `parity exporters` does again",
+}
 
 
 class _Commands(TyperGroup):
@@ -45,6 +50,11 @@ class _Commands(TyperGroup):
 
     Python would print a traceback and exit with 1, which means here that there are findings.
     """
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in _REPLACED:
+            refuse(f"`parity {cmd_name}` is no more: {_REPLACED[cmd_name]}.")
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -104,7 +114,6 @@ app.command("reduce")(reduce_cell)
 app.command()(expect)
 app.command()(gate)
 app.command()(merge)
-app.command()(compare)
 app.command()(search)
 app.command()(findings)
 app.command()(doctor)

@@ -5,6 +5,7 @@
 Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`. The number is the sample's position among all
 samples of the entry, so that the same sample has the same name in every tier. The default tier runs four of them,
 evenly spread, in one dtype at one opset; the full tier runs all in all dtypes, at the opsets at which operators change.
+`--samples` is another number of them.
 
     operator_database = every_operator(besides=opinfo)
     module_database = every_module()
@@ -29,8 +30,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from onnx_parity.harness.axes import Breadth, Device, Dtype, Selection, Tier
-from onnx_parity.harness.case import Case, Declaration, DeclarationError
+from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
+from onnx_parity.harness.case import Case, DeclarationError, Listing
 from onnx_parity.harness.cases.opinfo_entries import (
     DTYPES,
     EXCLUDED,
@@ -49,13 +50,13 @@ from onnx_parity.harness.record import Kind
 if TYPE_CHECKING:
     from onnx_parity.harness.cases.opinfo_samples import Sample
 
-#: The default tier's opset is the newest that both of torch's exporters write natively. All opsets of all samples
-#: would be 670,000 cells for the operators of op_cases/opinfo.py, and as many items in every worker of pytest.
-OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (7, 9, 11, 13, 18, 26)}
+#: All opsets of all samples would be 670,000 cells for the operators of op_cases/opinfo.py, and as many items in every
+#: worker of pytest.
+FULL_OPSETS = (7, 9, 11, 13, 18, 26)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpInfoDeclaration(Declaration):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OpInfoDeclaration(Listing):
     """Entries of `op_db`, by the operator to which they belong."""
 
     entries: Mapping[str, tuple[str, ...]]
@@ -64,23 +65,18 @@ class OpInfoDeclaration(Declaration):
     #: The database, all of whose entries are meant; None if they are named.
     database: Database | None = None
 
-    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
-        return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
-
-    def cases(self, name: str) -> Iterator[Case]:
-        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
-            yield case
-
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
-        few = selection.tier is not Tier.FULL
+        full = selection.tier is Tier.FULL
+        # None and 0 are all of them.
+        number = selection.samples if selection.samples is not None else None if full else self.few
         for entry in self.entry_names:
             usable = self.usable(entry)
             first = first_dtype(usable)
             # An entry of complex numbers alone has none of `DTYPES`. The full tier has whatever the others have.
             own = () if first is None else (first,)
-            dtypes = own if few else tuple(dict.fromkeys((*DTYPES, *own)))
+            dtypes = tuple(dict.fromkeys((*DTYPES, *own))) if full else own
             chosen = {
-                dtype: spread(usable[dtype], self.few) if few else usable[dtype]
+                dtype: spread(usable[dtype], number) if number else usable[dtype]
                 for dtype in selection.dtypes or dtypes
                 if dtype in usable
             }
@@ -218,28 +214,12 @@ def _declaration(
     file: Path, line: int, grouped: Mapping[str, tuple[str, ...]], few: int = FEW, database: Database | None = None
 ) -> OpInfoDeclaration:
     return OpInfoDeclaration(
-        program=_draws_nothing,
-        inputs=(),
-        keywords=(),
-        rows=({},),
         kind=Kind.OPERATOR,
         dtypes=DTYPES,
-        floating=False,
-        dynamic={},
-        sizes={},
-        tolerance={},
-        signed_zeros=True,
-        because="",
-        nodes={},
-        train=False,
-        tier=Tier.DEFAULT,
+        full_opsets=FULL_OPSETS,
         file=file,
         line=line,
         entries=grouped,
         few=few,
         database=database,
     )
-
-
-def _draws_nothing() -> object:
-    raise DeclarationError("the program of an OpInfo declaration is that of its sample, which only its cases know")

@@ -47,13 +47,14 @@ class Settings:
     captures: tuple[str, ...] | None = None
     runtimes: tuple[str, ...] | None = None
     transforms: tuple[str, ...] | None = None
+    samples: int | None = None
     seed: int | None = None
     policy: str | None = None
 
-    def said(self, option: str) -> str | None:
-        """What the settings say of an option, as it would be written on the command line."""
+    def value_of(self, option: str) -> str | None:
+        """The value of an option in the settings, as written on the command line; None if it is not there."""
         value = getattr(self, option)
-        return ",".join(value) if isinstance(value, tuple) else value
+        return ",".join(value) if isinstance(value, tuple) else None if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -134,13 +135,14 @@ def _checked(table: object, file: Path) -> Settings:
         settings = msgspec.convert(table, Settings, strict=True)
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"{where}: {error}. opsets, tier and policy are texts, seed is a number, and the others are lists of texts."
+            f"{where}: {error}. opsets, tier and policy are texts, samples and seed are numbers, and the others are "
+            "lists of texts."
         ) from error
     for path in settings.declarations:
         if not (file.parent / path).exists():
             raise SettingsError(f"{where} has declarations in {path}, and {file.parent / path} does not exist.")
     try:
-        axes.selection(settings.said)
+        axes.read_selection(settings.value_of)
     except axes.AxisError as error:
         raise SettingsError(f"{where}: {str(error).removeprefix('--')}") from error
     return settings

@@ -4,7 +4,7 @@
 
 Each name that the package lists is a case, `timm_models[test_vit]`. A model is built when a cell of it runs, and only
 then is it known which inputs it has. The default tier runs the few models that are named, at one opset; the full tier
-runs all of them, at the opsets in `OPSETS_OF_TIER`. If the package is not installed there is one case, whose cells are
+runs all of them, at the opsets in `FULL_OPSETS`. If the package is not installed there is one case, whose cells are
 absent.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.harness.axes import Breadth, Device, Dtype, Selection, Tier
-from onnx_parity.harness.case import Case, Declaration, DeclarationError, DynamicAxes, Maker
+from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
+from onnx_parity.harness.case import Case, Declaration, DeclarationError, DynamicAxes, Listing, Maker
 from onnx_parity.harness.cases.dynamic_axes import named_axes
 from onnx_parity.harness.cases.model_weights import build_module, fill
 from onnx_parity.harness.cases.program import CannotBuildError, OwnProgram, Program
@@ -28,10 +28,10 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.record import Kind
 
-__all__ = ["OPSETS_OF_TIER", "Built", "CannotBuildError", "Source", "every", "fill", "first_that_runs"]
+__all__ = ["FULL_OPSETS", "Built", "CannotBuildError", "Source", "every", "fill", "first_that_runs"]
 
-#: Those of the full tier are the opsets that runtimes ask for, and those at which an operator of many models changes.
-OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (11, 13, 17, 18, 21, 23, 26)}
+#: The opsets that runtimes ask for, and those at which an operator of many models changes.
+FULL_OPSETS = (11, 13, 17, 18, 21, 23, 26)
 
 #: The number of calls whose statistics batch norms have.
 _SETTLED_BY = 4
@@ -59,8 +59,8 @@ class Built:
             raise DeclarationError("A model's tolerance= needs a because=, and because= needs a tolerance=.")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source(Declaration):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Source(Listing):
     """What `every` returns. `dynamic` has the axes of all inputs that any of the models may have."""
 
     package: str
@@ -70,13 +70,6 @@ class Source(Declaration):
     build: Callable[[str], Built]
     #: Why models cannot be built, by their names. All cells of one try the same in vain, for up to minutes.
     refusals: dict[str, str] = field(default_factory=dict)
-
-    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
-        return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
-
-    def cases(self, name: str) -> Iterator[Case]:
-        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
-            yield case
 
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         for model in self._models(selection.tier):
@@ -160,20 +153,10 @@ def every(
     frame = sys._getframe(1)
     return Source(
         program=build,
-        inputs=(),
-        keywords=(),
-        rows=({},),
         kind=Kind.MODEL,
         dtypes=(Dtype.FLOAT32,),
-        floating=False,
         dynamic=dynamic,
-        sizes={},
-        tolerance={},
-        signed_zeros=True,
-        because="",
-        nodes={},
-        train=False,
-        tier=Tier.DEFAULT,
+        full_opsets=FULL_OPSETS,
         file=Path(frame.f_code.co_filename),
         line=frame.f_lineno,
         package=package,

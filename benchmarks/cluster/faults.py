@@ -10,7 +10,6 @@ times, memory and the names of workers may differ.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
@@ -34,7 +33,6 @@ from benchmarks.cluster.raylets import (
     CLONE,
     PARITY,
     Cluster,
-    Run,
     cluster_of,
     compared,
     lines_of,
@@ -301,7 +299,7 @@ def other_versions(project: Path, cluster: Cluster) -> list[str]:
     (copy / "harness" / "one_line.py").open("a").write("# another version\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(project)])}
     wrong = []
-    for command in (("run", "--no-report"), ("compare", "--exporters", "parity", "--samples", "1", "tanh")):
+    for command in (("run", "--no-report"), ("search", "--programs", "1", "--out", "runs/refused")):
         ended = subprocess.run(
             [sys.executable, "-c", PARITY, *command, "--on", cluster.address, "-n", "1"],
             cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -330,35 +328,6 @@ def job(project: Path, wanted: dict[str, Record]) -> list[str]:
     # There are crashes among the cells.
     wrong += [] if code == 1 else [f"exit code {code}: {second.text[-300:]}"]
     return wrong + compared(first.folder, wanted)
-
-
-def comparison_with_node_loss(project: Path, cluster: Cluster, draw: random.Random) -> list[str]:
-    """`parity compare` says the same of every sample, with a node killed meanwhile, as it does without a cluster."""
-    options = ("--exporters", "parity", "--opsets", "13,18", "--samples", "1", "--json", *_COMPARED)
-    here = start(project, *options, command="compare")
-    here.end()
-    there = start(project, *options, "--on", cluster.address, command="compare")
-    time.sleep(draw.uniform(5.0, 30.0))
-    lost = there.process.poll() is None
-    if lost:
-        cluster.kill(draw)
-        cluster.add()
-    there.end()
-    verdicts = [_verdicts(each) for each in (here, there)]
-    return [] if verdicts[0] == verdicts[1] else [f"{verdicts[1]!s:.300} and not {verdicts[0]!s:.300}"]
-
-
-_COMPARED = ("tanh", "cumsum", "clamp", "nn.functional.avg_pool2d", "flip", "tril")
-
-
-def _verdicts(run: Run) -> dict[str, str]:
-    line = next((line for line in run.text.splitlines() if line.startswith("{")), "{}")
-    found = {
-        f"{each['point']} at opset {each['opset']}": f"{each['verdict']} {each['reason']}"
-        for each in json.loads(line).get("outcomes", [])
-    }
-    assert found, run.text
-    return found
 
 
 def search_with_node_loss(project: Path, cluster: Cluster, draw: random.Random) -> list[str]:
@@ -398,7 +367,6 @@ def scenarios(
         once("a version differs", lambda draw: other_versions(project, cluster())),
         Scenario(KILLED, kill_nodes, kills),
         Scenario(RESUMED, kill_driver, resumes),
-        once("a node is lost to a comparison", lambda draw: comparison_with_node_loss(project, cluster(), draw)),
         once("a node is lost to a search", lambda draw: search_with_node_loss(project, cluster(), draw)),
         once("the head is lost", lambda draw: lost_head(project, wanted, draw), apart=True),
         once("a job is sent and followed", lambda draw: job(project, wanted), apart=True),

@@ -5,8 +5,8 @@
 
 The tests are those of PyTorch 1.13, the last release that has all of them. They are read from a checkout of that
 release, or fetched from GitHub when no folder is named. Each program of a test is exported as the test asks, traced and
-scripted; the model is run on the test's inputs, and with each dynamic axis larger by 1, and compared with PyTorch
-within the test's tolerances, of which the absolute one is at least 1e-5.
+scripted; the model is run on the test's inputs, and with each dynamic axis larger by 1. The harness judges what it
+returns, as in every other cell, and each program ends as a record.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.torch_tests.figures import shown, to_mend
-from benchmarks.torch_tests.outcome import Mode, Outcome, Task
+from benchmarks.torch_tests.cases import CAPTURES, TorchTest, record_of
+from benchmarks.torch_tests.figures import show, to_mend
 from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of
-from onnx_parity.harness.axes import EXPORTER_NAMES, AxisError, parse_names, parse_opsets
-from onnx_parity.harness.comparison.outcome import Verdict
+from onnx_parity.harness.axes import EXPORTER_NAMES, ONNXRUNTIME, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import WorkerProcess
 
@@ -47,16 +48,16 @@ class _Worker:
         found: list[str] = msgspec.json.decode(self._process.answer(_START_SECONDS), type=list[str])
         return found
 
-    def outcomes(self, task: Task) -> list[Outcome]:
+    def records(self, asked: TorchTest) -> list[Record]:
         if self._process is None:
             self.tests()
         assert self._process is not None
         try:
-            self._process.send(msgspec.json.encode(task))
-            found: list[Outcome] = msgspec.json.decode(self._process.answer(self._timeout), type=list[Outcome])
+            self._process.send(msgspec.json.encode(asked))
+            found: list[Record] = msgspec.json.decode(self._process.answer(self._timeout), type=list[Record])
         except ProcessEndedError as ending:
             self._process = None
-            return [Outcome(task, 0, Verdict.CRASHED, str(ending))]
+            return [record_of(Outcome(asked.cell(0), ONNXRUNTIME, status=Status.CRASHED, reason=str(ending)))]
         return found
 
     def end(self) -> None:
@@ -64,13 +65,13 @@ class _Worker:
             self._process.kill()
 
 
-def _tasks(tests: Sequence[str], only: str, exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[Task]:
+def _select(tests: Sequence[str], only: str, exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[TorchTest]:
     for opset in opsets:
         for test in tests:
             if re.search(only, test):
-                for mode in Mode:
+                for capture in CAPTURES:
                     for exporter in exporters:
-                        yield Task(exporter, opset, test, mode)
+                        yield TorchTest(exporter, opset, test, capture)
 
 
 def main(
@@ -82,7 +83,7 @@ def main(
     only: Annotated[str, typer.Option(help="A regular expression for the names of the tests.")] = "",
     into: Annotated[
         Path | None,
-        typer.Option("--json", help="Write each outcome to this file, a line each; what it has is not run again."),
+        typer.Option("--json", help="Write each record to this file, a line each; what it has is not run again."),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a test is ended.")] = 300.0,
 ) -> None:
@@ -107,13 +108,13 @@ def main(
         terminal.print(f"--only: {only!r} is not a regular expression: {error}", markup=False)
         raise typer.Exit(2) from error
     except msgspec.DecodeError as error:
-        terminal.print(f"--json: {into} is not a file of outcomes: {error}", markup=False)
+        terminal.print(f"--json: {into} is not a file of records: {error}", markup=False)
         raise typer.Exit(2) from error
     except ProcessEndedError as ending:
         terminal.print(f"torch's tests cannot be imported: the process {ending}", markup=False)
         raise typer.Exit(2) from ending
-    known = {each.task for each in found}
-    wanted = list(_tasks(tests, only, names, at))
+    known = {TorchTest.of(each) for each in found}
+    wanted = list(_select(tests, only, names, at))
     if not wanted:
         worker.end()
         terminal.print(f"--only: no test matches {only!r}; there are {', '.join(tests[:3])} and {len(tests) - 3} more")
@@ -122,10 +123,10 @@ def main(
     try:
         with Progress(*columns, console=terminal, transient=True) as progress:
             bar = progress.add_task("tests", total=len(wanted))
-            for task in wanted:
-                progress.update(bar, description=f"{task.test} {task.exporter} {task.opset}")
-                if task not in known:
-                    these = worker.outcomes(task)
+            for asked in wanted:
+                progress.update(bar, description=f"{asked.name} {asked.exporter} {asked.opset}")
+                if asked not in known:
+                    these = worker.records(asked)
                     found += these
                     if into is not None:
                         with into.open("ab") as file:
@@ -133,18 +134,18 @@ def main(
                 progress.advance(bar)
     finally:
         worker.end()
-    asked = set(wanted)
-    found = [each for each in found if each.task in asked]
-    shown(found, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+    selected = set(wanted)
+    found = [each for each in found if TorchTest.of(each) in selected]
+    show(found, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
     raise typer.Exit(1 if to_mend(found) else 0)
 
 
-def _read(path: Path) -> list[Outcome]:
-    """The outcomes of an earlier run. What follows the last line's end was not written whole."""
+def _read(path: Path) -> list[Record]:
+    """The records of an earlier run. What follows the last line's end was not written whole."""
     whole, _, rest = path.read_bytes().rpartition(b"\n")
     if rest:
         path.write_bytes(whole + b"\n" if whole else b"")
-    return [msgspec.json.decode(line, type=Outcome) for line in whole.splitlines()]
+    return [msgspec.json.decode(line, type=Record) for line in whole.splitlines()]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Exports a program of a test, runs the model in onnxruntime, and compares it with PyTorch."""
+"""Exports a program of a test, runs the model in onnxruntime, and lets the harness judge what it returns."""
 
 from __future__ import annotations
 
@@ -14,25 +14,42 @@ import torch
 from torch.onnx import TrainingMode
 
 import onnx_parity
+from onnx_parity.exporter.arrays import Fed, to_array
+from onnx_parity.exporter.errors import CaptureError, ProgramFailedError
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
+from onnx_parity.exporter.verification.module_copy import copied
+from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Device
-from onnx_parity.harness.comparison.outcome import Verdict
-from onnx_parity.harness.comparison.worker import raised
+from onnx_parity.harness.cases.program import InputSet
+from onnx_parity.harness.judging.outcome import MismatchError, Outcome
+from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import error_line, one_line
-from onnx_parity.harness.subjects.delivered import inputs_of, proto_of
+from onnx_parity.harness.record import Stage, Status
+from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
 from onnx_parity.harness.subjects.exporters import EXPORTERS
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
-#: The least absolute tolerance: that of torch's tests, 1e-7, is below the rounding of float32 sums.
-ABSOLUTE = 1e-5
-
 #: Tests are given another function by this name; see `exporting_function`.
 _TORCH_EXPORT = torch.onnx.export
 
+#: The dtypes of Python's numbers.
+_OF_NUMBERS = (np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64))
+
 #: A tensor, or a number that stands in its place.
 Leaf = torch.Tensor | bool | int | float
+
+
+@dataclass(frozen=True)
+class Run:
+    """Arguments that a program, and the model of it, are run with."""
+
+    which: InputSet
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,89 +68,159 @@ class Call:
     fold: bool
     #: The places of the arguments that the model has as inputs; None for all.
     fed: Sequence[int] | None
-    rtol: float
-    atol: float
+    #: The tolerance that the test asks for in place of the usual one; None for the oracle's.
+    tolerance: float | None
     check_shape: bool
     check_dtype: bool
 
-    def runs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        yield self.args, self.kwargs
-        for other in self.others:
-            yield other, {}
+    def runs(self) -> Iterator[Run]:
+        yield Run(InputSet(), self.args, self.kwargs)
+        for number, other in enumerate(self.others, 1):
+            yield Run(InputSet(draw=number), other, {})
 
-    def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def ordered(self, run: Run) -> tuple[Any, ...]:
         """All arguments in the order of the parameters."""
-        names = parameter_names(signature_of(self.program)) if kwargs else []
-        return (*args, *(kwargs[name] for name in names if name in kwargs))
+        names = parameter_names(signature_of(self.program)) if run.kwargs else []
+        return (*run.args, *(run.kwargs[name] for name in names if name in run.kwargs))
 
 
-def judge(call: Call, exporter: str, opset: int) -> tuple[Verdict | None, str]:
-    """Export the program at an opset, and compare the model's results with torch's."""
+def run_call(call: Call, cell: Cell) -> Outcome:
+    """Export the program, run the model on the arguments of the test, and judge the results."""
+    outcome = Outcome(cell, ONNXRUNTIME)
     if isinstance(call.program, torch.nn.Module) and call.training is not TrainingMode.PRESERVE:
         call.program.train(call.training is TrainingMode.TRAINING)
-    program = _copy(call.program)
-    runs = list(call.runs())
+    program, torchs = _copy(call.program), _Torch(call)
     try:
-        expected = [list(leaves(_eager(call.program, *run))) for run in runs]
+        runs = [(run, torchs.expected(run)) for run in call.runs()]
     except Exception as error:  # noqa: BLE001  Whatever torch raises for a program of an older torch.
-        return None, f"torch itself fails: {error_line(error)}"
+        outcome.absent(f"torch itself fails: {error_line(error)}")
+        return outcome
+    outcome.stage = Stage.EXPORT
     try:
-        model = EXPORTS[exporter](call, program, opset)
+        outcome.delivered = Delivered(EXPORTS[cell.exporter](call, program, cell.opset))
     except Exception as error:  # noqa: BLE001  Any error that an exporter raises is its outcome.
-        return raised(EXPORTERS[exporter], error)
-    verdict, reason = _compared(call, model, runs, expected)
-    if verdict is Verdict.RIGHT and (reason := _wrong_at_another_size(call, model)) and exporter == PARITY:
+        mark_error(outcome, error)
+        return outcome
+    _run_model(outcome, torchs, runs)
+    if outcome.status is not Status.PASSED:
+        return outcome
+    at_another_size = _at_another_size(outcome, torchs)
+    if at_another_size is not None and cell.exporter == PARITY:
+        return at_another_size
+    if at_another_size is not None:
         # Of other exporters it is noted, because the test itself does not ask for that size. This one has to refuse.
-        verdict = Verdict.WRONG
-    return verdict, reason
+        outcome.reason = f"wrong at another size: {at_another_size.reason}"
+    return outcome
 
 
-def _wrong_at_another_size(call: Call, model: bytes) -> str:
-    """Of a model that is right for the inputs of the test: in what it is not with another size of a dynamic axis."""
-    for name, axis, args in _with_other_sizes(call):
+def mark_error(outcome: Outcome, error: Exception) -> None:
+    """Mark a cell as refused if the exporter raised the error on purpose, and as failed otherwise."""
+    outcome.stage = Stage.EXPORT
+    refusal = EXPORTERS[outcome.cell.exporter].refusal(error)
+    if isinstance(error, CaptureError) and not isinstance(error, ProgramFailedError):
+        refusal = one_line(str(error))
+    if refusal:
+        outcome.refuse(refusal, error)
+    else:
+        outcome.fail(error)
+
+
+def _at_another_size(outcome: Outcome, torchs: _Torch) -> Outcome | None:
+    """The outcome where a model that is right for the arguments of the test is not with another size of a dynamic axis.
+
+    None if there is no such size.
+    """
+    for run in _with_other_sizes(torchs.call):
         try:
-            expected = list(leaves(_eager(call.program, args, {})))
+            expected = torchs.expected(run)
         except Exception:  # noqa: BLE001  Whatever torch raises for a size that the program does not take.
             continue
-        verdict, reason = _compared(call, model, [(args, {})], [expected])
-        if verdict is not Verdict.RIGHT:
-            return f"{verdict} where axis {axis} of {name!r} is larger by 1: {reason}"
-    return ""
+        other = Outcome(outcome.cell, outcome.runtime, delivered=outcome.delivered)
+        _run_model(other, torchs, [(run, expected)])
+        if other.status is not Status.PASSED:
+            return other
+    return None
 
 
-def _with_other_sizes(call: Call) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+def _with_other_sizes(call: Call) -> Iterator[Run]:
     """The arguments of a test with one dynamic axis larger by 1, which repeats what is at its first index."""
     tensors = [each for each in leaves(call.args) if isinstance(each, torch.Tensor)]
     for name, tensor in zip(call.input_names or (), tensors, strict=False):
         for axis in (call.dynamic_axes or {}).get(name, ()):
             if any(each is tensor for each in call.args) and axis < tensor.ndim and tensor.shape[axis] > 0:
                 larger = torch.cat([tensor, tensor.narrow(axis, 0, 1)], axis)
-                yield name, axis, tuple(larger if each is tensor else each for each in call.args)
+                which = InputSet(sizes=((f"axis {axis} of {name}", larger.shape[axis]),))
+                yield Run(which, tuple(larger if each is tensor else each for each in call.args), {})
 
 
-def _compared(call: Call, model: bytes, runs: list[Any], expected: list[list[Leaf]]) -> tuple[Verdict, str]:
-    failures: tuple[type[Exception], ...] = (NoKernelError, InputsError, *errors_of_runtimes())
+def _run_model(outcome: Outcome, torchs: _Torch, runs: Sequence[tuple[Run, list[Expected]]]) -> None:
+    """Run a model with each of these arguments, until it is wrong for some."""
+    call = torchs.call
+    assert outcome.delivered is not None
+    failures: tuple[type[Exception], ...] = (InputsError, NoKernelError, *errors_of_runtimes())
+    exported: Exported | None = None
     try:
-        exported = Exported.of(model)
-        for number, ((args, kwargs), wanted) in enumerate(zip(runs, expected, strict=True)):
-            outputs = exported.run(call.ordered(args, kwargs), call.fed)
-            if difference := _difference(call, outputs, wanted):
-                return Verdict.WRONG, f"inputs {number}: {difference}"
+        for run, expected in runs:
+            outcome.stage = Stage.CHECK
+            feeds = feeds_of(outcome.delivered, call.ordered(run), call.fed)
+            outcome.trial = Trial(run.which, (), feeds, tuple(expected))
+            outcome.stage = Stage.LOAD
+            exported = exported or Exported.of(outcome.delivered)
+            outcome.stage = Stage.RUN
+            outputs = exported.run(feeds)
+            outcome.stage = Stage.COMPARE
+            compared, wanted = _comparable(call, outputs, expected)
+            verdict = judge(compared, wanted)
+            if not verdict.passed and verdict.metrics is not None:
+                # Five runs in float64 take longer than all else, so they are left for what is not right without them.
+                expected = torchs.expected(run, moves=MOVES)
+                outcome.trial = Trial(run.which, (), feeds, tuple(expected))
+                compared, wanted = _comparable(call, outputs, expected)
+                verdict = judge(compared, wanted)
+            if not verdict.passed:
+                raise MismatchError(outcome.trial, tuple(compared), verdict)
+            outcome.hold(verdict)
+    except MismatchError as mismatch:
+        outcome.mismatch(mismatch)
     except failures as error:
-        return Verdict.BROKEN, f"{ONNXRUNTIME}: {error_line(error)}"
-    return Verdict.RIGHT, ""
+        outcome.fail(error)
 
 
-def _eager(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the program returns. It may write to its arguments and to itself, so it gets copies."""
+class _Torch:
+    """A program in torch, and in float64 and float32, from which its errors are measured."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self._twins = [Twin(call.program, dtype, _eager) for dtype in (torch.float64, torch.float32)]
+
+    def expected(self, run: Run, *, moves: int = 0) -> list[Expected]:
+        """What a model has to return for these arguments. With moves, the tolerance of each element follows from how
+        far it changes if the arguments change by a unit in the last place, so often; without, from torch's own error.
+        """
+        program, given = self.call.program, (run.args, run.kwargs)
+        floats = [each for each in leaves(given) if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        return expected_outputs(
+            [to_array(each) for each in _eager(_copy(program), given)],
+            given,
+            *self._twins,
+            seeds=range(moves if floats else 0),
+            moved_by=max((torch.finfo(each.dtype).eps for each in floats), default=0.0),
+            declared=self.call.tolerance,
+        )
+
+
+def _eager(program: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[torch.Tensor]:
+    """The tensors and numbers that the program returns. It may write to its arguments, so it gets copies."""
     torch.manual_seed(0)
+    args, kwargs = copy.deepcopy(given)
     with torch.no_grad():
-        return _copy(program)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        returned = program(*args, **kwargs)
+    return [each if isinstance(each, torch.Tensor) else torch.from_numpy(np.asarray(each)) for each in leaves(returned)]
 
 
 def _copy(program: Any) -> Any:
     try:
-        return copy.deepcopy(program)
+        return copied(program)
     except (RuntimeError, TypeError):  # Weights that are computed cannot be copied, nor can functions of scripts.
         return program
 
@@ -152,32 +239,52 @@ def leaves(value: Any) -> Iterator[Leaf]:
             yield from leaves(each)
 
 
-def _difference(call: Call, outputs: list[Any], wanted: list[Leaf]) -> str:
-    if len(outputs) != len(wanted):
+def _comparable(
+    call: Call, outputs: Sequence[Any], expected: Sequence[Expected]
+) -> tuple[list[Any], Sequence[Expected]]:
+    """Outputs in the dtype and shape of what is expected, as far as the test does not ask for them."""
+    if len(outputs) != len(expected):
         # torch.onnx's exporters leave numbers out.
-        wanted = [each for each in wanted if isinstance(each, torch.Tensor)]
-    if len(outputs) != len(wanted):
-        return f"{len(outputs)} outputs instead of {len(wanted)}"
-    for number, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
-        is_tensor = isinstance(want, torch.Tensor)
-        expected = _array(want)
-        if not call.check_shape:
-            got, expected = np.broadcast_arrays(got, expected)
-        if got.shape != expected.shape:
-            return f"output {number} has shape {got.shape} instead of {expected.shape}"
-        if is_tensor and call.check_dtype and got.dtype != expected.dtype:
-            return f"output {number} is {got.dtype} instead of {expected.dtype}"
-        try:
-            torch.testing.assert_close(
-                got, expected, rtol=call.rtol, atol=max(call.atol, ABSOLUTE), equal_nan=True, check_dtype=False
-            )
-        except AssertionError as error:
-            return f"output {number}: {one_line(str(error))}"
-    return ""
+        expected = [each for each in expected if not _is_number(each)]
+    if len(outputs) != len(expected):
+        return list(outputs), expected
+    compared = []
+    for got, want in zip(outputs, expected, strict=True):
+        if not call.check_shape and got.shape != want.value.shape:
+            got = np.broadcast_to(got, want.value.shape) if got.size == 1 else got.reshape(want.value.shape)
+        compared.append(got.astype(want.value.dtype) if _is_number(want) or not call.check_dtype else got)
+    return compared, expected
+
+
+def _is_number(expected: Expected) -> bool:
+    return not expected.value.shape and expected.value.dtype in _OF_NUMBERS
 
 
 class InputsError(Exception):
     """The model has other inputs than the program has arguments."""
+
+
+def feeds_of(delivered: Delivered, args: tuple[Any, ...], fed: Sequence[int] | None) -> dict[str, Fed]:
+    """The arguments by the names of the model's inputs. An exporter may leave out numbers, and arguments not used."""
+    inputs = inputs_of(delivered.proto.graph)
+    every = list(leaves(args))
+    ways: list[list[Any]] = [every, [each for each in every if isinstance(each, torch.Tensor)]]
+    if fed is not None:
+        ways += [list(leaves([args[each] for each in fed])), [every[each] for each in fed if each < len(every)]]
+    if any(value.type.HasField("sequence_type") for value in inputs):
+        ways = [[each for each in args if each is not None]]
+    given = next((way for way in ways if len(way) == len(inputs)), None)
+    if given is None:
+        names = ", ".join(value.name for value in inputs) or "none"
+        raise InputsError(f"{len(every)} tensors and numbers are given, and the model's inputs are {names}")
+    return {value.name: _fed(value, each) for value, each in zip(inputs, given, strict=True)}
+
+
+def _fed(value: onnx.ValueInfoProto, given: Any) -> Fed:
+    if value.type.HasField("sequence_type"):
+        return [to_array(tensor) for tensor in given]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    return to_array(given) if isinstance(given, torch.Tensor) else np.asarray(given, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -185,42 +292,15 @@ class Exported:
     """A model in onnxruntime."""
 
     session: Session
-    inputs: list[onnx.ValueInfoProto]
 
     @classmethod
-    def of(cls, model: bytes) -> Exported:
-        return cls(RUNTIMES[ONNXRUNTIME].load(model, Device.CPU), inputs_of(proto_of(model).graph))
+    def of(cls, delivered: Delivered) -> Exported:
+        return cls(RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU))
 
-    def run(self, args: tuple[Any, ...], fed: Sequence[int] | None) -> list[Any]:
-        """The outputs for these arguments, with the elements of sequences as outputs of their own."""
-        outputs = self.session.run(dict(self._feeds(args, fed)))
+    def run(self, feeds: Mapping[str, Fed]) -> list[Any]:
+        """The outputs, with the elements of sequences as outputs of their own."""
+        outputs = self.session.run(feeds)
         return [each for output in outputs for each in (output if isinstance(output, list) else [output])]
-
-    def _feeds(self, args: tuple[Any, ...], fed: Sequence[int] | None) -> Iterator[tuple[str, Any]]:
-        every = list(leaves(args))
-        ways: list[list[Any]] = [every, [each for each in every if isinstance(each, torch.Tensor)]]
-        if fed is not None:
-            ways += [list(leaves([args[each] for each in fed])), [every[each] for each in fed if each < len(every)]]
-        if any(value.type.HasField("sequence_type") for value in self.inputs):
-            ways = [[each for each in args if each is not None]]
-        given = next((way for way in ways if len(way) == len(self.inputs)), None)
-        if given is None:
-            names = ", ".join(value.name for value in self.inputs) or "none"
-            raise InputsError(f"{len(every)} tensors and numbers are given, and the model's inputs are {names}")
-        for value, each in zip(self.inputs, given, strict=True):
-            if value.type.HasField("sequence_type"):
-                yield value.name, [tensor.numpy() for tensor in each]
-            else:
-                dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-                yield value.name, _array(each) if isinstance(each, torch.Tensor) else np.asarray(each, dtype=dtype)
-
-
-def _array(leaf: Leaf) -> Any:
-    """An array with the values of a tensor or number. Complex numbers are pairs."""
-    if not isinstance(leaf, torch.Tensor):
-        return np.asarray(leaf)
-    plain = leaf.detach().resolve_conj().resolve_neg()
-    return (torch.view_as_real(plain) if plain.is_complex() else plain).numpy()
 
 
 def _by_parity(call: Call, program: Any, opset: int) -> bytes:

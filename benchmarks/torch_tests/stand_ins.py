@@ -7,6 +7,7 @@ import io
 import random
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -18,20 +19,21 @@ import torch.onnx.verification
 from torch.onnx import TrainingMode
 from torch.testing._internal import common_utils
 
-from benchmarks.torch_tests.judge import Call, Exported
+from benchmarks.torch_tests.judge import Call, Exported, feeds_of
 from benchmarks.torch_tests.source import TESTS
+from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.model_zoo.torchvision_import import torchvision
 
 
 class TestCase(common_utils.TestCase):
-    """The base class of the tests. Each program is passed to `judge`, instead of to torch's own verification."""
+    """The base class of the tests. Each program is passed to `run_program`, instead of to torch's own verification."""
 
     opset_version = 9
     keep_initializers_as_inputs = False
     is_script = False
     check_shape = True
     check_dtype = True
-    judge: ClassVar[Callable[[Call], None]]
+    run_program: ClassVar[Callable[[Call], None]]
 
     def setUp(self) -> None:
         torch.manual_seed(0)
@@ -49,8 +51,8 @@ class TestCase(common_utils.TestCase):
         model: Any,
         input_args: Any,
         input_kwargs: dict[str, Any] | None = None,
-        rtol: float = 1e-3,
-        atol: float = 1e-7,
+        rtol: float | None = None,
+        atol: float | None = None,
         do_constant_folding: bool = True,
         dynamic_axes: Any = None,
         additional_test_inputs: Sequence[Any] | None = None,
@@ -77,12 +79,11 @@ class TestCase(common_utils.TestCase):
             training=training,
             fold=do_constant_folding,
             fed=remained_onnx_input_idx,
-            rtol=rtol,
-            atol=atol,
+            tolerance=max(rtol or 0.0, atol or 0.0) or None,
             check_shape=self.check_shape,
             check_dtype=self.check_dtype,
         )
-        type(self).judge(call)
+        type(self).run_program(call)
 
 
 def _tuple(arguments: Any) -> tuple[Any, ...]:
@@ -112,9 +113,16 @@ def import_tests(folder: Path) -> type[TestCase]:
 # Tests of random operators export and run a model by themselves, with these functions of torch 1.13.
 
 
-def _session(model: io.BytesIO) -> Exported:
-    return Exported.of(model.getvalue())
+@dataclass(frozen=True)
+class _Model:
+    delivered: Delivered
+    exported: Exported
 
 
-def _run(session: Exported, inputs: Sequence[Any]) -> list[Any]:
-    return session.run(tuple(inputs), None)
+def _session(model: io.BytesIO) -> _Model:
+    delivered = Delivered(model.getvalue())
+    return _Model(delivered, Exported.of(delivered))
+
+
+def _run(model: _Model, inputs: Sequence[Any]) -> list[Any]:
+    return model.exported.run(feeds_of(model.delivered, tuple(inputs), None))

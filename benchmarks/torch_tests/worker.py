@@ -1,4 +1,4 @@
-"""A process that runs torch's tests, which it receives one by one, and sends the outcomes.
+"""A process that runs torch's tests, which it receives one by one, and sends the records of their programs.
 
 python -m benchmarks.torch_tests.worker FOLDER DESCRIPTOR
 """
@@ -16,52 +16,53 @@ from unittest import mock
 import msgspec
 import torch
 
-from benchmarks.torch_tests.judge import Call, exporting_function, judge
-from benchmarks.torch_tests.outcome import Mode, Outcome, Task
+from benchmarks.torch_tests.cases import TorchTest, record_of
+from benchmarks.torch_tests.judge import Call, exporting_function, mark_error, run_call
 from benchmarks.torch_tests.stand_ins import TestCase, import_tests
-from onnx_parity.harness.comparison.outcome import Verdict
-from onnx_parity.harness.comparison.worker import raised
+from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Shapes
+from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.record import Record, Stage
 from onnx_parity.harness.running.channel import Channel, die_with
-from onnx_parity.harness.subjects.exporters import EXPORTERS
 
 
-def outcomes(tests: type[TestCase], task: Task) -> list[Outcome]:
-    """Run a test: one outcome for each of its programs, or one that says why there is none."""
+def run_test(tests: type[TestCase], asked: TorchTest) -> list[Record]:
+    """Run a test: one record for each of its programs, or one that says why there is none."""
     found: list[Outcome] = []
 
-    def add(verdict: Verdict | None, reason: str = "") -> None:
-        found.append(Outcome(task, len(found), verdict, reason))
+    def run_program(call: Call) -> None:
+        shapes = Shapes.DYNAMIC if call.dynamic_axes else Shapes.STATIC
+        found.append(run_call(call, asked.cell(len(found), shapes)))
 
-    def judge_call(call: Call) -> None:
-        add(*judge(call, task.exporter, task.opset))
-
-    tests.judge = judge_call
-    export = mock.Mock(side_effect=exporting_function(task.exporter))
-    test = tests(task.test)
-    test.opset_version, test.is_script = task.opset, task.mode is Mode.SCRIPTED
+    tests.run_program = run_program
+    export = mock.Mock(side_effect=exporting_function(asked.exporter))
+    test = tests(asked.name)
+    test.opset_version, test.is_script = asked.opset, asked.capture is Capture.SCRIPT
+    outcome = Outcome(asked.cell(0), ONNXRUNTIME)
     try:
         with mock.patch.object(torch.onnx, "export", export):
             test.setUp()
-            getattr(test, task.test)()
+            getattr(test, asked.name)()
     except unittest.SkipTest as skipped:
-        add(None, f"skipped: {skipped}")
-    except AssertionError as error:
-        # Some tests expect an error of torch's exporter; these programs have been judged.
-        if not found:
-            add(Verdict.WRONG if export.called else None, error_line(error))
+        outcome.absent(f"skipped: {skipped}")
     except Exception as error:  # noqa: BLE001  The tests are of an older torch, whose errors have no common class.
-        if not found:
-            add(*(raised(EXPORTERS[task.exporter], error) if export.called else (None, error_line(error))))
-    if not found:
+        # Some tests expect an error of torch's exporter; their programs have been judged.
+        if not export.called:
+            outcome.absent(error_line(error))
+        elif isinstance(error, AssertionError):
+            outcome.stage = Stage.COMPARE
+            outcome.fail(error)
+        else:
+            mark_error(outcome, error)
+    else:
         # Tests of random operators export by themselves, and assert what holds of the results.
-        asked = export.called and task.mode is Mode.TRACED
-        add(*((Verdict.RIGHT,) if asked else (None, f"has no {task.mode} program")))
-    return found
+        if not export.called or asked.capture is Capture.SCRIPT:
+            outcome.absent(f"has no program to {asked.capture}")
+    return [record_of(each) for each in found or [outcome]]
 
 
 def main(folder: str, descriptor: int) -> None:
-    """Send the names of the tests, then answer tasks until there are no more."""
+    """Send the names of the tests, then answer until no more are asked for."""
     die_with(os.getppid())
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -70,7 +71,8 @@ def main(folder: str, descriptor: int) -> None:
     channel.send(msgspec.json.encode(unittest.TestLoader().getTestCaseNames(tests)))
     with suppress(EOFError):
         while True:
-            channel.send(msgspec.json.encode(outcomes(tests, msgspec.json.decode(channel.receive(), type=Task))))
+            asked = msgspec.json.decode(channel.receive(), type=TorchTest)
+            channel.send(msgspec.json.encode(run_test(tests, asked)))
 
 
 if __name__ == "__main__":

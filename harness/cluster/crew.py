@@ -1,4 +1,4 @@
-"""Processes on the nodes of a Ray cluster that answer messages: `parity compare --on` and `parity search --on`.
+"""Processes on the nodes of a Ray cluster that answer messages: `parity search --on`.
 
 Each process is an actor of Ray's with a child process, and has a processor to itself. If its node is lost, who asked it
 is told, and asks another one. Ray retries nothing.

@@ -16,19 +16,27 @@ from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Point, Row, compare
 
+#: At most this many causes are listed without `--all`.
+_CAUSES = 40
+
 
 def exporters(
     runs: Annotated[list[Path] | None, typer.Argument(help="The folders of the runs. Default: the last run.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List every operator, also where all exporters have the same outcome.")
+        bool,
+        typer.Option(
+            "--all", help="List every cause, and every operator, also where all exporters have the same outcome."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Compare the outcomes of several exporters, operator by operator, from one run or several.
+    """Compare the outcomes of several exporters, opset by opset and operator by operator, from one run or several.
 
-    `parity run` with several exporters prints the same table at its end. Only combinations of case, dtype, opset,
+    `parity run` with several exporters prints the same tables at its end. Only combinations of case, dtype, opset,
     device, capture, shapes, runtime and transformations that every exporter ran are counted. The status of an operator
     is the worst of its cells. Of models that more than one exporter exports rightly, the numbers of nodes are compared.
+    What this exporter refuses or gets wrong is listed by its cause, and where another one passes, cell by cell.
+    `parity query True --json` prints every single outcome.
 
     Exit codes: 0 if this exporter passes wherever another one does; 1 if it does not; 2 if the command was used
     wrongly.
@@ -37,7 +45,9 @@ def exporters(
 
         parity run op_cases/scripts.py --tier smoke --exporters parity,torch_dynamo,torch_script
 
-        parity exporters --all
+        parity run op_cases/opinfo.py -k "opinfo.clamp" --exporters parity,torch_dynamo,torch_script --opsets 9,18
+
+        parity run op_cases/operator_database.py --samples 4 --opsets 7,9,13 --no-report; parity exporters --all
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
@@ -53,6 +63,15 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
     """Print the table, and the cells at which another exporter passes and this project's does not."""
     seen = {status for counts in comparison.totals.values() for status in counts}
     statuses = [status for status in reversed(GRAVEST_FIRST) if status in seen]
+    table = Table(
+        "exporter", "opset", *(status.words for status in statuses), "median export", box=None, header_style="bold"
+    )
+    for each in comparison.by_opset:
+        took = "" if each.export_milliseconds is None else f"{each.export_milliseconds} ms"
+        numbers = (str(each.counts.get(status, 0)) for status in statuses)
+        table.add_row(_plain(each.exporter), str(each.opset), *numbers, took)
+    terminal.print(table)
+    terminal.print()
     for title, counts in (("cells", comparison.totals), ("operators and models", comparison.by_operator)):
         table = Table(title, *(status.words for status in statuses), box=None, header_style="bold")
         for exporter in comparison.exporters:
@@ -81,6 +100,11 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    listed = comparison.missed if every else comparison.missed[:_CAUSES]
+    for cause in listed:
+        _print(terminal, f"parity: {cause.status.words}: {cause.subject}: {cause.extent}: {cause.detail}")
+    if len(comparison.missed) > len(listed):
+        _print(terminal, f"{len(comparison.missed) - len(listed)} more causes: --all lists them.")
     for point in comparison.behind:
         _print(terminal, f"another exporter passes where parity does not: {_words(point)}")
     graphs = comparison.graphs

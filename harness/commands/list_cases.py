@@ -43,7 +43,9 @@ def list_cases(
     given = {"tier": tier, "opsets": opsets}
     settings = defaults.project().settings
     try:
-        selection = axes.selection(lambda name: settings.said(name) if given.get(name) is None else given[name])
+        selection = axes.read_selection(
+            lambda name: settings.value_of(name) if given.get(name) is None else given[name]
+        )
     except axes.AxisError as error:
         refuse(str(error))
     try:

@@ -227,12 +227,16 @@ def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
 
 
 def _similar_names(keyword: str, places: Sequence[Path]) -> str:
-    """What to write instead of a keyword that no cell matches: the declarations with names like its words."""
+    """What to write instead of a keyword that no cell matches: the names of cases that are like its words."""
     from onnx_parity.harness.cases.declarations import declared_under
 
-    names = sorted({name for place in places if place.exists() for name, _ in declared_under(place)})
-    words = re.findall(r"[a-z_]\w*", keyword)
-    near = dict.fromkeys(name for word in words for name in difflib.get_close_matches(word, names))
+    declared = [each for place in places if place.exists() for each in declared_under(place)]
+    # A case of torch's databases has the entry in its name: opinfo.clamp.
+    names = {
+        each for name, declaration in declared for each in (name, *(case.name for case in declaration.cases(name)))
+    }
+    words = re.findall(r"[a-z_][\w.]*", keyword)
+    near = dict.fromkeys(name for word in words for name in difflib.get_close_matches(word, sorted(names)))
     return f"Similar names: {', '.join(near)}." if near else "`parity list --cells` shows all ids."
 
 
@@ -264,20 +268,7 @@ def _result(run: Path | None, records: Records | None) -> dict[str, object]:
         "cells": len(records),
         "counts": Counter(record.status for record in records),
         "absent": Counter(record.reason for record in records if record.status is Status.ABSENT),
-        "causes": [
-            {
-                "subject": cause.subject,
-                "status": cause.status,
-                "where": cause.where,
-                "extent": cause.extent,
-                "cells": cause.cells,
-                "cases": list(cause.cases),
-                "opsets": sorted(cause.opsets),
-                "detail": cause.detail,
-                "again": cause.again,
-            }
-            for cause in causes
-        ],
+        "causes": [cause.summary for cause in causes],
     }
 
 

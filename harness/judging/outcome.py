@@ -183,8 +183,6 @@ class Outcome:
 
     def mismatch(self, error: MismatchError) -> None:
         """Mark the cell as failed by wrong outputs, and decide who is to blame."""
-        assert self.prepared is not None
-        assert self.delivered is not None
         ruling = rule(self._evidence(error.trial), error.outputs, error.verdict)
         self.trial, self.outputs = error.trial, error.outputs
         self.status = Status.FAILED
@@ -216,20 +214,14 @@ class Outcome:
             return Ruling(Blame.EXPORTER, "the model is not what was asked for")
         if self.stage is Stage.TRANSFORM:
             return Ruling(Blame.TRANSFORMATION, "onnx's checker accepts the exported model")
-        assert self.prepared is not None
-        return rule_on_failure(self._evidence(self.trial or self.prepared.reference.example))
+        trial = self.trial if self.prepared is None else self.trial or self.prepared.reference.example
+        assert trial is not None
+        return rule_on_failure(self._evidence(trial))
 
     def _evidence(self, trial: Trial) -> Evidence:
-        assert self.prepared is not None
         assert self.delivered is not None
-        return Evidence(
-            trial,
-            self.delivered,
-            self.runtime,
-            self.cell.device,
-            self.prepared.program.weight_bytes,
-            self.history,
-        )
+        weight_bytes = 0 if self.prepared is None else self.prepared.program.weight_bytes
+        return Evidence(trial, self.delivered, self.runtime, self.cell.device, weight_bytes, self.history)
 
 
 def _place(declaration: Declaration) -> str:

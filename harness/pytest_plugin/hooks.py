@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if runs := option(config, "runs"):
             _refuse_unusable_folder(runs)
-        selection = axes.selection(partial(_said, config, project.settings))
+        selection = axes.read_selection(partial(_option_or_setting, config, project.settings))
         refuse_missing_modules(selection, _folders_of_modules(config))
         limits = parse_limits(option(config, "stage-seconds") or "", option(config, "memory-limit") or "")
         matrix = Matrix(config, project, selection, limits)
@@ -113,10 +113,10 @@ def _run_on_cluster(config: pytest.Config, matrix: Matrix, pace: Pace) -> None:
     config.pluginmanager.register(plugin, "parity-on-cluster")
 
 
-def _said(config: pytest.Config, settings: Settings, name: str) -> str | None:
-    """What the command line says of an axis, or else the settings of the project."""
+def _option_or_setting(config: pytest.Config, settings: Settings, name: str) -> str | None:
+    """The value of an option on the command line, or else in the settings of the project."""
     given: str | None = option(config, name)
-    return given if given is not None else settings.said(name)
+    return given if given is not None else settings.value_of(name)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -135,7 +135,8 @@ class CellItem(pytest.Item):
     def is_in_tier(self, tier: Tier) -> bool:
         """Whether the tier has this cell, if no option changes what the tier runs."""
         case = self.cell.case
-        cells = cells_of(case.name, case.declaration, Selection(tier=tier), case.label.__eq__)
+        assert self.parent is not None
+        cells = cells_of(self.parent.name, case.declaration, Selection(tier=tier), case.label.__eq__)
         return any(each.id == self.cell.id for each in cells)
 
     @property

@@ -46,6 +46,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "captures": {"help": "how programs are captured: trace,script,exported_program (default: trace)"},
     "runtimes": {"help": _RUNTIMES_HELP},
     "transforms": {"help": _TRANSFORMS_HELP},
+    "samples": {
+        "metavar": "N",
+        "help": "samples of each entry of torch's databases of operators and modules, evenly spread, 0 for all "
+        "(default: 1 or 4; all in the full tier)",
+    },
     "seed": {"type": int, "help": "the seed of inputs and weights (default: 0)"},
     "runs": {"type": Path, "help": "the folder in which the run is created (default: runs/ in the project's folder)"},
     "resume": {

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from onnx_parity.harness.axes import ADAPTERS, PARITY
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import GRAVEST_FIRST, Blame, Record, Stage, Status
@@ -62,6 +64,20 @@ class _Kind(NamedTuple):
     #: With what was done to the model before; empty unless the runtime or a transformation is to blame.
     runtime: str
     error: str
+
+
+class CauseSummary(msgspec.Struct, frozen=True):
+    """A cause as `--json` prints it."""
+
+    subject: str
+    status: Status
+    where: str
+    extent: str
+    cells: int
+    cases: tuple[str, ...]
+    opsets: tuple[int, ...]
+    detail: str
+    again: str
 
 
 @dataclass(slots=True)
@@ -114,6 +130,14 @@ class Cause:
     def again(self) -> str:
         """The command that runs one of its cells again."""
         return self.first.again
+
+    @property
+    def summary(self) -> CauseSummary:
+        opsets = tuple(sorted(self.opsets))
+        return CauseSummary(
+            self.subject, self.status, self.where, self.extent, self.cells, tuple(self.cases), opsets, self.detail,
+            self.again,
+        )  # fmt: skip
 
 
 class Causes:

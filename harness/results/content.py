@@ -14,7 +14,7 @@ from onnx_parity.harness.axes import BACKEND, RUNTIME_NAMES
 _PACKAGES = ("exporter", "harness")
 #: Parts of the harness that are not used to run cells.
 _NOT_INVOLVED = (
-    "harness/commands/", "harness/gate/", "harness/comparison/", "harness/localisation/", "harness/drawing/",
+    "harness/commands/", "harness/gate/", "harness/localisation/", "harness/drawing/",
     "harness/cli.py",
 )  # fmt: skip
 

@@ -66,7 +66,7 @@ NEEDS = (
     Need(
         "onnxscript",
         "onnxscript",
-        f"cells of {TORCH_DYNAMO} are absent; `parity compare` and the benchmarks leave that exporter out",
+        f"cells of {TORCH_DYNAMO} are absent; the benchmarks leave that exporter out",
         "pip install onnxscript",
     ),
     Need(

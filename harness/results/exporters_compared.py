@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
 
 import msgspec
 
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cell_ids import runtime_asked
-from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Status
+from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Stage, Status
+from onnx_parity.harness.results.causes import CauseSummary, causes_of
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
@@ -24,6 +26,12 @@ class Point(msgspec.Struct, frozen=True, order=True):
     runtime: str
     #: The chain of transformations; empty for none.
     transforms: str
+
+    @classmethod
+    def of(cls, record: Record) -> Point:
+        # The record names another runtime than the cell where that one had no kernel for what an exporter wrote.
+        axes = (record.device, record.capture, record.shapes, runtime_asked(record), record.transforms)
+        return cls(record.case, record.dtype, record.opset, *axes)
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -58,6 +66,16 @@ class Row(msgspec.Struct, frozen=True):
         return len({standing.gravest for standing in self.standings.values()}) == 1
 
 
+class AtOpset(msgspec.Struct, frozen=True):
+    """The outcomes of one exporter at one opset."""
+
+    exporter: str
+    opset: int
+    counts: dict[Status, int]
+    #: The median time of an export that succeeded, capture included, in milliseconds; None if there is none.
+    export_milliseconds: float | None
+
+
 class LargerGraph(msgspec.Struct, frozen=True):
     """A model of which another exporter's graph has fewer nodes than this project's."""
 
@@ -88,9 +106,12 @@ class Comparison(msgspec.Struct, frozen=True):
     totals: dict[str, dict[Status, int]]
     #: For each exporter, the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
+    by_opset: tuple[AtOpset, ...]
     rows: tuple[Row, ...]
     #: Points at which another exporter passes and this project's does not.
     behind: tuple[Point, ...]
+    #: What this project's exporter refuses or gets wrong, by cause, also where no other exporter ran.
+    missed: tuple[CauseSummary, ...]
     graphs: Graphs
 
 
@@ -98,7 +119,7 @@ def compare(records: Iterable[Record]) -> Comparison:
     """Compare the exporters. If a cell is in several runs, its last record counts."""
     found: dict[Point, dict[str, Record]] = defaultdict(dict)
     for record in records:
-        found[_point(record)][record.exporter] = record
+        found[Point.of(record)][record.exporter] = record
     exporters = _ordered({exporter for cells in found.values() for exporter in cells})
     nowhere = {
         point: next(iter(cells.values())).reason
@@ -124,17 +145,12 @@ def compare(records: Iterable[Record]) -> Comparison:
         by_operator={
             exporter: dict(Counter(row.standings[exporter].gravest for row in rows)) for exporter in exporters
         },
+        by_opset=tuple(_by_opset(exporters, common.values())),
         rows=rows,
         behind=tuple(sorted(point for point, at in common.items() if _is_behind(at))),
+        missed=tuple(cause.summary for cause in causes_of(_missed(found.values()))),
         graphs=_graphs(found),
     )
-
-
-def _point(record: Record) -> Point:
-    # The record names another runtime than the cell where that one had no kernel for what an exporter wrote.
-    runtime, transforms = runtime_asked(record), record.transforms
-    axes = (record.device, record.capture, record.shapes, runtime, transforms)
-    return Point(record.case, record.dtype, record.opset, *axes)
 
 
 def _ordered(exporters: set[str]) -> tuple[str, ...]:
@@ -144,6 +160,24 @@ def _ordered(exporters: set[str]) -> tuple[str, ...]:
 
 def _counts(records: Iterable[Record]) -> dict[Status, int]:
     return dict(Counter(record.status for record in records))
+
+
+def _by_opset(exporters: Sequence[str], cells: Iterable[Mapping[str, Record]]) -> Iterator[AtOpset]:
+    found: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+    for at in cells:
+        for exporter, record in at.items():
+            found[exporter, record.opset].append(record)
+    for exporter, opset in sorted(found, key=lambda key: (exporters.index(key[0]), key[1])):
+        records = found[exporter, opset]
+        seconds = [each.seconds[Stage.EXPORT] for each in records if each.nodes and Stage.EXPORT in each.seconds]
+        yield AtOpset(exporter, opset, _counts(records), round(1e3 * median(seconds), 1) if seconds else None)
+
+
+def _missed(cells: Iterable[Mapping[str, Record]]) -> Iterator[Record]:
+    for at in cells:
+        ours = at.get(PARITY)
+        if ours is not None and ours.status not in (Status.PASSED, Status.ABSENT):
+            yield ours
 
 
 def _standing(records: Sequence[Record], exporter: str) -> Standing:

@@ -1,4 +1,4 @@
-"""A process that runs a module and answers messages, as `parity compare` and `parity search` use them.
+"""A process that runs a module and answers messages, as `parity search` uses it.
 
 It is a child of this process, or one on a node of a cluster (`harness/cluster/crew.py`): both are an `Answering`.
 """

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 
 from benchmarks.torch_tests import __main__ as command
 from benchmarks.torch_tests import source
-from benchmarks.torch_tests.figures import shown, to_mend
-from benchmarks.torch_tests.outcome import Mode, Outcome, Task
-from onnx_parity.harness.comparison.outcome import Verdict
+from benchmarks.torch_tests.cases import TorchTest, record_of
+from benchmarks.torch_tests.figures import show, to_mend
+from onnx_parity.harness.axes import ONNXRUNTIME, Capture
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.record import Blame, Record, Stage, Status
 
 #: Tests in the form of torch's.
 TESTS = """
@@ -73,30 +75,37 @@ class TestONNXRuntime(onnx_test_common._TestONNXRuntime):
 """
 
 
-def _outcome(
-    exporter: str, verdict: Verdict | None, test: str = "test_a", reason: str = "", opset: int = 13
-) -> Outcome:
-    return Outcome(Task(exporter, opset, test, Mode.TRACED), 0, verdict, reason)
+def _record(
+    exporter: str, status: Status, test: str = "test_a", reason: str = "", opset: int = 13, blame: Blame | None = None
+) -> Record:
+    cell = TorchTest(exporter, opset, test, Capture.TRACE).cell(0)
+    return record_of(Outcome(cell, ONNXRUNTIME, Stage.COMPARE, status, reason, blame=blame))
 
 
 def test_what_is_to_be_mended() -> None:
-    refused = _outcome("parity", Verdict.REFUSED, reason="no kernel for 3 axes")
+    refused = _record("parity", Status.UNSUPPORTED, reason="no kernel for 3 axes")
     assert to_mend([refused]) == []
-    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT)]) == [refused]
-    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, "test_b")]) == []
-    assert to_mend([refused, _outcome("torch_script", Verdict.RIGHT, reason="wrong where axis 0 is larger")]) == []
-    late, elsewhere = _outcome("parity", Verdict.REFUSED, reason="If (from opset 14)"), _outcome("b", Verdict.RIGHT)
+    assert to_mend([refused, _record("torch_script", Status.PASSED)]) == [refused]
+    assert to_mend([refused, _record("torch_script", Status.PASSED, "test_b")]) == []
+    assert to_mend([refused, _record("torch_script", Status.PASSED, reason="wrong at another size: axis 0")]) == []
+    late = _record("parity", Status.UNSUPPORTED, reason="If (from opset 14)")
+    elsewhere = _record("torch_script", Status.PASSED)
     assert to_mend([late, elsewhere]) == [late]
-    assert to_mend([late, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == []
-    assert to_mend([refused, elsewhere, _outcome("parity", Verdict.RIGHT, opset=14)]) == [refused]
-    wrong = _outcome("parity", Verdict.WRONG, "test_b", "output 0 has shape (2,) instead of (3,)")
-    assert to_mend([wrong, _outcome("torch_script", Verdict.WRONG, "test_b"), _outcome("parity", None)]) == [wrong]
+    assert to_mend([late, elsewhere, _record("parity", Status.PASSED, opset=14)]) == []
+    assert to_mend([refused, elsewhere, _record("parity", Status.PASSED, opset=14)]) == [refused]
+    wrong = _record("parity", Status.FAILED, "test_b", "output 0 has shape (2,) from the runtime, (3,) from torch")
+    rounded = _record("parity", Status.FAILED, "test_c", "output 0 at (0,)", blame=Blame.PRECISION)
+    theirs = _record("torch_script", Status.FAILED, "test_b")
+    assert to_mend([wrong, rounded, theirs, _record("parity", Status.ABSENT)]) == [wrong]
     text = io.StringIO()
-    shown([refused, wrong], Console(file=text, width=140))
+    show([refused, wrong], Console(file=text, width=140))
     assert text.getvalue().splitlines()[0] == "2 tests, 2 programs"
-    assert "wrong at 13: test_b (traced)\n      output 0 has shape (2,) instead of (3,)" in text.getvalue()
-    title = "refused: as by the others, or they are right only at the sizes of the test, or ONNX has it later"
-    assert f"{title}: \n  refused at 13: test_a (traced)\n" in text.getvalue()
+    why = "output 0 has shape (2,) from the runtime, (3,) from torch"
+    assert f"failed: test_b[program=0] compare: 1 cell, opset 13, float32\n      {why}" in text.getvalue()
+    title = "refused as by the others, or they are right only at the sizes of the test, or ONNX has it later; or wrong"
+    assert (
+        f"{title} by the runtime or by rounding: \n  unsupported: test_a[program=0] compare: 1 cell" in text.getvalue()
+    )
 
 
 def test_a_folder_without_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,23 +139,24 @@ def test_tests_in_the_form_of_torchs(tmp_path: Path) -> None:
     kept = tmp_path / "outcomes.jsonl"
     asked = [str(tmp_path / source.TESTS), "--opsets", "13", "--exporters", "parity,torch_script", "--json", str(kept)]
     result = CliRunner().invoke(app, asked)
-    found = {(each.task.exporter, each.task.test, each.task.mode): each.verdict for each in command._read(kept)}
-    ours = {test.removeprefix("test_"): verdict for (exporter, test, mode), verdict in found.items()
-            if exporter == "parity" and mode is Mode.TRACED}  # fmt: skip
+    records = command._read(kept)
+    found = {(each.exporter, each.name, each.capture): each.status for each in records}
+    ours = {test.removeprefix("test_"): status for (exporter, test, capture), status in found.items()
+            if exporter == "parity" and capture == Capture.TRACE}  # fmt: skip
     assert ours == {
-        "right": Verdict.RIGHT, "refused": Verdict.REFUSED, "wrong_in_torch": None, "skipped": None,
-        "by_itself": Verdict.RIGHT, "of_one_size": Verdict.REFUSED,
+        "right": Status.PASSED, "refused": Status.UNSUPPORTED, "wrong_in_torch": Status.ABSENT,
+        "skipped": Status.ABSENT, "by_itself": Status.PASSED, "of_one_size": Status.UNSUPPORTED,
     }  # fmt: skip
-    assert found["parity", "test_of_one_size", Mode.SCRIPTED] is Verdict.RIGHT
+    assert found["parity", "test_of_one_size", Capture.SCRIPT] is Status.PASSED
     reasons = [
         each.reason
-        for each in command._read(kept)
-        if each.task.test == "test_of_one_size" and each.reason and each.verdict is Verdict.RIGHT
+        for each in records
+        if each.name == "test_of_one_size" and each.reason and each.status is Status.PASSED
     ]
-    why = "inputs 0: output 0 has shape (2, 4) instead of (2, 4, 4)"
-    assert reasons == [f"wrong where axis 2 of 'x' is larger by 1: {why}"]
-    assert found["parity", "test_right", Mode.SCRIPTED] is Verdict.RIGHT
-    assert found["torch_script", "test_by_itself", Mode.TRACED] is Verdict.RIGHT
+    why = "output 0 has shape (2, 4) from the runtime, (2, 4, 4) from torch (axis 2 of x=4)"
+    assert reasons == [f"wrong at another size: {why}"]
+    assert found["parity", "test_right", Capture.SCRIPT] is Status.PASSED
+    assert found["torch_script", "test_by_itself", Capture.TRACE] is Status.PASSED
     assert result.exit_code == 0, result.output
     again = CliRunner().invoke(app, [*asked, "--only", "nothing"])
     assert again.exit_code == 2 and "no test matches 'nothing'" in again.output

@@ -1,4 +1,4 @@
-"""Comparisons and searches whose processes are on machines that are lost: the task is given to another machine."""
+"""Searches whose processes are on machines that are lost: the task is given to another machine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cluster.connection import ClusterError, Connection
 from onnx_parity.harness.cluster.crew import Crew, _Node
-from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
-from onnx_parity.harness.comparison.workers import Worker, run_tasks
-from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import LOST_FOR_GOOD, PlaceLostError
 from onnx_parity.harness.search.messages import Crashed, Order, Report
 from onnx_parity.harness.search.searching import DRAWING, _Worker
 
-TANH = Point("tanh", Dtype.FLOAT32, 0)
 READY = b"ready"
 
 
@@ -52,55 +47,7 @@ class Machines:
         return self._processes.pop(0)
 
 
-def said(opset: int) -> bytes:
-    return msgspec.json.encode(Outcome(TANH, "parity", opset, Verdict.RIGHT, "", 1.0))
-
-
 LOST = PlaceLostError("node2 is lost")
-
-
-def outcomes(*processes: Process) -> list[tuple[int, Verdict, str]]:
-    with Worker.started_when_needed("parity", seed=0, timeout=1.0, start=Machines(*processes).start) as worker:
-        return [(each.opset, each.verdict, each.reason) for each in worker.outcomes(Task(TANH, (9, 13, 18)))]
-
-
-def test_what_is_left_of_a_sample_is_asked_of_another_machine() -> None:
-    found = outcomes(Process([said(9)], LOST), Process([], LOST), Process([said(13), said(18)], LOST))
-    assert found == [(opset, Verdict.RIGHT, "") for opset in (9, 13, 18)]
-
-
-def test_a_sample_that_takes_every_machine_with_it_is_at_fault() -> None:
-    lost = [Process([], LOST) for _ in range(LOST_FOR_GOOD)]
-    found = outcomes(*lost, Process([said(13)], ProcessEndedError("was killed by SIGSEGV")))
-    assert found == [
-        (9, Verdict.CRASHED, "4 machines were lost while they ran it; the last: node2 is lost"),
-        (13, Verdict.RIGHT, ""),
-        (18, Verdict.CRASHED, "was killed by SIGSEGV"),
-    ]
-
-
-def test_a_machine_that_is_lost_before_a_sample_begins_is_not_its_fault() -> None:
-    unready = [Process([], LOST) for _ in range(2 * LOST_FOR_GOOD)]
-    for each in unready:
-        each.answer(1.0)
-    assert outcomes(*unready, Process([said(9), said(13), said(18)], LOST)) == [
-        (opset, Verdict.RIGHT, "") for opset in (9, 13, 18)
-    ]
-
-
-def test_every_task_ends_once_on_machines_that_are_lost() -> None:
-    lock = threading.Lock()
-    started = 0
-
-    def start(module: str, arguments: tuple[str, ...], look: Callable[[], None]) -> Process:
-        nonlocal started
-        with lock:
-            started += 1
-            return Process([said(18)] if started % 2 else [], LOST)
-
-    tasks = [Task(TANH, (18,)) for _ in range(20)]
-    found = run_tasks("parity", tasks, seed=0, processes=3, timeout=1.0, done=lambda: None, start=start)
-    assert [each.verdict for each in found] == [Verdict.RIGHT] * 20
 
 
 class Unwatched(Crew):

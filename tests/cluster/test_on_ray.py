@@ -56,10 +56,6 @@ def test_nodes_of_another_version_are_refused(project: Path, cluster: raylets.Cl
     assert faults.other_versions(project, cluster) == []
 
 
-def test_a_comparison_goes_on_without_a_node(project: Path, cluster: raylets.Cluster) -> None:
-    assert faults.comparison_with_node_loss(project, cluster, random.Random(4)) == []
-
-
 def test_a_search_goes_on_without_a_node(project: Path, cluster: raylets.Cluster) -> None:
     assert faults.search_with_node_loss(project, cluster, random.Random(5)) == []
 

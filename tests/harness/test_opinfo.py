@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
+from onnx_parity.harness.axes import AxisError, Device, Dtype, Selection, Tier, read_selection
 from onnx_parity.harness.case import DeclarationError
 from onnx_parity.harness.cases.opinfo_entries import (
     EXCLUDED,
@@ -99,6 +99,33 @@ def test_options_choose_opsets_and_dtypes() -> None:
     points = [(cell.dtype, cell.opset) for cell in cells]
     # neg takes no booleans.
     assert set(points) == {(Dtype.INT32, 9), (Dtype.INT32, 11)}
+
+
+def test_the_number_of_samples_is_an_option() -> None:
+    def samples(number: int | None, tier: Tier = Tier.DEFAULT) -> list[str]:
+        chosen = Selection(tier=tier, opsets=(9,), devices=(Device.CPU,), samples=number)
+        cells = [cell for cell in cells_of("opinfo", opinfo, chosen) if cell.dtype is Dtype.FLOAT32]
+        return [cell.case.label for cell in cells if cell.case.name == "opinfo.clamp"]
+
+    assert samples(1) == samples(1, Tier.FULL) == ["opinfo.clamp[sample=0]"]
+    assert samples(2) == ["opinfo.clamp[sample=0]", "opinfo.clamp[sample=6]"]
+    assert samples(0) == samples(None, Tier.FULL)
+    assert len(samples(0)) > len(samples(None)) == 4
+    assert read_selection({"samples": "3"}.get).samples == 3
+    with pytest.raises(AxisError, match=r"^--samples few is not a number of samples\. Write 1 or more, or 0 for all"):
+        read_selection({"samples": "few"}.get)
+
+
+def test_a_refused_sample_fails_unless_it_is_listed(tmp_path: Path) -> None:
+    """As every other cell of the tier that `unsupported.toml` is complete for."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
+    (tmp_path / "cases.py").write_text(
+        "from onnx_parity.harness.opinfo import entries\nx = entries({'tanh': ('tanh',)})\n"
+    )
+    (tmp_path / "unsupported.toml").write_text('tier = "default"\n[cases]\n">=18" = ["x.tanh"]\n')
+    write_survey(tmp_path / "cases.json", str(torch.__version__), {"tanh": {Dtype.FLOAT32: (0,)}})
+    found = run_pytest(tmp_path, "--devices", "cpu")
+    assert [record.status for record in read_records(found.folder)] == [Status.UNEXPECTED_PASS]
 
 
 def test_collection_does_not_import_op_db() -> None:

@@ -52,8 +52,8 @@ def test_the_nearest_file_with_settings_is_the_project_s(tmp_path: Path) -> None
     assert (project.root, project.is_configured) == (tmp_path, True)
     assert project.declarations == (below, tmp_path / "more.py")
     assert project.runs == tmp_path / "runs"
-    assert project.settings.said("runtimes") == "onnxruntime,onnx.reference"
-    assert project.settings.said("exporters") is None
+    assert project.settings.value_of("runtimes") == "onnxruntime,onnx.reference"
+    assert project.settings.value_of("exporters") is None
 
 
 def test_without_settings_the_files_of_the_folder_are_looked_at(tmp_path: Path) -> None:

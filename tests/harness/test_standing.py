@@ -37,6 +37,29 @@ RECORDS = [
 ]
 
 
+def test_outcomes_and_times_by_opset() -> None:
+    def of(opset: int, exporter: str, seconds: float, status: Status = PASSED) -> Record:
+        return msgspec.structs.replace(
+            record(f"elu{seconds}", exporter, status, opset), nodes=1, seconds={"export": seconds}
+        )
+
+    found = compare([of(9, "parity", 0.001), of(18, "parity", 0.002), of(18, "parity", 0.004, FAILED)])
+    assert [(each.exporter, each.opset, each.counts, each.export_milliseconds) for each in found.by_opset] == [
+        ("parity", 9, {PASSED: 1}, 1.0),
+        ("parity", 18, {PASSED: 1, FAILED: 1}, 3.0),
+    ]
+
+
+def test_what_is_refused_or_wrong_is_listed_by_its_cause() -> None:
+    def refused(name: str, opset: int) -> Record:
+        return msgspec.structs.replace(record(name, "parity", UNSUPPORTED, opset), reason="aten::fft: no such operator")
+
+    found = compare([*(refused("fft", opset) for opset in (7, 9)), refused("ifft", 9), record("elu", "parity", PASSED)])
+    assert [(each.status, each.cases, each.opsets, each.detail) for each in found.missed] == [
+        (UNSUPPORTED, ("fft", "ifft"), (7, 9), "aten::fft: no such operator")
+    ]
+
+
 def test_only_points_that_all_ran_count() -> None:
     found = compare(RECORDS)
     assert (found.common, found.others) == (4, 1)
@@ -126,6 +149,12 @@ def test_the_table_is_printed(run: Path) -> None:
     assert result.exit_code == 1
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert lines == [
+        "exporter opset passed unsupported failed median export",
+        "parity 9 1 0 0",
+        "parity 18 2 1 0",
+        "torch_dynamo 9 1 0 0",
+        "torch_dynamo 18 2 0 1",
+        "",
         "cells passed unsupported failed",
         "parity 3 1 0",
         "torch_dynamo 3 0 1",
@@ -139,6 +168,8 @@ def test_the_table_is_printed(run: Path) -> None:
         "activation selu passed 2 failed 1 of 2",
         "4 cells that every exporter ran; 1 that only some ran, not counted. "
         "1 operators with the same outcome everywhere: --all lists them.",
+        "parity: failed: only: 1 cell, opset 18, float32:",
+        "parity: unsupported: celu: 1 cell, opset 18, float32:",
         "another exporter passes where parity does not: celu float32 opset 18 static, onnxruntime",
     ]
     assert "elu passed 1 passed 1" in " ".join(CliRunner().invoke(app, ["exporters", "--all"]).output.split())

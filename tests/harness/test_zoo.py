@@ -17,7 +17,7 @@ from onnx_parity.harness.judging.reference import consult
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.record import Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.zoo import OPSETS_OF_TIER, Built, CannotBuildError, Source, every, first_that_runs
+from onnx_parity.harness.zoo import FULL_OPSETS, Built, CannotBuildError, Source, every, first_that_runs
 
 
 def _names() -> Sequence[str]:
@@ -81,7 +81,7 @@ def test_other_tiers_run_few() -> None:
     ]  # fmt: skip
     assert not list(cells_of("models", source(), Selection(tier=Tier.SMOKE, devices=_CPU)))
     every_opset = cells_of("models", source(), Selection(tier=Tier.FULL, devices=_CPU), "models[linear]".__eq__)
-    assert [cell.opset for cell in every_opset if cell.shapes is Shapes.STATIC] == list(OPSETS_OF_TIER[Tier.FULL])
+    assert [cell.opset for cell in every_opset if cell.shapes is Shapes.STATIC] == list(FULL_OPSETS)
 
 
 def test_a_package_that_is_not_installed_is_absent() -> None:

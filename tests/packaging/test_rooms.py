@@ -48,7 +48,7 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
     "harness": (
         "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "cluster",
-        "gate", "localisation", "drawing", "comparison", "search", "surface", "pytest_plugin", "commands",
+        "gate", "localisation", "drawing", "search", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

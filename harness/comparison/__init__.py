@@ -1,1 +1,0 @@
-"""Compares exporters on torch's OpInfo samples: which are right, silently wrong, refused or crashed."""
