@@ -15,6 +15,7 @@ __all__ = [
     "OnnxExporterError",
     "OnnxExporterWarning",
     "OpsetError",
+    "ProgramFailedError",
     "Refusal",
     "SymbolicValueError",
     "Unsupported",

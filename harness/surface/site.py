@@ -22,6 +22,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Exporting": (
         "README.md",
         "docs/coming_from_torch_onnx.md",
+        "docs/troubleshooting.md",
         "docs/language_models.md",
         "docs/api.md",
         "docs/surface.md",
@@ -38,6 +39,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "The project": (
         "docs/architecture.md",
+        "docs/glossary.md",
         "harness/README.md",
         "docs/versions.md",
         "CONTRIBUTING.md",
