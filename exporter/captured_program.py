@@ -40,9 +40,10 @@ from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
+from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
-from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, export_type_of
+from onnx_parity.exporter.torch_onnx.legacy_arguments import export_type_of
 from onnx_parity.exporter.tracing.trace import Traced
 
 __all__ = ["Capture", "ModelOptions", "as_model"]

@@ -40,48 +40,27 @@ from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, with_ou
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument, with_shapes_of_rest
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
+from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.request.requested_axes import axes_of_program
 from onnx_parity.exporter.request.size_expressions import with_axis_sizes
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.sources.exported_program import ExportedModule
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
-from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, set_training, trains
+from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
+from onnx_parity.exporter.tracing.attempt import ToRecord
 from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError
 from onnx_parity.exporter.tracing.trace import Traced, trace
 from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
 
-__all__ = ["DroppedWriteWarning", "Program", "RecordOptions", "capture_program", "record_program"]
+__all__ = ["DroppedWriteWarning", "Program", "capture_program", "record_program"]
 
 Program = Callable[..., Any] | torch.export.ExportedProgram
 
 
 class DroppedWriteWarning(OnnxExporterWarning):
     """The program writes to its buffers or inputs, and the exported model does not return the new values."""
-
-
-class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program is recorded. `export` describes each of them."""
-
-    input_names: Sequence[str] | None = None
-    output_names: Sequence[str] | None = None
-    dynamic_axes: DynamicAxes | None = None
-    dynamic_shapes: DynamicShapes | None = None
-    custom_translation_table: TranslationTable | None = None
-    training: object = False
-    strict: bool = False
-    return_written: bool = False
-    allow_ignored_inputs: bool = False
-    retain_param_name: bool = True
-
-    def __post_init__(self) -> None:
-        check_switches(
-            _retain_param_name=self.retain_param_name,
-            strict=self.strict,
-            return_written=self.return_written,
-            allow_ignored_inputs=self.allow_ignored_inputs,
-        )
 
 
 def capture_program(
@@ -256,8 +235,17 @@ def _layout(model: Callable[..., Any], call: Call) -> Layout:
 def _traced(
     model: Callable[..., Any], inputs: _Inputs, options: RecordOptions, table: Mapping[OpOverload, Lowering]
 ) -> Traced:
+    wanted = ToRecord(
+        model,
+        inputs.call.args,
+        inputs.call.kwargs,
+        inputs.names,
+        inputs.weight_names,
+        lambda op: None if op in table else _decomposition_of(op),
+        options,
+    )
     try:
-        return _trace(model, inputs, options, table)
+        return trace(wanted, inputs.axes)
     except OperatorFailedError as error:
         if error.op in table or is_lowered(error.op) or _decomposition_of(error.op) is not None:
             raise
@@ -267,23 +255,6 @@ def _traced(
             f"{name} cannot be exported{error.placed}: there is no lowering for it\n"
             f"Register a lowering with @onnx_parity.lowering('{name}'), or write that line with other operators."
         ) from error
-
-
-def _trace(
-    model: Callable[..., Any], inputs: _Inputs, options: RecordOptions, table: Mapping[OpOverload, Lowering]
-) -> Traced:
-    return trace(
-        model,
-        inputs.call.args,
-        inputs.call.kwargs,
-        input_names=inputs.names,
-        weight_names=inputs.weight_names,
-        axes=inputs.axes,
-        decomposition_of=lambda op: None if op in table else _decomposition_of(op),
-        strict=options.strict,
-        return_written=options.return_written,
-        allow_ignored_inputs=options.allow_ignored_inputs,
-    )
 
 
 def _warn_of_dropped_writes(written: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import torch
 
 from onnx_parity.exporter.captured_program import ModelOptions, as_model
-from onnx_parity.exporter.capturing import Program, RecordOptions, record_program
+from onnx_parity.exporter.capturing import Program, record_program
 from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
@@ -17,9 +17,10 @@ from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
+from onnx_parity.exporter.request.record_options import RecordOptions
+from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
     check_example_outputs,
-    check_switches,
     export_type_of,
     refuse_uninlined,
 )

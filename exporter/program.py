@@ -27,9 +27,9 @@ from onnx_parity.exporter.recording.results import Kind, Returned
 from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.names import checked_names
+from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
-from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
 
 if TYPE_CHECKING:
     import onnx

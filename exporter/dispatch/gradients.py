@@ -16,12 +16,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.dispatch.functional import Called
-from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.origin import refused_here
 
 __all__ = [
     "ASKS_FOR_GRADIENTS",
-    "NeedsGradients",
     "differentiates_once",
     "is_differentiated",
     "is_seen_once",
@@ -36,18 +34,6 @@ _DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
 
 #: What torch says of `requires_grad_()` on the tensors of a recording without gradients.
 ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
-
-
-class NeedsGradients(Exception):
-    """The program asks autograd for gradients.
-
-    `weights` are the ids of the parameters by which it asks for them; `refusal` is the error to raise if these are not
-    the module's own.
-    """
-
-    def __init__(self, refusal: CaptureError | None = None, weights: Iterable[int] = ()) -> None:
-        super().__init__()
-        self.refusal, self.weights = refusal, frozenset(weights)
 
 
 def is_transformed() -> bool:

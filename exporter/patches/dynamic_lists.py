@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
-from onnx_parity.exporter.recording.given_up import NeedsViews
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]
@@ -42,8 +42,8 @@ def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: A
             "the program gives a buffer the memory of another tensor with set_: write to the buffer with copy_, or use "
             "the other tensor"
         )
-    if not recorder.views_inputs:
-        raise NeedsViews
+    if Decision.VIEWS_OF_INPUTS not in recorder.decisions:
+        raise Reconsider(Decision.VIEWS_OF_INPUTS)
     return torchs(self, *args)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.dispatch.gradients import NeedsGradients, is_transformed
+from onnx_parity.exporter.dispatch.gradients import is_transformed
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.patches.patch import FunctionCode, Patch
 
@@ -19,15 +20,13 @@ def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **k
     # Where autograd sees the weights of the module, other tensors are in their place.
     weights = [each for each in pytree.tree_leaves(inputs) if isinstance(each, torch.nn.Parameter)]
     if weights:
-        raise NeedsGradients(
-            refused_here(
-                "the program asks for gradients by a parameter that does not belong to the module that is exported: "
-                "make it a parameter of the module, or an input"
-            ),
-            map(id, weights),
+        refusal = refused_here(
+            "the program asks for gradients by a parameter that does not belong to the module that is exported: make "
+            "it a parameter of the module, or an input"
         )
+        raise Reconsider(Decision.GRADIENTS, refusal=refusal, weights=map(id, weights))
     if not is_transformed():
-        raise NeedsGradients
+        raise Reconsider(Decision.GRADIENTS)
     allowed = torch._C._functorch.get_inplace_requires_grad_allowed()
     try:
         return torchs(outputs, inputs, *args, **kwargs)

@@ -22,6 +22,7 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import (
     DTYPES,
     Block,
@@ -32,7 +33,6 @@ from onnx_parity.exporter.graph.graph import (
     same_size,
 )
 from onnx_parity.exporter.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.recording.given_up import NeedsSymbols
 from onnx_parity.exporter.recording.leaves import (
     EMPTY,
     UNSET,
@@ -244,7 +244,7 @@ class Blocks(Leaves):
         holds = self._holds_what(one)
         if one.ndim != other.ndim or holds.has_any_rank or self._holds_what(other).has_any_rank:
             if self.recorder.fakes.symbols is None:
-                raise NeedsSymbols
+                raise Reconsider(Decision.SYMBOLS)
             own: Sequence[Size] = one.shape
             open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
             of_any_rank = Holds.LIST_OF_ANY_RANK if holds.is_list else Holds.ANY_RANK

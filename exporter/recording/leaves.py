@@ -14,9 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression, Truth
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import DTYPES, Size, Value, same_size
 from onnx_parity.exporter.graph.list_primitives import EMPTY_LIST
-from onnx_parity.exporter.recording.given_up import NeedsSymbols
 from onnx_parity.exporter.recording.recorder import Recorder, unwrapped
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
@@ -98,7 +98,7 @@ class Leaves:
     def number(self, tensor: torch.Tensor) -> Any:
         """The number in a tensor of one int, for use as a size or an index; a symbol if it depends on an input."""
         if self.recorder.fakes.symbols is None and self.depends_on_input(tensor):
-            raise NeedsSymbols
+            raise Reconsider(Decision.SYMBOLS)
         return tensor.item()
 
     def depends_on_input(self, tensor: torch.Tensor) -> bool:
@@ -147,7 +147,7 @@ class Leaves:
         """A new symbol for an unknown size."""
         symbols = self.recorder.fakes.symbols
         if symbols is None:
-            raise NeedsSymbols
+            raise Reconsider(Decision.SYMBOLS)
         return symbols.unknown_size(like)
 
     def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:

@@ -1,4 +1,4 @@
-"""Tensors that have the same memory for some values of the inputs, but not in the model.
+"""Writes in place that a model would lose: to tensors that the program owns, and to tensors of the same memory.
 
 A script may return a tensor as it was given or a new one, depending on values. The model computes what it returns as a
 value of its own, so a write in place to one of the two, after the script, would not be seen in the other.
@@ -12,9 +12,21 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value
 
-__all__ = ["MayBeOne", "TensorThen", "lost_write"]
+__all__ = ["MayBeOne", "TensorThen", "lost_write", "own_tensor_written"]
+
+
+def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
+    """What to raise if the program writes to a tensor that it owns, or to one computed from such tensors alone."""
+    what = f"{name!r}, which" if name else "a tensor that"
+    refusal = CaptureError(
+        f"the program writes in place{origin.placed} to {what} is neither created in it nor an input or buffer. "
+        "Register that tensor with register_buffer, or write to a copy of it."
+    )
+    return Reconsider(Decision.WRAP_OWN_TENSORS, refusal=refusal)
 
 
 class TensorThen(msgspec.Struct, eq=False):

@@ -15,8 +15,8 @@ import torch
 
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph import list_primitives
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Holds, Size, Value
-from onnx_parity.exporter.recording.given_up import NeedsSymbols
 from onnx_parity.exporter.recording.leaves import Leaves
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
@@ -48,7 +48,7 @@ class MarkedInput:
         """A marked list. Its dynamic axes have their own symbols, even if other inputs have axes of the same names."""
         symbols = recorder.fakes.symbols
         if symbols is None:
-            raise NeedsSymbols
+            raise Reconsider(Decision.SYMBOLS)
         shape: list[Size] = list(held.item.shape)
         for axis, axis_name in axes.items():
             size = shape[axis] = symbols.unknown_size(shape[axis])

@@ -6,11 +6,12 @@ import torch
 
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.block_primitives import IF
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Value
 from onnx_parity.exporter.graph.list_primitives import INSERT, LIST
 from onnx_parity.exporter.graph.origin import OriginFinder
 
-__all__ = ["TAKING_ANY_RANK", "OpenRanks", "RankNeeded"]
+__all__ = ["TAKING_ANY_RANK", "OpenRanks"]
 
 #: Primitives that take a tensor of any number of axes.
 TAKING_ANY_RANK = frozenset({IF, LIST, INSERT})
@@ -27,10 +28,6 @@ _OF_EACH_ELEMENT = frozenset(
     for name in names.split()
     for overload in overloads.split()
 )
-
-
-class RankNeeded(CaptureError):
-    """The program uses a tensor whose number of axes depends on sizes or values in a way that needs to know it."""
 
 
 class OpenRanks:
@@ -61,13 +58,14 @@ class OpenRanks:
         return rank
 
     def refuse(self, value: Value) -> None:
-        """Raise `RankNeeded` if the number of axes of a tensor is open."""
+        """Ask for the example's number of axes if that of a tensor is open."""
         rank = self._ranks.get(value)
         if rank is None:
             return
         made = rank.node.origin.placed if rank.node is not None else ""
-        raise RankNeeded(
+        refusal = CaptureError(
             f"the number of axes of a tensor{made} depends on sizes or values, and the program uses the tensor"
             f"{self._origins.find().placed} in a way that needs to know it: return it, or compute only what is done to "
             "each element by itself, or give it the same number of axes in every case"
         )
+        raise Reconsider(Decision.RANKS_OF_EXAMPLE, refusal=refusal)

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
 from onnx_parity.exporter.dispatch.functional import unwrapped
+from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
@@ -27,8 +28,7 @@ from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_p
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.pointwise import Metadata
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo, describe
-from onnx_parity.exporter.recording.given_up import NeedsSelects, OwnTensorWritten, own_tensor_written
-from onnx_parity.exporter.recording.lost_writes import MayBeOne
+from onnx_parity.exporter.recording.lost_writes import MayBeOne, own_tensor_written
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
@@ -69,7 +69,6 @@ _READS = frozenset(
     }
 )
 
-
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 
 
@@ -98,8 +97,7 @@ class Recorder(TorchDispatchMode):
         name_of: Callable[[torch.Tensor], str],
         decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
         strict: bool,
-        lifted: bool,
-        freezes: bool,
+        decisions: Decisions,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
@@ -112,8 +110,9 @@ class Recorder(TorchDispatchMode):
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
+        self.decisions = decisions
         #: Whether the program's own tensors are arguments of `functionalize` too (see `Lifting`).
-        self.lifts = lifted
+        self.lifts = Decision.WRAP_OWN_TENSORS in decisions
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, tuple[torch.Tensor, Metadata]] = {}
@@ -134,15 +133,14 @@ class Recorder(TorchDispatchMode):
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
-        #: Whether the program is given views of the model's inputs, and the ids of the buffers that it is given.
-        self.views_inputs = False
+        #: The ids of the buffers that the program is given.
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         #: Tensors of scripts that have the same memory for some values, but not here.
         self.may_be_one: list[MayBeOne] = []
         self.autocast: torch.dtype | None = None
-        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, freezes)
+        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, decisions)
         self.random_numbers = RandomNumbers(self, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -269,11 +267,11 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is _DETACH and not self.lifts and not self.knows(args[0]):
             # This is `.data` of a parameter: a write to the result would be lost.
-            raise own_tensor_written("", self.origins.find())
+            raise own_tensor_written(self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
         if func in _MAKE_ALIKE and not self.lifts and id(args[0]) in self._own:
             # Of a tensor that `functionalize` does not know, torch returns one that is not the result recorded here.
-            raise own_tensor_written("", self.origins.find())
+            raise own_tensor_written(self.origins.find())
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS:
@@ -284,8 +282,8 @@ class Recorder(TorchDispatchMode):
                 return known
         elif func is _SIZES:
             assert self.fakes.symbols is not None
-            if not self.fakes.symbols.selects:
-                raise NeedsSelects
+            if Decision.SELECT_PARTS not in self.decisions:
+                raise Reconsider(Decision.SELECT_PARTS)
             raise PlainSizesError(
                 *refused_here(
                     "torch asks for the sizes of a tensor as numbers, and one of them is dynamic: write to a slice, or "
@@ -336,7 +334,9 @@ class Recorder(TorchDispatchMode):
         with self:
             try:
                 return decomposition(*args, **kwargs)
-            except OwnTensorWritten:
+            except Reconsider as found:
+                if Decision.WRAP_OWN_TENSORS not in found.decisions:
+                    raise
                 del self.nodes[before:]
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
 
@@ -344,7 +344,7 @@ class Recorder(TorchDispatchMode):
         """Refuse a write to a tensor other than the copies to inputs and buffers that functionalization ends with."""
         if func is _COPY and id(args[0]) in self._writable:
             return
-        raise own_tensor_written("", self.origins.find())
+        raise own_tensor_written(self.origins.find())
 
     def _faked(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):

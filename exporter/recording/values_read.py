@@ -19,16 +19,17 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
+from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder, program_frame
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
-from onnx_parity.exporter.recording.given_up import FrozenSizes, NeedsSymbols, SizesOfTrial, Trial
+from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["MOST_LISTED", "LoopValueError", "Reader", "TracerWarning"]
+__all__ = ["MOST_LISTED", "Reader", "TracerWarning"]
 
 #: The instructions of Python that read and write `x[i]`.
 _SUBSCRIPTS = frozenset(dis.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
@@ -40,10 +41,6 @@ class TracerWarning(OnnxExporterWarning):
     """The program read a value of a tensor, and the exported model has the example's value as a constant."""
 
 
-class LoopValueError(CaptureError):
-    """The program read a value that differs from one iteration of a loop to the next."""
-
-
 class Reader:
     """Computes values of a recording. Warns if a value depends on an input, or raises an error if `strict`."""
 
@@ -53,14 +50,14 @@ class Reader:
         origins: OriginFinder,
         symbols: Symbols | None,
         strict: bool,
-        freezes: bool,
+        decisions: Decisions,
     ) -> None:
         self._size_sources = size_sources
         self._origins = origins
         self._symbols = symbols
         self._strict = strict
         #: Whether numbers that depend on inputs are taken from the example and become constants, instead of symbols.
-        self._freezes = freezes
+        self._freezes = Decision.NUMBERS_OF_EXAMPLE in decisions
         #: The whole numbers that were read and depend on the values of inputs, in the order in which they were read.
         self._frozen: dict[Value, Sequence[int]] = {}
         #: The numbers of splits, in the order of the calls, whose sizes only happen to be numbers that were read.
@@ -138,7 +135,7 @@ class Reader:
         if self._freezes or not self.depends_on_input(value):
             return False
         if self._symbols is None and (not is_flag or _is_subscript(program_frame(sys._getframe()))):
-            self.refusal = NeedsSymbols()
+            self.refusal = Reconsider(Decision.SYMBOLS)
             raise self.refusal
         return not is_flag
 
@@ -216,9 +213,12 @@ class Reader:
         for value in values:
             if any(source not in self.examples for source in self._sources(value)):
                 origin = self._origins.find()
-                self.refusal = LoopValueError(
-                    f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is exported "
-                    "as a loop: its value changes from one iteration to the next. Keep it a tensor"
+                # No decision helps: a number that changes in each iteration cannot become a constant.
+                self.refusal = Reconsider(
+                    refusal=CaptureError(
+                        f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is "
+                        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
+                    )
                 )
                 raise self.refusal
 

@@ -30,6 +30,7 @@ from onnx_parity.exporter.expressions.expression import Condition, Expression, M
 from onnx_parity.exporter.expressions.integers_and_reals import Max
 from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_holds
+from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
 from onnx_parity.exporter.sizes.conditions import satisfying
@@ -115,8 +116,9 @@ class Symbols:
     # What torch asks of its own environment.
     allow_scalar_outputs = allow_dynamic_output_shape_ops = True
 
-    def __init__(self, denied: frozenset[Expression] = frozenset()) -> None:
+    def __init__(self, decisions: Decisions = frozenset(), denied: frozenset[Expression] = frozenset()) -> None:
         """`denied` are questions that are given the other answer where the program itself asks them."""
+        self.decisions = decisions
         self._denied = denied
         self._asked_of_denied: set[Expression] = set()
         #: The sizes with which the program is recorded.
@@ -131,16 +133,10 @@ class Symbols:
         self.assumptions: dict[Expression, Assumption] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
         self._certain: dict[Expression, Plain] = {}
-        #: Whether the number of axes of a result may stay open where it depends on sizes.
-        self.keeps_ranks = True
         #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
         self._conditions: tuple[Expression, ...] = ()
-        #: Whether sizes computed from others are taken to be neither 0 nor 1, although they may be in the example.
-        self.takes_general = True
-        #: Whether such a size was taken to be general.
+        #: Whether a size computed from others, which is 0 or 1 in the example, was taken to be neither.
         self.has_taken_general = False
-        #: Whether the parts of a tensor are selected one by one where the program calls `unbind`.
-        self.selects = False
         #: Results of arithmetic on sizes, and nodes of plain numbers.
         self.computed: dict[Any, SizeNode] = {}
         #: Numbers that are at most another one wherever the program runs.
@@ -391,7 +387,7 @@ class Symbols:
             return self._of_values(question, fallback, general) if answer is None else answer
         answer = question.at(self.hints)
         by_user = user is not None and asker is user.frame and in_python
-        if self.takes_general and not by_user and _says_special(question, answer):
+        if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and _says_special(question, answer):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
             self.has_taken_general = True
             return not answer

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy
 import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.lowering.options import OperatorExportTypes
+from onnx_parity.exporter.request.switches import check_switches
 
 __all__ = [
     "TrainingMode",
     "check_example_outputs",
-    "check_switches",
     "export_type_of",
     "refuse_uninlined",
     "set_training",
@@ -91,16 +90,6 @@ def export_type_of(
             f"{', '.join(OperatorExportTypes.__members__)}"
         )
     return OperatorExportTypes[asked]
-
-
-def check_switches(**switches: object) -> None:
-    """Refuse values other than True and False. Often they are another argument at the wrong position."""
-    for name, given in switches.items():
-        if not isinstance(given, int | numpy.bool_) or given not in (0, 1):
-            raise ArgumentError(
-                f"{name} is {given!r}: give True or False. Give the arguments after `f` by name, since versions of "
-                "torch.onnx differ in their order"
-            )
 
 
 def refuse_uninlined(autograd_inlining: bool) -> None:

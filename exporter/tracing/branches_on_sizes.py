@@ -25,7 +25,7 @@ from onnx_parity.exporter.graph.graph import Block, Graph, Node, Size, Value, Va
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Assumption
-    from onnx_parity.exporter.tracing.recording import Traced
+    from onnx_parity.exporter.tracing.attempt import Traced
 
 __all__ = ["NotRecorded", "Recording", "branches_that_matter"]
 

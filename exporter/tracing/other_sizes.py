@@ -19,7 +19,7 @@ from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
 from onnx_parity.exporter.sizes.symbols import Assumption
-from onnx_parity.exporter.tracing.recording import Attempt, ToRecord
+from onnx_parity.exporter.tracing.attempt import Attempt, ToRecord
 
 __all__ = ["runs_with_another_size"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,8 +21,16 @@ from onnx_parity.exporter.recording.fakes import result_cache
 from onnx_parity.exporter.recording.fakes.pointwise import _KNOWN
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.request.record_options import RecordOptions
+from onnx_parity.exporter.tracing.attempt import ToRecord
 from onnx_parity.exporter.tracing.trace import trace
 from onnx_parity.harness.cases.opinfo_samples import all_entries
+
+
+def record(program: Callable[..., Any], tensors: Sequence[torch.Tensor], axes: Axes) -> None:
+    """Record a program whose operators are left as they are, also those without a lowering."""
+    names = [f"x{place}" for place in range(len(tensors))]
+    trace(ToRecord(program, tensors, {}, names, (), lambda op: None, RecordOptions()), axes)
 
 
 def described(result: Any) -> list[Any]:
@@ -98,14 +106,7 @@ def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) ->
                 return tuple(each for each in result if isinstance(each, torch.Tensor))
 
             try:
-                trace(
-                    program,
-                    [leaves[place] for place in places],
-                    {},
-                    input_names=[f"x{place}" for place in places],
-                    axes=Axes({}),
-                    decomposition_of=lambda op: None,
-                )
+                record(program, [leaves[place] for place in places], Axes({}))
             except onnx_parity.ExportError:
                 continue  # What cannot be recorded is another test's.
     assert len(compared("_by_kernel")) > 50
@@ -262,10 +263,9 @@ def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], vary
         tensors = [*samples, *(other for other in _OTHERS if isinstance(other, torch.Tensor))]
         if varying:  # With gaps, torch fixes sizes to say how the result lies.
             tensors = [tensor for tensor in tensors if tensor.is_contiguous()]
-        names = [f"x{place}" for place in range(len(tensors))]
         rows = {place: {tensor.ndim - 3: "rows"} for place, tensor in enumerate(tensors) if tensor.ndim > 2}
         axes = Axes(rows if varying else {})
-        trace(program, tensors, {}, input_names=names, axes=axes, decomposition_of=lambda op: None)
+        record(program, tensors, axes)
     assert compared("_by_rule") >= _KNOWN - {"batch_norm", "_to_copy"}
 
 
@@ -299,10 +299,9 @@ def test_windows_slide_as_fake_tensors_say(compared: Callable[[str], set[str]], 
     def program(*tensors: torch.Tensor) -> Any:
         return tuple(each for x in tensors for window in _WINDOWS[:: 7 if axes else 1] for each in _slid(x, window))
 
-    names = ["x", "y", "z"]
     tensors = images[: 1 if axes else 3]
     marked = Axes(dict.fromkeys(range(len(tensors)), axes) if axes else {})
-    trace(program, tensors, {}, input_names=names[: len(tensors)], axes=marked, decomposition_of=lambda op: None)
+    record(program, tensors, marked)
     by_rule = {"convolution", "avg_pool2d", "max_pool2d_with_indices"}
     assert compared("_by_rule") >= (set() if 2 in axes else by_rule)
 

@@ -15,6 +15,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map_only
 
+from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.operators.recorded.upsampling import UPSAMPLING_TO_SIZES
 from onnx_parity.exporter.registry.recorded import OfAnyRank, result_with_dynamic_sizes
@@ -331,7 +332,7 @@ def _is_one(size: Size) -> tuple[bool, bool]:
 
     symbols: Symbols = size.node.shape_env
     question = Equal.of(size.node.expr, Number(1))
-    if symbols.keeps_ranks and not symbols.is_certain(question):
+    if Decision.RANKS_OF_EXAMPLE not in symbols.decisions and not symbols.is_certain(question):
         return symbols.holds_in_example(question), True
     return symbols.decided(question), False
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from onnx_parity.exporter.dispatch.gradients import is_differentiated
+from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
@@ -118,7 +119,7 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
 def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
     sizes: list[Size] = [*self.shape]
     dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
-    if dynamic is None or not dynamic.node.shape_env.selects:
+    if dynamic is None or Decision.SELECT_PARTS not in dynamic.node.shape_env.decisions:
         return NotImplemented
     count = sizes[dim]
     return [self.select(dim, part) for part in range(count)] if isinstance(count, int) else NotImplemented

@@ -17,20 +17,22 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from onnx_parity.exporter.dispatch.composites import keeping_composites
 from onnx_parity.exporter.dispatch.functional import Called, functionalized
-from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, NeedsGradients, with_gradients
-from onnx_parity.exporter.errors import CaptureError, ExportError, ProgramFailedError
+from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
+from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
+from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.recording.given_up import NeedsSymbols, OwnTensorWritten, Trial, own_tensor_written
+from onnx_parity.exporter.recording.frozen_sizes import Trial
 from onnx_parity.exporter.recording.lifted import Lifting
-from onnx_parity.exporter.recording.lost_writes import lost_write
+from onnx_parity.exporter.recording.lost_writes import lost_write, own_tensor_written
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
     from onnx_parity.exporter.sizes.symbols import Assumption, Symbols
 
-__all__ = ["Attempt", "AxesFixed", "SymbolicNumberFailed", "ToRecord", "TooGeneral", "Traced", "record"]
+__all__ = ["Attempt", "AxesFixed", "ToRecord", "Traced", "Variant", "record"]
 
 #: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
 _RENORM = torch.ops.aten.embedding_renorm.default
@@ -71,64 +73,63 @@ class Traced(msgspec.Struct):
 
 
 class ToRecord(msgspec.Struct, frozen=True):
-    """A program, its arguments, and what the caller chose; the same in every attempt."""
+    """A program, its arguments, and what the caller chose; the same in every attempt.
+
+    The inputs are the tensors and the marked inputs among the flattened arguments, and are named in this order. Weights
+    have the module's names, or those in `weight_names` in the order of `weights_of(program)`.
+    """
 
     program: Callable[..., Any]
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     input_names: Sequence[str]
-    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
     weight_names: Sequence[str]
-    strict: bool
-    return_written: bool
-    allow_ignored_inputs: bool
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
+    options: RecordOptions
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """The settings of one attempt. The first attempt is the cheapest, and each failure decides the next settings."""
+class Variant(msgspec.Struct, frozen=True):
+    """How a program is run otherwise than in the example, to see what it would do then."""
 
-    axes: Axes
-    #: Whether sizes, and numbers that are read from tensors, are symbols.
-    symbolic: bool
-    #: Whether tensors that belong to the program (and are neither weights nor inputs) are wrapped like inputs, so that
-    #: the program may write to copies of them.
-    lifts: bool = False
-    #: Whether numbers that are read from tensors are taken from the example inputs and become constants.
-    freezes: bool = False
-    #: Whether Python's `int`, `float` and `len` give the example's numbers (see `sizes/exchanged_calls.py`).
-    plain_numbers: bool = False
-    #: Whether `squeeze` drops an axis is decided by the example, and not left open.
-    squeezes_as_in_example: bool = False
-    #: Whether sizes computed from others are 0 or 1 where the example makes them so (see `Symbols`).
-    special_sizes_as_in_example: bool = False
-    #: Whether autograd sees the operators of the program, so that it may ask for gradients.
-    differentiates: bool = False
-    #: The weights of the module by which it asks for gradients, by id: autograd then sees these too.
-    by_weights: frozenset[int] = frozenset()
-    #: Whether parts of a tensor with dynamic sizes are selected one by one, where the program calls `unbind`.
-    selects: bool = False
-    #: Whether the program gets views of its inputs, which it may give the memory of other tensors with `set_`.
-    views_inputs: bool = False
-    #: The splits whose sizes only happen to be numbers that were read from values, and a trial that looks for such.
-    coincidences: frozenset[int] = frozenset()
-    trial: Trial | None = None
     #: Questions about sizes that are given the other answer where the program itself asks them.
     denied: frozenset[Expression] = frozenset()
     #: The name of an axis that has the size 0.
     empty: str | None = None
+    #: Other numbers that it reads from tensors.
+    trial: Trial | None = None
 
     @property
     def is_another_side(self) -> bool:
-        """Whether only a branch of the program is looked at, and the recording is not the one that is exported."""
+        """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
         return bool(self.denied) or self.empty is not None
 
 
-class SymbolicNumberFailed(Exception):
-    """The recording failed after a number that depends on an input had become a symbol."""
+class Attempt(msgspec.Struct, frozen=True):
+    """How a program is recorded. The first attempt is the cheapest, and each failure adds the next decision."""
 
+    axes: Axes
+    decisions: Decisions = frozenset()
+    #: The weights of the module by which the program asks for gradients, by id: autograd sees these too.
+    weights: frozenset[int] = frozenset()
+    #: The splits whose sizes only happen to be numbers that were read from values.
+    coincidences: frozenset[int] = frozenset()
+    variant: Variant = Variant()
 
-class TooGeneral(Exception):
-    """The recording failed after a size that is 0 or 1 in the example was taken to be another one."""
+    def has(self, decision: Decision) -> bool:
+        return decision in self.decisions
+
+    def reconsidered(self, found: Reconsider) -> Attempt | None:
+        """The attempt with the first of the decisions that were asked for and not taken yet; None if all were."""
+        for decision in found.decisions:
+            if not self.has(decision) or not found.weights <= self.weights:
+                return self.deciding(decision, found.weights)
+        return None
+
+    def deciding(self, decision: Decision, weights: frozenset[int] = frozenset()) -> Attempt:
+        decisions = self.decisions | {decision}
+        if decision is Decision.NUMBERS_OF_EXAMPLE and not self.axes.inputs:
+            decisions -= {Decision.SYMBOLS}  # Constants need none.
+        return replace(self, decisions=decisions, weights=self.weights | weights)
 
 
 class AxesFixed(Exception):
@@ -148,52 +149,62 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iter
     recording = _Recording(wanted, attempt, names)
     try:
         recording.run()
-        if attempt.is_another_side:
+        if attempt.variant.is_another_side:
             return recording.traced()
         recording.check()
         traced = recording.traced()
         recording.warn()
         return traced
-    except (ProgramFailedError, SymbolicNumberFailed, AxesFixed) as error:
+    except (ProgramFailedError, _SymbolicNumberError, AxesFixed) as error:
         if recording.has_taken_general:
-            raise TooGeneral from error
+            raise Reconsider(Decision.SPECIAL_SIZES_OF_EXAMPLE) from error
+        if isinstance(error, _SymbolicNumberError):
+            raise Reconsider(Decision.PLAIN_NUMBERS, Decision.NUMBERS_OF_EXAMPLE) from error.__cause__
         raise
+    except (DynamicOutputShapeException, DataDependentOutputException) as error:
+        if attempt.has(Decision.SYMBOLS):
+            raise failed_while_recorded(error) from error
+        raise Reconsider(Decision.SYMBOLS) from error  # Sizes of the program depend on values.
+    except FrozenValueError as error:
+        if attempt.has(Decision.SYMBOLS):
+            raise
+        # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
+        raise Reconsider(Decision.SYMBOLS) from error
     finally:
         recording.let_go(survivors)
+
+
+class _SymbolicNumberError(Exception):
+    """The recording failed after a number that depends on an input had become a symbol."""
 
 
 class _Recording:
     def __init__(self, wanted: ToRecord, attempt: Attempt, names: Iterable[Collection[str]]) -> None:
         self._wanted = wanted
         self._attempt = attempt
-        self._symbols = symbols = _symbols(attempt.denied) if attempt.symbolic else None
+        self._symbols = symbols = _symbols(attempt) if attempt.has(Decision.SYMBOLS) else None
         self._recorder = recorder = Recorder(
             Fakes(symbols),
             OriginFinder(wanted.program),
             name_finder(wanted.program, wanted.weight_names),
             wanted.decomposition_of,
-            wanted.strict,
-            attempt.lifts,
-            attempt.freezes,
+            wanted.options.strict,
+            attempt.decisions,
         )
         if symbols is not None:
-            symbols.keeps_ranks = not attempt.squeezes_as_in_example
-            symbols.selects = attempt.selects
-            symbols.takes_general = not attempt.special_sizes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
-        recorder.views_inputs = attempt.views_inputs
         recorder.random_numbers.names = names
-        recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.trial
+        recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         self._inputs = RecordedInputs(
-            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
+            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.variant.empty
         )
         self._buffers = buffers_of(wanted.program)
         #: For each of these, whether autograd tracks it.
         self._tracked = [False] * len(self._buffers)
-        if attempt.by_weights:
-            parameters = [each for each in parameters_of(wanted.program) if id(each.tensor) in attempt.by_weights]
+        if attempt.weights:
+            parameters = [each for each in parameters_of(wanted.program) if id(each.tensor) in attempt.weights]
             self._buffers += parameters
             self._tracked += [each.tensor.requires_grad for each in parameters]
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
@@ -202,7 +213,7 @@ class _Recording:
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
         self._assigned: dict[str, torch.Tensor] = {}
         self._assigned_others: list[str] = []
-        #: The tensors of the program that were wrapped (see `Attempt.lifts`).
+        #: The tensors of the program that were wrapped (see `Decision.WRAP_OWN_TENSORS`).
         self._lifted: Sequence[torch.Tensor] = ()
         self._returned: Returned
         #: The graph values of the returned tensors, of `_assigned`, and of `_lifted`.
@@ -227,11 +238,11 @@ class _Recording:
             dynamic = _with_dynamic_sizes(recorder) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), dynamic, recorder, keeping_composites():
                 called: Called = self._called
-                if self._attempt.differentiates:
+                if self._attempt.has(Decision.GRADIENTS):
                     called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
                 called = functionalized(called)
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
-        except (ExportError, DynamicOutputShapeException, DataDependentOutputException, NeedsGradients):
+        except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
             raise
         except SystemExit as error:
             raise ended_the_process(error) from error
@@ -246,10 +257,10 @@ class _Recording:
     def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
-        if recorder.views_inputs:
+        if self._attempt.has(Decision.VIEWS_OF_INPUTS):
             tensors = [torch.ops.aten.alias.default(each) for each in tensors]
         args, kwargs = self._inputs.arguments(tensors)
-        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
+        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if recorder.lifts else nullcontext()
         recorder.buffers = frozenset(map(id, buffers))
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
@@ -271,15 +282,15 @@ class _Recording:
         reader, symbols = self._recorder.reader, self._symbols
         if reader.refusal is not None:
             return reader.refusal
-        if not self._attempt.differentiates and ASKS_FOR_GRADIENTS in str(error):
-            return NeedsGradients()
-        if not self._attempt.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
-            return OwnTensorWritten()
+        if not self._attempt.has(Decision.GRADIENTS) and ASKS_FOR_GRADIENTS in str(error):
+            return Reconsider(Decision.GRADIENTS)
+        if not self._recorder.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
+            return Reconsider(Decision.WRAP_OWN_TENSORS)
         if reader.scalars:
-            return SymbolicNumberFailed()
+            return _SymbolicNumberError()
         if symbols is None and "data is not allocated" in str(error):
             # torch.tensor([x[0], x[1]]) reads memory. An attempt with symbols records it as an operator.
-            return NeedsSymbols()
+            return Reconsider(Decision.SYMBOLS)
         unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
         return failed_while_recorded(error, self._inputs.axis_names, unlike)
 
@@ -290,14 +301,14 @@ class _Recording:
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
             if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
-                raise CaptureError(*own_tensor_written(name, value.node.origin).args)
+                raise CaptureError(*own_tensor_written(value.node.origin, name).args)
         values = (*self._outputs, *self._assigned_values, *self._put_values)
         if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
             raise CaptureError(
                 "the program writes in place to a tensor that, depending on values, is the same as another one that a "
                 f"script was given or returned, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
             )
-        if self._changed.numbers and not self._wanted.allow_ignored_inputs and self._gives_back():
+        if self._changed.numbers and not self._wanted.options.allow_ignored_inputs and self._gives_back():
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
         if symbols is not None:
@@ -322,7 +333,7 @@ class _Recording:
             for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
             if value.node is not None
         ]
-        if self._wanted.return_written:
+        if self._wanted.options.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
             names = others
@@ -335,11 +346,11 @@ class _Recording:
             inputs.axis_names,
             sources,
             recorder.has_complex,
-            self._attempt.differentiates,
+            self._attempt.has(Decision.GRADIENTS),
             recorder.autocast,
         )
         looked_at = recorder.reader.looked_at
-        if looked_at and not self._wanted.allow_ignored_inputs:
+        if looked_at and not self._wanted.options.allow_ignored_inputs:
             refuse_fixed_numbers(inputs.numbers(), looked_at)
             refuse_ignored_inputs(graph, looked_at)
         questions = [] if self._symbols is None else self._symbols.branches()
@@ -379,7 +390,7 @@ class _Recording:
 
     def _gives_back(self) -> bool:
         """Whether new values of tensors in the objects among the arguments are outputs of the model."""
-        if self._wanted.return_written:
+        if self._wanted.options.return_written:
             return True
         returned = {id(value) for value in self._outputs}
         inside = [self._recorder.value_of(fake) for _, fake in self._inputs.tensor_inputs()]
@@ -419,11 +430,11 @@ def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
         yield
 
 
-def _symbols(denied: frozenset[Expression]) -> Symbols:
+def _symbols(attempt: Attempt) -> Symbols:
     # Programs with static sizes do not need it.
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-    return Symbols(denied)
+    return Symbols(attempt.decisions, attempt.variant.denied)
 
 
 def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Assumption]:

@@ -1,0 +1,59 @@
+"""What may have to be decided before a program can be recorded, and the exception with which a recording asks for it.
+
+A program is first recorded without any of these decisions, in the cheapest way. What cannot go on without one raises
+`Reconsider` with the decision, at the place that needs it, and the program is recorded again with it
+(`tracing/trace.py`):
+
+    raise Reconsider(Decision.VIEWS_OF_INPUTS)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from onnx_parity.exporter.errors import CaptureError
+
+__all__ = ["Decision", "Decisions", "Reconsider"]
+
+
+class Decision(enum.Enum):
+    """A way to record a program that costs time, or that gives a less general model, and is taken when it is needed."""
+
+    #: Sizes, and numbers that are read from tensors, are symbols. It takes the import of what computes with them.
+    SYMBOLS = enum.auto()
+    #: Tensors that belong to the program, and are neither weights nor inputs, are wrapped like inputs, so that the
+    #: program may write to copies of them.
+    WRAP_OWN_TENSORS = enum.auto()
+    #: The program gets views of its inputs, which it may give the memory of other tensors with `set_`.
+    VIEWS_OF_INPUTS = enum.auto()
+    #: Parts of a tensor with dynamic sizes are selected one by one, where the program calls `unbind`.
+    SELECT_PARTS = enum.auto()
+    #: Autograd sees the operators of the program, so that it may ask for gradients.
+    GRADIENTS = enum.auto()
+    #: Sizes computed from others are 0 or 1 where the example makes them so (see `Symbols`).
+    SPECIAL_SIZES_OF_EXAMPLE = enum.auto()
+    #: Whether `squeeze` drops an axis is decided by the example, and not left open.
+    RANKS_OF_EXAMPLE = enum.auto()
+    #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/exchanged_calls.py`).
+    PLAIN_NUMBERS = enum.auto()
+    #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
+    NUMBERS_OF_EXAMPLE = enum.auto()
+
+
+Decisions = frozenset[Decision]
+
+
+class Reconsider(CaptureError):
+    """The recording cannot go on as it was begun. The program is recorded again, with one more decision.
+
+    Of several decisions, the first that was not taken yet is taken. If all were, `refusal` is raised: the error for the
+    user. `weights` are the ids of the parameters by which the program asks for gradients; a decision is taken again for
+    further ones.
+    """
+
+    def __init__(self, *decisions: Decision, refusal: BaseException | None = None, weights: Iterable[int] = ()) -> None:
+        super().__init__(*(refusal.args if refusal is not None else ()))
+        self.decisions = decisions
+        self.refusal = refusal
+        self.weights = frozenset(weights)

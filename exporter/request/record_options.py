@@ -1,0 +1,38 @@
+"""What the caller chose about the recording of a program, read once; `export` describes each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.switches import check_switches
+
+__all__ = ["RecordOptions"]
+
+
+class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program is recorded. `export` describes each of them."""
+
+    input_names: Sequence[str] | None = None
+    output_names: Sequence[str] | None = None
+    dynamic_axes: DynamicAxes | None = None
+    dynamic_shapes: DynamicShapes | None = None
+    #: Lowerings by operator; each is a function whose first parameter is `g`, or a function of ONNX.
+    custom_translation_table: Mapping[Any, Any] | None = None
+    training: object = False
+    strict: bool = False
+    return_written: bool = False
+    allow_ignored_inputs: bool = False
+    retain_param_name: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches(
+            _retain_param_name=self.retain_param_name,
+            strict=self.strict,
+            return_written=self.return_written,
+            allow_ignored_inputs=self.allow_ignored_inputs,
+        )
