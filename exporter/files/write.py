@@ -7,6 +7,8 @@ incomplete: see `put_in_place.py`.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +22,8 @@ from onnx_parity.exporter.files import fields
 from onnx_parity.exporter.files.external_data import ExternalData, Placement, place
 from onnx_parity.exporter.files.lazy_tensors import chunks_of, one_thread
 from onnx_parity.exporter.files.protobuf import NotEncoded, encode, prefix, tensor_header
-from onnx_parity.exporter.files.put_in_place import NewFile, name_aside, put_in_place
+from onnx_parity.exporter.files.put_in_place import NewFile, put_in_place
+from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 
 __all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
@@ -78,7 +81,7 @@ def write_to(model: ir.Model, sink: Sink) -> None:
     try:
         with one_thread():
             for chunk in _chunks(model, external=None):
-                sink.write(chunk)
+                _write_whole(sink, chunk)
     except WriteError:
         raise
     # A closed file raises a ValueError.
@@ -87,6 +90,22 @@ def write_to(model: ir.Model, sink: Sink) -> None:
             f"cannot write the model to {sink!r}: {_message(error)}. The bytes that were written are not a model: "
             f"it needs {size_of_weights(model):,} bytes and a file opened for writing bytes."
         ) from error
+
+
+def _write_whole(sink: Sink, chunk: bytes | memoryview) -> None:
+    """Write all bytes. An unbuffered file may take only some of them, and says how many."""
+    rest = memoryview(chunk).cast("B")
+    while True:
+        written = sink.write(rest)
+        if not isinstance(written, int):
+            if isinstance(sink, io.RawIOBase):
+                raise OSError(errno.EAGAIN, "the file would block")
+            return  # An object of the caller's, which does not say how many.
+        if written >= len(rest):
+            return
+        if not written:
+            raise OSError(errno.EIO, "the file takes no more bytes")
+        rest = rest[written:]
 
 
 @leaving_garbage()
@@ -174,7 +193,8 @@ def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
 
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write a new file in the folder of `final`, and remove it if that fails."""
-    aside = name_aside(final)
+    remove_unfinished(final)
+    aside = name_unfinished(final)
     # tempfile is not used, because only the owner may read the files that it creates.
     with aside.open("xb", buffering=2**20) as file:
         try:

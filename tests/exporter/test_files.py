@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from onnx_ir.serde import SerdeError
 from torch import nn
 
 import onnx_parity
+from onnx_parity.exporter.files.unfinished import name_unfinished
 
 LIMIT = 100_000
 
@@ -160,3 +162,62 @@ def test_memory_of_saving(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) <= 0.25
+
+
+def test_an_unbuffered_file_takes_a_few_bytes_at_a_time(tmp_path: Path) -> None:
+    class Slow(io.RawIOBase):
+        def __init__(self) -> None:
+            self.taken = b""
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any, /) -> int:
+            self.taken += bytes(data[:1000])
+            return min(len(data), 1000)
+
+    program = onnx_parity.export(nn.Linear(300, 30), (torch.ones(1, 300),))
+    file = Slow()
+    program.save(file)  # type: ignore[arg-type]  # It has what is needed of a file.
+    assert file.taken == program.serialize()
+
+
+@pytest.mark.parametrize("taken", [0, None])
+def test_an_unbuffered_file_that_takes_no_more(taken: int | None) -> None:
+    class Full(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any, /) -> int | None:
+            return taken
+
+    program = onnx_parity.export(nn.ReLU(), (torch.ones(2),))
+    words = "the file takes no more bytes" if taken == 0 else "the file would block"
+    with pytest.raises(onnx_parity.WriteError, match=f"{words}. The bytes that were written are not a model"):
+        program.save(Full())  # type: ignore[arg-type]
+
+
+def test_an_unbuffered_file_on_a_full_disk(tmp_path: Path) -> None:
+    program = onnx_parity.export(nn.Linear(300, 300), (torch.ones(1, 300),))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with (tmp_path / "model.onnx").open("wb", buffering=0) as file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
+        try:
+            with pytest.raises(onnx_parity.WriteError, match="File too large"):
+                program.save(file)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    ours = name_unfinished(tmp_path / "model.onnx")
+    left = ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{ended.pid}-"))
+    others = [ours, tmp_path / ".other.onnx.12345678-1-12345678.unfinished", tmp_path / ".model.onnx.notes"]
+    for path in (left, *others):
+        path.write_bytes(b"half")
+    onnx_parity.export(nn.ReLU(), (torch.ones(2),), tmp_path / "model.onnx")
+    assert {*tmp_path.iterdir()} == {tmp_path / "model.onnx", *others}
