@@ -22,6 +22,7 @@ __all__ = [
     "extremes",
     "fits_attribute",
     "is_floating",
+    "represents",
     "result_dtype",
     "saturates",
     "type_of",
@@ -138,3 +139,9 @@ def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[c
             result = found
     assert result is not None
     return result
+
+
+def represents(dtype: torch.dtype, number: float) -> bool:
+    """Whether a dtype has a number that differs from this one by rounding alone: float16 has none for 1e5 or 1e-8."""
+    nearest = torch.tensor(number, dtype=torch.float64).to(dtype).item()
+    return nearest == number or abs(nearest - number) <= torch.finfo(dtype).eps * abs(number)

@@ -63,3 +63,28 @@ halves_product_out_of_range = op(
 _SMALL = given([[1e-2, 2e-2, -1e-2, 3e-2], [1e-3, 2e-3, -1e-3, -2e-3], [1e-4, 2e-4, -3e-4, 5e-5]])
 halves_rms_norm = op(F.rms_norm, _SMALL, normalized_shape=(4,), eps=[None, 1e-6], dtypes=_HALVES)
 halves_layer_norm = op(F.layer_norm, _SMALL, normalized_shape=(4,), eps=1e-7, dtypes=_HALVES)
+#: What a number beyond the range of 16 bits is multiplied by, divided by, and added to.
+_FEW = given([0.5, -2.0, 3.0, 0.0, -0.0, 100.0, -60000.0])
+_BEYOND = [1e5, -1e9, 1e-8, -3e-6, 70000]
+halves_beside_numbers = op(
+    lambda x, f, number: f(x, number),
+    _FEW,
+    f=[torch.add, torch.sub, torch.mul, torch.div, torch.rsub],
+    number=_BEYOND,
+    dtypes=_HALVES,
+)
+halves_in_place = op(lambda x, f, number: f(x.clone(), number), _FEW,
+    f=[torch.Tensor.mul_, torch.Tensor.div_], number=_BEYOND, dtypes=_HALVES,
+)  # fmt: skip
+halves_divide_numbers = op(lambda x, number: number / x, _FEW, number=_BEYOND, dtypes=_HALVES)
+halves_beside_tensors_of_one = op(
+    lambda x, f, number: f(x, torch.tensor(number)), _FEW, f=[torch.mul, torch.div], number=_BEYOND, dtypes=_HALVES
+)
+halves_mask = op(lambda x, mask: x + (1 - mask) * -1e9, given([0.5, -2.0, 3.0]), given([1.0, 0.0, 1.0]), dtypes=_HALVES)
+halves_clamped = op(lambda x: (x * 1e6).clamp(-100, 100), _FEW, dtypes=_HALVES)
+halves_selected = op(lambda x: torch.where(x > 0, x, 0) * 1e5, _FEW, dtypes=_HALVES)
+halves_scaled_products = op(
+    lambda x, alpha: torch.baddbmm(x, x, x.mT, beta=1e-6, alpha=alpha), given([[[0.5, -2.0], [0.0, 3.0]]]),
+    alpha=[1e5, 1e-6], dtypes=_HALVES,
+)  # fmt: skip
+halves_softplus_steep = op(F.softplus, given([0.5, -2.0, 3.0]), beta=[1e5, 1e6], dtypes=_HALVES)

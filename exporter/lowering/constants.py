@@ -14,13 +14,14 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.arrays import to_array
-from onnx_parity.exporter.dtypes import FLOAT8, TENSOR_TYPES, TO_ONNX, result_dtype, saturates
+from onnx_parity.exporter.dtypes import FLOAT8, TENSOR_TYPES, TO_ONNX, represents, result_dtype, saturates
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 from onnx_parity.exporter.lowering.opsets import Forms
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 __all__ = ["Constants"]
 
+_HALVES = (torch.float16, torch.bfloat16)
 #: Constants with at most this many elements are compared by value, larger ones by a digest of their bytes.
 _COMPARED = 64
 
@@ -131,10 +132,30 @@ class Constants(Forms):
             for o in operands
         ]
 
+    def promote_exactly(self, *operands: Operand, dtype: torch.dtype, factors: Sequence[Number] = ()) -> list[Value]:
+        """The operands of a product or a quotient in the dtype in which torch computes it.
+
+        That is float32 for tensors of 16 bits beside a number, or a tensor of one, that 16 bits cannot represent:
+        `x * 1e5` of halves is finite where x is small, and `0 * -1e9` is no NaN. (Of a sum, torch rounds the number to
+        16 bits first.) `factors` are further numbers.
+        """
+        is_exact = dtype not in _HALVES or all(_fits(each, dtype) for each in (*operands, *factors))
+        return self.promote(*operands, dtype=dtype if is_exact else torch.float32)
+
     def result_type(self, *operands: Operand) -> torch.dtype:
         """The dtype in which torch computes with these operands."""
         tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
         return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
+
+
+def _fits(operand: Operand, dtype: torch.dtype) -> bool:
+    """Whether 16 bits can represent a number; of a size or of a tensor of one number that is not known."""
+    if isinstance(operand, Value):
+        if operand.rank != 0 or operand.dtype in (*_HALVES, torch.bool):
+            return True
+        known = operand.constant if operand.is_small else None
+        return known is not None and represents(dtype, known.item())
+    return isinstance(operand, (int, float)) and represents(dtype, operand)
 
 
 def _wrapped_around(number: Number, dtype: torch.dtype) -> Number:

@@ -61,10 +61,11 @@ def elu(g: Graph, self: Value, alpha: float = 1, scale: float = 1, input_scale: 
         if scale == 1:
             return g.op("Elu", self, alpha_f=alpha)
         return g.op("Selu", self, alpha_f=alpha, gamma_f=scale)
-    negative = g.extreme("Min", self, g.const(0, self.dtype))
+    (x,) = g.promote_exactly(self, dtype=self.dtype, factors=[alpha, scale, input_scale])
+    negative = g.extreme("Min", x, g.const(0, x.dtype))
     curved = g.exp_minus_one(g.op("Mul", negative, input_scale))
-    y = g.op("Add", g.op("Relu", self), g.op("Mul", curved, alpha))
-    return y if scale == 1 else g.op("Mul", y, scale)
+    y = g.op("Add", g.op("Relu", x), g.op("Mul", curved, alpha))
+    return g.cast(y if scale == 1 else g.op("Mul", y, scale), self.dtype)
 
 
 @lowering("aten::celu")
@@ -77,13 +78,14 @@ def celu(g: Graph, self: Value, alpha: float = 1) -> Value:
 @lowering("aten::softplus")
 def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> Value:
     """log(1 + exp(beta * x)) / beta, and x where beta * x > threshold"""
-    scaled = self if beta == 1 else g.op("Mul", self, beta)
+    (x,) = g.promote_exactly(self, dtype=self.dtype, factors=[beta])
+    scaled = x if beta == 1 else g.op("Mul", x, beta)
     y = g.softplus(scaled)
     y = y if beta == 1 else g.op("Div", y, beta)
     # From this threshold on, both formulas round to the same number.
     if threshold >= -math.log(torch.finfo(self.dtype).eps):
-        return y
-    return g.where(g.greater(scaled, g.const(threshold, self.dtype)), self, y)
+        return g.cast(y, self.dtype)
+    return g.cast(g.where(g.greater(scaled, g.const(threshold, x.dtype)), x, y), self.dtype)
 
 
 @lowering("aten::log_sigmoid_forward")

@@ -44,21 +44,24 @@ def rsub(g: Graph, self: Value, other: Operand, alpha: float | Varying = 1) -> V
 def mul(g: Graph, self: Operand, other: Operand) -> Value:
     if isinstance(self, Value) and self.dtype is g.out.dtype and isinstance(other, (int, float)) and other == 1:
         return self
-    a, b = g.promote(self, other, dtype=g.out.dtype)
-    return g.op("And" if a.dtype is torch.bool else "Mul", a, b)
+    a, b = g.promote_exactly(self, other, dtype=g.out.dtype)
+    return g.cast(g.op("And" if a.dtype is torch.bool else "Mul", a, b), g.out.dtype)
 
 
 @lowering("aten::div")
 def div(g: Graph, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     is_half = g.out.dtype in (torch.bfloat16, torch.float16)
+    if rounding_mode is None:
+        a, b = g.promote_exactly(self, other, dtype=g.out.dtype)
+        # ONNX divides integers towards zero.
+        return g.cast(g.op("Div", a, b), g.out.dtype)
     # If the quotient is rounded, torch divides by a number itself, and not by the half that is nearest to it.
-    is_wide = is_half and rounding_mode is not None and not isinstance(other, Value)
+    is_wide = is_half and (not isinstance(other, Value) or (other.rank == 0 and other.dtype is not g.out.dtype))
     a, b = g.promote(self, other, dtype=torch.float32 if is_wide else g.out.dtype)
     if rounding_mode == "floor":
         floored = g.floor_divide_floats(a, b) if a.dtype.is_floating_point else g.floor_divide(a, b)
         return g.cast(floored, g.out.dtype)
-    if rounding_mode is None or not a.dtype.is_floating_point:
-        # ONNX divides integers towards zero.
+    if not a.dtype.is_floating_point:
         return g.op("Div", a, b)
     if is_wide or not is_half:
         return g.cast(g.trunc(g.op("Div", a, b)), g.out.dtype)

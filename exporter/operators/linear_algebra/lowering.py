@@ -43,6 +43,11 @@ def baddbmm(g: Graph, self: Value, beta: float | Varying = 1, alpha: float | Var
 
 
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float | Varying, alpha: float | Varying) -> Value:
+    (added,) = g.promote_exactly(self, dtype=g.out.dtype, factors=[beta, alpha])
+    return g.cast(_sum(g, added, g.cast(product, added.dtype), beta, alpha), g.out.dtype)
+
+
+def _sum(g: Graph, self: Value, product: Value, beta: float | Varying, alpha: float | Varying) -> Value:
     scaled = _scaled(g, product, alpha)
     if isinstance(beta, Varying):
         # In torch, NaN in self does not reach the result where beta is 0.
