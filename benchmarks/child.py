@@ -25,17 +25,17 @@ from benchmarks.jobs import (
     Exported,
     ExportJob,
     Job,
+    JobResult,
     Latency,
     LatencyJob,
     Memory,
     MemoryJob,
-    Outcome,
     TimeJob,
     Times,
 )
 from benchmarks.models import SMALL_NETWORK
 from benchmarks.newer_networks.models import model_named
-from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
+from benchmarks.subjects import DEFAULT_LAYOUT, Contender, export
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.running.channel import Channel, die_with
 
@@ -128,12 +128,12 @@ def measure_latency(job: LatencyJob) -> Latency:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = ORT_THREADS
     given = [arg.numpy() for arg in args]
-    wrong: dict[Subject, str] = {}
-    milliseconds: dict[Subject, list[float]] = {}
+    wrong: dict[Contender, str] = {}
+    milliseconds: dict[Contender, list[float]] = {}
     order = list(job.paths)
     for _ in range(job.sessions):
         # They take turns at running, and also, from session to session, at being the first that allocates memory.
-        runs: dict[Subject, Callable[[], list[np.ndarray]]] = {}
+        runs: dict[Contender, Callable[[], list[np.ndarray]]] = {}
         for subject in order:
             session = onnxruntime.InferenceSession(job.paths[subject], options, providers=["CPUExecutionProvider"])
             feeds = dict(zip((each.name for each in session.get_inputs()), given, strict=True))
@@ -143,7 +143,7 @@ def measure_latency(job: LatencyJob) -> Latency:
                 wrong[subject] = (
                     f"onnxruntime's output differs by {np.abs(found - expected).max():.1e} from the model's"
                 )
-        taken: dict[Subject, list[float]] = {subject: [] for subject in order}
+        taken: dict[Contender, list[float]] = {subject: [] for subject in order}
         for _ in range(job.rounds):
             for subject in order:
                 # Of the one thread: the time in which other programs had the processor does not count.
@@ -174,7 +174,7 @@ def _fused(path: Path) -> dict[str, int]:
     return dict(sorted((after - before).items()))
 
 
-def measure(job: Job) -> Outcome:
+def measure(job: Job) -> JobResult:
     match job:
         case TimeJob():
             return measure_time(job)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.jobs import Failure, Job, Outcome
+from benchmarks.jobs import Failure, Job, JobResult
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.running.last_words import error_in
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_SECONDS = 900.0
 
 
-def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
+def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> JobResult:
     """Run `job` in a new Python process. Its standard error is written to a file in `folder`."""
     path = folder / "stderr.txt"
     # Installed packages such as torch are compiled to bytecode, and so should this one be, by its first import.
@@ -33,5 +33,5 @@ def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
             words = "" if str(ending).startswith("no outcome") else error_in(path.read_text(errors="replace"))
             return Failure(words or str(ending))
         child.end()
-    outcome: Outcome = msgspec.json.decode(answer, type=Outcome)
+    outcome: JobResult = msgspec.json.decode(answer, type=JobResult)
     return outcome

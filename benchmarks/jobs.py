@@ -6,7 +6,7 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.subjects import Subject, Weights
+from benchmarks.subjects import Contender, Weights
 
 
 class TimeJob(msgspec.Struct, frozen=True, tag="time"):
@@ -14,7 +14,7 @@ class TimeJob(msgspec.Struct, frozen=True, tag="time"):
     last file is at `path`.
     """
 
-    subject: Subject
+    subject: Contender
     model: str
     path: str
     dynamic: bool
@@ -34,7 +34,7 @@ class Variant(msgspec.Struct, frozen=True):
 class ExportJob(msgspec.Struct, frozen=True, tag="export"):
     """Export a model in several ways, in one process."""
 
-    subject: Subject
+    subject: Contender
     model: str
     variants: list[Variant]
 
@@ -42,7 +42,7 @@ class ExportJob(msgspec.Struct, frozen=True, tag="export"):
 class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
     """Export once, and report by how much the resident memory exceeded that before the export."""
 
-    subject: Subject
+    subject: Contender
     model: str
     path: str
     weights: Weights
@@ -55,7 +55,7 @@ class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
     """
 
     model: str
-    paths: dict[Subject, str]
+    paths: dict[Contender, str]
     sessions: int
     #: The number of rounds in each session.
     rounds: int
@@ -93,13 +93,13 @@ class Memory(msgspec.Struct, frozen=True, tag="memory"):
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
     #: The median of each session's rounds.
-    milliseconds: dict[Subject, list[float]]
+    milliseconds: dict[Contender, list[float]]
     #: Exporters whose file gives another output, and the size of the difference. Their latency is not measured.
-    wrong: dict[Subject, str]
+    wrong: dict[Contender, str]
     #: The operators of which onnxruntime's optimised graph has more nodes than the file, and how many more.
-    fused: dict[Subject, dict[str, int]] = {}
+    fused: dict[Contender, dict[str, int]] = {}
 
-    def ratio(self, over: Subject, under: Subject) -> float | None:
+    def ratio(self, over: Contender, under: Contender) -> float | None:
         """The median over the sessions. In each they take turns, so that a slow machine affects both equally."""
         if over not in self.milliseconds or under not in self.milliseconds:
             return None
@@ -113,4 +113,4 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
     reason: str
 
 
-Outcome = Times | Exported | Memory | Latency | Failure
+JobResult = Times | Exported | Memory | Latency | Failure

@@ -14,18 +14,18 @@ from rich.table import Table
 from benchmarks.children import run
 from benchmarks.jobs import Failure, Memory, MemoryJob
 from benchmarks.models import MODELS
-from benchmarks.subjects import EXPORTERS, Subject, Weights
+from benchmarks.subjects import EXPORTERS, Contender, Weights
 
 #: The maximum memory in addition to the model, as a share of its weights.
 TARGET = 0.1
 #: Above 2 GB every exporter writes weights to separate files. torch.onnx's TorchScript exporter has no option for it.
-LAYOUT = {Subject.OURS: Weights.EXTERNAL, Subject.TORCHSCRIPT: Weights.INLINE, Subject.DYNAMO: Weights.EXTERNAL}
+LAYOUT = {Contender.OURS: Weights.EXTERNAL, Contender.TORCHSCRIPT: Weights.INLINE, Contender.DYNAMO: Weights.EXTERNAL}
 TIMEOUT_SECONDS = 1800.0
 
 
-def measure(model: str, folder: Path) -> dict[Subject, Memory | Failure]:
+def measure(model: str, folder: Path) -> dict[Contender, Memory | Failure]:
     """One export by each exporter, in a process and a folder of its own. The folder is removed before the next."""
-    outcomes: dict[Subject, Memory | Failure] = {}
+    outcomes: dict[Contender, Memory | Failure] = {}
     for subject in EXPORTERS:
         place = folder / subject.name.lower()
         place.mkdir()
@@ -37,7 +37,7 @@ def measure(model: str, folder: Path) -> dict[Subject, Memory | Failure]:
     return outcomes
 
 
-def render(model: str, outcomes: dict[Subject, Memory | Failure]) -> Table:
+def render(model: str, outcomes: dict[Contender, Memory | Failure]) -> Table:
     table = Table(title=f"{model}: one export of a model that is too large for protobuf")
     for heading in ("exporter", "seconds", "memory beyond the model", "share of the weights"):
         table.add_column(heading, justify="left" if heading == "exporter" else "right")
@@ -58,7 +58,7 @@ def main(model: Annotated[str, typer.Option(help="One of the large models.")] = 
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         outcomes = measure(model, Path(folder))
     Console(width=140).print(render(model, outcomes))
-    ours = outcomes[Subject.OURS]
+    ours = outcomes[Contender.OURS]
     if isinstance(ours, Failure) or ours.extra >= TARGET * ours.weights:
         raise typer.Exit(1)
 

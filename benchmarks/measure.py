@@ -11,11 +11,11 @@ from pathlib import Path
 
 from benchmarks import children
 from benchmarks.graphs import nodes_of
-from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
+from benchmarks.jobs import Failure, Job, JobResult, Latency, LatencyJob, Memory, MemoryJob, TimeJob, Times
 from benchmarks.matrix import measure_matrix
-from benchmarks.models import MODELS, Kind
+from benchmarks.models import MODELS, ModelGroup
 from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
-from benchmarks.subjects import EXPORTERS, LAYOUTS, Subject
+from benchmarks.subjects import EXPORTERS, LAYOUTS, Contender
 
 PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscript")
 
@@ -72,23 +72,23 @@ class _Measurement:
         self.results = ModelResults()
 
     def all(self, rounds: int) -> ModelResults:
-        scripted = MODELS[self.name].kind is Kind.SCRIPT
+        scripted = MODELS[self.name].kind is ModelGroup.SCRIPT
         for _ in range(rounds):
             # The floor replaces weights by other objects, which compiled modules do not allow.
-            for subject in EXPORTERS if scripted else Subject:
+            for subject in EXPORTERS if scripted else Contender:
                 self.time(subject, Lane.STATIC)
         self.nodes()
         self.latency()
-        if MODELS[self.name].kind is Kind.NETWORK:
+        if MODELS[self.name].kind is ModelGroup.NETWORK:
             for _ in range(rounds):
                 for subject in EXPORTERS:
                     self.time(subject, Lane.DYNAMIC)
             for _ in range(rounds):
-                for subject in Subject:
+                for subject in Contender:
                     self.memory(subject)
         return self.results
 
-    def time(self, subject: Subject, lane: Lane) -> None:
+    def time(self, subject: Contender, lane: Lane) -> None:
         what = f"{subject}, {lane}"
         if what in self.results.failures:
             return
@@ -100,7 +100,7 @@ class _Measurement:
             timed.first.append(outcome.first)
             timed.warm.extend(outcome.warm)
 
-    def memory(self, subject: Subject) -> None:
+    def memory(self, subject: Contender) -> None:
         """Use the largest peak of all rounds, because threads do not always write at the same time."""
         for weights in LAYOUTS[subject]:
             path = str(self.folder / f"memory-{subject.name}-{weights}.onnx")
@@ -124,15 +124,15 @@ class _Measurement:
             for subject, reason in outcome.wrong.items():
                 self.results.failures[f"{subject}, latency"] = reason
 
-    def exported(self) -> dict[Subject, Path]:
+    def exported(self) -> dict[Contender, Path]:
         """The files of the static exports."""
         timed = self.results.times.get(Lane.STATIC, {})
         return {subject: self.path(subject, Lane.STATIC) for subject in EXPORTERS if subject in timed}
 
-    def path(self, subject: Subject, lane: Lane) -> Path:
+    def path(self, subject: Contender, lane: Lane) -> Path:
         return self.folder / f"{lane.name}-{subject.name}.onnx"
 
-    def run(self, what: str, job: Job) -> Outcome | None:
+    def run(self, what: str, job: Job) -> JobResult | None:
         self.say(f"{self.name}: {what}")
         outcome = children.run(job, self.folder)
         if isinstance(outcome, Failure):

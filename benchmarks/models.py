@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Kind(StrEnum):
+class ModelGroup(StrEnum):
     """The group of a model. Only networks are part of the means."""
 
     NETWORK = "network"
@@ -39,7 +39,7 @@ class Model:
     name: str
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    kind: Kind = Kind.NETWORK
+    kind: ModelGroup = ModelGroup.NETWORK
     #: Whether it has gigabytes. Such models are only measured by `python -m benchmarks.large`.
     large: bool = False
     #: The number of tokens from which the input is drawn; 0 if it consists of floats.
@@ -64,7 +64,9 @@ def _train_biases(model: nn.Module) -> None:
                 parameter.normal_(std=0.02)
 
 
-def vision(name: str, kind: Kind = Kind.NETWORK, shape: tuple[int, ...] = (3, 224, 224), **options: object) -> Model:
+def vision(
+    name: str, kind: ModelGroup = ModelGroup.NETWORK, shape: tuple[int, ...] = (3, 224, 224), **options: object
+) -> Model:
     def build() -> nn.Module:
         from onnx_parity.model_zoo.torchvision_import import torchvision
 
@@ -147,9 +149,9 @@ MODELS = {
     for model in (
         *(vision(name) for name in ("alexnet", "resnet18", "resnet50", "vgg16", "densenet121")),
         Model("lstm", _lstm, shape=(16, 128)),
-        Model("elu", nn.ELU, shape=(3,), kind=Kind.OPERATOR),
-        Model("branches", _branches, shape=(64,), kind=Kind.SCRIPT),
-        Model("loop", _loop, shape=(64,), kind=Kind.SCRIPT),
+        Model("elu", nn.ELU, shape=(3,), kind=ModelGroup.OPERATOR),
+        Model("branches", _branches, shape=(64,), kind=ModelGroup.SCRIPT),
+        Model("loop", _loop, shape=(64,), kind=ModelGroup.SCRIPT),
         Model("wide", _wide, shape=(8192,), large=True),
     )
 }

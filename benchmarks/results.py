@@ -9,7 +9,7 @@ from statistics import median
 import msgspec
 
 from benchmarks.jobs import Clock, Latency, Memory
-from benchmarks.subjects import Subject, Weights
+from benchmarks.subjects import Contender, Weights
 
 
 class Lane(StrEnum):
@@ -36,24 +36,24 @@ class Timed(msgspec.Struct):
 class ModelResults(msgspec.Struct):
     """The measurements of one model."""
 
-    times: dict[Lane, dict[Subject, Timed]] = {}
-    memory: dict[Subject, dict[Weights, Memory]] = {}
-    nodes: dict[Subject, int] = {}
+    times: dict[Lane, dict[Contender, Timed]] = {}
+    memory: dict[Contender, dict[Weights, Memory]] = {}
+    nodes: dict[Contender, int] = {}
     latency: Latency | None = None
     #: Failures with their reasons: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
     failures: dict[str, str] = {}
 
-    def time_ratio(self, lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]) -> float | None:
+    def time_ratio(self, lane: Lane, over: Contender, under: Contender, read: Callable[[Timed], float]) -> float | None:
         """How many times longer `over` takes than `under`; None if one of them was not measured."""
         timed = self.times.get(lane, {})
         return read(timed[over]) / read(timed[under]) if over in timed and under in timed else None
 
-    def memory_ratio(self, subject: Subject, weights: Weights) -> float | None:
+    def memory_ratio(self, subject: Contender, weights: Weights) -> float | None:
         """Extra peak memory, divided by the bytes of the weights."""
         measured = self.memory.get(subject, {}).get(weights)
         return measured.extra / measured.weights if measured and measured.weights else None
 
-    def latency_ratio(self, over: Subject, under: Subject) -> float | None:
+    def latency_ratio(self, over: Contender, under: Contender) -> float | None:
         return self.latency.ratio(over, under) if self.latency else None
 
 

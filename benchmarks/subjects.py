@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 OPSET = 18
 
 
-class Subject(StrEnum):
+class Contender(StrEnum):
     OURS = "exporter"
     TORCHSCRIPT = "torch.onnx dynamo=False"
     DYNAMO = "torch.onnx dynamo=True"
@@ -22,8 +22,8 @@ class Subject(StrEnum):
     FLOOR = "floor"
 
 
-PEERS = (Subject.TORCHSCRIPT, Subject.DYNAMO)
-EXPORTERS = (Subject.OURS, *PEERS)
+PEERS = (Contender.TORCHSCRIPT, Contender.DYNAMO)
+EXPORTERS = (Contender.OURS, *PEERS)
 
 
 class Weights(StrEnum):
@@ -35,26 +35,26 @@ class Weights(StrEnum):
 
 #: torch.onnx's TorchScript exporter writes external files only above 2 GB.
 LAYOUTS = {
-    Subject.OURS: (Weights.INLINE, Weights.EXTERNAL),
-    Subject.TORCHSCRIPT: (Weights.INLINE,),
-    Subject.DYNAMO: (Weights.INLINE, Weights.EXTERNAL),
-    Subject.FLOOR: (Weights.EXTERNAL,),
+    Contender.OURS: (Weights.INLINE, Weights.EXTERNAL),
+    Contender.TORCHSCRIPT: (Weights.INLINE,),
+    Contender.DYNAMO: (Weights.INLINE, Weights.EXTERNAL),
+    Contender.FLOOR: (Weights.EXTERNAL,),
 }
 
 #: The highest opset that each exporter writes.
-HIGHEST_OPSET = {Subject.OURS: 26, Subject.TORCHSCRIPT: 20, Subject.DYNAMO: 26}
+HIGHEST_OPSET = {Contender.OURS: 26, Contender.TORCHSCRIPT: 20, Contender.DYNAMO: 26}
 
 #: The default of each exporter, which is timed.
 DEFAULT_LAYOUT = {
-    Subject.OURS: Weights.INLINE,
-    Subject.TORCHSCRIPT: Weights.INLINE,
-    Subject.DYNAMO: Weights.EXTERNAL,
-    Subject.FLOOR: Weights.EXTERNAL,
+    Contender.OURS: Weights.INLINE,
+    Contender.TORCHSCRIPT: Weights.INLINE,
+    Contender.DYNAMO: Weights.EXTERNAL,
+    Contender.FLOOR: Weights.EXTERNAL,
 }
 
 
 def export(
-    subject: Subject,
+    subject: Contender,
     model: nn.Module,
     args: tuple[Tensor, ...],
     path: Path,
@@ -68,7 +68,7 @@ def export(
     names = ["x", *(f"x{number}" for number in range(1, len(args)))]
     axes = {name: {0: "batch"} for name in names} if dynamic else None
     match subject:
-        case Subject.OURS:
+        case Contender.OURS:
             import onnx_parity
 
             onnx_parity.export(
@@ -80,13 +80,13 @@ def export(
                 dynamic_axes=axes,
                 external_data=external,
             )
-        case Subject.TORCHSCRIPT:
+        case Contender.TORCHSCRIPT:
             import torch.onnx
 
             torch.onnx.export(
                 model, args, str(path), dynamo=False, input_names=names, opset_version=opset, dynamic_axes=axes
             )
-        case Subject.DYNAMO:
+        case Contender.DYNAMO:
             import torch.onnx
 
             torch.onnx.export(
@@ -100,7 +100,7 @@ def export(
                 external_data=external,
                 verbose=False,
             )
-        case Subject.FLOOR:
+        case Contender.FLOOR:
             record_and_write(model, args, path)
 
 

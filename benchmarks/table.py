@@ -9,19 +9,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.models import MODELS, Kind
+from benchmarks.models import MODELS, ModelGroup
 from benchmarks.results import Lane, ModelResults, Results, Timed
-from benchmarks.subjects import EXPORTERS, PEERS, Subject, Weights
-from benchmarks.targets import Judgement, Verdict
+from benchmarks.subjects import EXPORTERS, PEERS, Contender, Weights
+from benchmarks.targets import Judgement, TargetStatus
 
-_COLOURS = {Verdict.OK: "green", Verdict.SHORT: "bold red", Verdict.NOT_MEASURED: "dim"}
+_COLOURS = {TargetStatus.OK: "green", TargetStatus.SHORT: "bold red", TargetStatus.NOT_MEASURED: "dim"}
 
 #: The short names of exporters, for narrow columns.
 SHORT_NAMES = {
-    Subject.OURS: "exporter",
-    Subject.TORCHSCRIPT: "TorchScript",
-    Subject.DYNAMO: "dynamo",
-    Subject.FLOOR: "floor",
+    Contender.OURS: "exporter",
+    Contender.TORCHSCRIPT: "TorchScript",
+    Contender.DYNAMO: "dynamo",
+    Contender.FLOOR: "floor",
 }
 
 
@@ -53,20 +53,20 @@ def times(
     title: str, results: Results, lane: Lane, show: Callable[[Timed], str], read: Callable[[Timed], float]
 ) -> Table:
     """One line for each model, with ratios beside the seconds, and the geometric means of networks below."""
-    compared = (Subject.FLOOR, *PEERS) if lane is Lane.STATIC else PEERS
-    table = _table(title, "model", SHORT_NAMES[Subject.OURS])
+    compared = (Contender.FLOOR, *PEERS) if lane is Lane.STATIC else PEERS
+    table = _table(title, "model", SHORT_NAMES[Contender.OURS])
     for subject in compared:
         table.add_column(SHORT_NAMES[subject], justify="right")
         table.add_column("ratio", justify="right")
-    ratios: dict[Subject, list[float]] = {subject: [] for subject in compared}
+    ratios: dict[Contender, list[float]] = {subject: [] for subject in compared}
     for name, model in results.models.items():
         timed = model.times.get(lane)
         if timed is None:
             continue
-        row = [name, _shown(timed.get(Subject.OURS), show)]
+        row = [name, _shown(timed.get(Contender.OURS), show)]
         for subject in compared:
-            ratio = model.time_ratio(lane, subject, Subject.OURS, read)
-            if ratio is not None and MODELS[name].kind is Kind.NETWORK:
+            ratio = model.time_ratio(lane, subject, Contender.OURS, read)
+            if ratio is not None and MODELS[name].kind is ModelGroup.NETWORK:
                 ratios[subject].append(ratio)
             row += [_shown(timed.get(subject), show), _times(ratio)]
         table.add_row(*row)
@@ -80,7 +80,7 @@ def times(
 
 def memory(results: Results) -> Table:
     table = _table("extra peak memory, and over the weights' bytes", "model", "weights, MB")
-    columns = [(subject, weights) for subject in Subject for weights in Weights if _has(results, subject, weights)]
+    columns = [(subject, weights) for subject in Contender for weights in Weights if _has(results, subject, weights)]
     for subject, weights in columns:
         table.add_column(f"{SHORT_NAMES[subject]}\n{weights}", justify="right")
     for name, model in results.models.items():
@@ -98,7 +98,7 @@ def memory(results: Results) -> Table:
     return table
 
 
-def _has(results: Results, subject: Subject, weights: Weights) -> bool:
+def _has(results: Results, subject: Contender, weights: Weights) -> bool:
     return any(weights in model.memory.get(subject, {}) for model in results.models.values())
 
 
@@ -112,12 +112,12 @@ def files(results: Results) -> Table:
         table.add_column(f"exporter /\n{SHORT_NAMES[peer]}", justify="right")
     for name, model in results.models.items():
         counts = [str(model.nodes.get(subject, "—")) for subject in EXPORTERS]
-        ratios = [_times(model.latency_ratio(Subject.OURS, peer)) for peer in PEERS]
+        ratios = [_times(model.latency_ratio(Contender.OURS, peer)) for peer in PEERS]
         table.add_row(name, *counts, *(_milliseconds(model, subject) for subject in EXPORTERS), *ratios)
     return table
 
 
-def _milliseconds(model: ModelResults, subject: Subject) -> str:
+def _milliseconds(model: ModelResults, subject: Contender) -> str:
     measured = model.latency.milliseconds.get(subject) if model.latency else None
     return f"{min(measured):.3f}" if measured else "—"
 

@@ -42,7 +42,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExporterOnRuntime:
     """An exporter with a runtime, and what came of their cells."""
 
     exporter: str
@@ -58,7 +58,7 @@ class Summary:
     wrong: bool
     scope: str
     counts: tuple[StatusCount, ...]
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ExporterOnRuntime, ...]
     total: int
     pace: Pace | None
     facts: tuple[tuple[str, str], ...]
@@ -128,12 +128,12 @@ def summarize(info: RunInfo, meter: RunMeter) -> Summary:
     )
 
 
-def _subjects(meter: RunMeter) -> tuple[Subject, ...]:
+def _subjects(meter: RunMeter) -> tuple[ExporterOnRuntime, ...]:
     """The outcome of each exporter and runtime; none if the run has only one of both."""
     if len(meter.by_subject) == 1:
         return ()
     return tuple(
-        Subject(exporter, runtime, counts.total(), in_words(counts))
+        ExporterOnRuntime(exporter, runtime, counts.total(), in_words(counts))
         for (exporter, runtime), counts in sorted(meter.by_subject.items())
     )
 

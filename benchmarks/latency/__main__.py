@@ -17,7 +17,7 @@ from benchmarks.jobs import Exported, ExportJob, Failure, Latency, LatencyJob, V
 from benchmarks.kept import KeepOption, Kept
 from benchmarks.latency.table import Setting, fusions, is_slower, latencies
 from benchmarks.newer_networks.models import FURTHER
-from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Subject
+from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Contender
 
 #: Those whose names end in 256 have four layers of that width; the others have their usual size.
 NAMES = ("resnet50", "efficientnet_b0", "convnext_tiny", "swin_t", "vit_b_16", *FURTHER)
@@ -29,7 +29,7 @@ def measured(
     name: str, settings: Sequence[Setting], sessions: int, rounds: int, folder: Path
 ) -> Iterator[tuple[Setting, Latency | str]]:
     """Export a model for all settings, one process for each exporter, and run the files of each setting in turn."""
-    paths: dict[Setting, dict[Subject, str]] = {setting: {} for setting in settings}
+    paths: dict[Setting, dict[Contender, str]] = {setting: {} for setting in settings}
     failures: dict[Setting, list[str]] = {setting: [] for setting in settings}
     for subject in EXPORTERS:
         possible = [setting for setting in settings if setting.opset <= HIGHEST_OPSET[subject]]
@@ -45,7 +45,7 @@ def measured(
             else:
                 paths[setting][subject] = variant.path
     for setting in settings:
-        if Subject.OURS not in paths[setting] or len(paths[setting]) == 1:
+        if Contender.OURS not in paths[setting] or len(paths[setting]) == 1:
             yield setting, "; ".join(failures[setting]) or "no other exporter has this opset"
             continue
         match children.run(LatencyJob(name, paths[setting], sessions, rounds, setting.batch), folder):

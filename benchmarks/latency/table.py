@@ -9,7 +9,7 @@ from statistics import geometric_mean, median
 from rich.table import Table
 
 from benchmarks.jobs import Latency
-from benchmarks.subjects import EXPORTERS, PEERS, Subject
+from benchmarks.subjects import EXPORTERS, PEERS, Contender
 
 #: Times of one and the same file differ by this much.
 NOISE = 1.02
@@ -27,7 +27,7 @@ class Setting:
         return f"opset {self.opset}, batch {self.batch}{' (dynamic)' if self.dynamic else ''}"
 
 
-def better_peer(latency: Latency) -> Subject | None:
+def better_peer(latency: Latency) -> Contender | None:
     """The peer whose file is the faster one; None if there is no right one."""
     there = [peer for peer in PEERS if peer in latency.milliseconds]
     return min(there, key=lambda peer: median(latency.milliseconds[peer]), default=None)
@@ -35,7 +35,7 @@ def better_peer(latency: Latency) -> Subject | None:
 
 def ratio_to_better_peer(latency: Latency) -> float | None:
     peer = better_peer(latency)
-    return None if peer is None else latency.ratio(Subject.OURS, peer)
+    return None if peer is None else latency.ratio(Contender.OURS, peer)
 
 
 def is_slower(latency: Latency) -> bool:
@@ -48,8 +48,8 @@ def latencies(found: Mapping[tuple[str, Setting], Latency]) -> Table:
     for column in ("model", "setting", "exporter", "over TorchScript", "over dynamo", "over the better"):
         table.add_column(column, justify="left" if column in ("model", "setting") else "right")
     for (name, setting), latency in found.items():
-        own = latency.milliseconds.get(Subject.OURS)
-        ratios = [latency.ratio(Subject.OURS, peer) for peer in PEERS]
+        own = latency.milliseconds.get(Contender.OURS)
+        ratios = [latency.ratio(Contender.OURS, peer) for peer in PEERS]
         shown = ["—" if ratio is None else f"{ratio:.3f}" for ratio in (*ratios, ratio_to_better_peer(latency))]
         shown[-1] = f"[bold red]{shown[-1]} *[/]" if is_slower(latency) else f"{shown[-1]}  "
         table.add_row(name, str(setting), "—" if own is None else f"{median(own):.2f}", *shown)

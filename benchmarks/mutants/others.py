@@ -53,7 +53,7 @@ TRANSFORMATION = "benchmarks.mutants.faulty_model:transform"
 NOTICED, BLAMED, SEARCHED = 0.97, 0.97, 0.85
 
 
-class Outcome(msgspec.Struct):
+class FaultResult(msgspec.Struct):
     """What became of one fault: the seconds after which cells and a search found it, and who was blamed."""
 
     fault: str
@@ -184,12 +184,12 @@ def main(
 
 def _outcome(
     way: Way, fault: Fault, cells: Sequence[Cell], searcher: Searcher | None, search: float, aside: Path
-) -> Outcome:
+) -> FaultResult:
     def in_cells() -> object:
         way.plant(fault)
         return _noticed(cells)
 
-    outcome = Outcome(f"{way.place}: {fault}")
+    outcome = FaultResult(f"{way.place}: {fault}")
     noticed = msgspec.json.decode(_in_copy(in_cells, aside), type=tuple[float, str] | None)
     if noticed is not None:
         outcome.noticed, outcome.blame = noticed
@@ -204,7 +204,7 @@ def _outcome(
     return outcome
 
 
-def _print(outcomes: Sequence[Outcome], way: Way, terminal: Console, *, searching: bool) -> bool:
+def _print(outcomes: Sequence[FaultResult], way: Way, terminal: Console, *, searching: bool) -> bool:
     for each in outcomes:
         if each.noticed is None or each.blame != way.blame or (searching and each.searched is None):
             told = f"blamed on {each.blame}" if each.noticed is not None else "not noticed by cells"

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 
-class Kind(StrEnum):
+class Mutation(StrEnum):
     """What is changed."""
 
     CONSTANT = "a constant"
@@ -36,7 +36,7 @@ class Mutant:
     file: str
     function: str
     line: int
-    kind: Kind
+    kind: Mutation
     node: int
     before: str
     after: str
@@ -151,29 +151,29 @@ def _refuses(node: ast.AST) -> bool:
     )
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[Kind, ast.AST]]:
+def _changes(node: ast.AST) -> Iterator[tuple[Mutation, ast.AST]]:
     match node:
         case ast.keyword(arg=arg, value=ast.Constant(value=int() as value)) if arg in _AXES and type(value) is int:
-            yield Kind.AXIS, ast.keyword(arg=arg, value=ast.Constant(value + 1))
+            yield Mutation.AXIS, ast.keyword(arg=arg, value=ast.Constant(value + 1))
         case ast.Constant(value=int() as value) if type(value) is int:
-            yield Kind.CONSTANT, ast.Constant(value + 1)
+            yield Mutation.CONSTANT, ast.Constant(value + 1)
         case ast.Constant(value=float() as value):
-            yield Kind.CONSTANT, ast.Constant(value * 1.5 + 0.5)
+            yield Mutation.CONSTANT, ast.Constant(value * 1.5 + 0.5)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
-            yield Kind.COMPARISON, ast.Compare(left, [_COMPARED[type(op)]()], [right])
+            yield Mutation.COMPARISON, ast.Compare(left, [_COMPARED[type(op)]()], [right])
         case ast.If(test=test, body=body, orelse=orelse):
-            yield Kind.CONDITION, ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
+            yield Mutation.CONDITION, ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
         case ast.IfExp(test=test, body=one, orelse=other):
-            yield Kind.CONDITION, ast.IfExp(test, other, one)
+            yield Mutation.CONDITION, ast.IfExp(test, other, one)
         case ast.Call(func=ast.Attribute(attr="op"), args=[ast.Constant(value=str() as name), *operands]):
             if name in _INSTEAD:
-                yield Kind.NAME, _called(node, [ast.Constant(_INSTEAD[name]), *operands])
+                yield Mutation.NAME, _called(node, [ast.Constant(_INSTEAD[name]), *operands])
             if name in _ORDERED and len(operands) == 2:
-                yield Kind.OPERANDS, _called(node, [node.args[0], operands[1], operands[0]])
+                yield Mutation.OPERANDS, _called(node, [node.args[0], operands[1], operands[0]])
         case ast.Call(func=ast.Attribute(attr=name), args=[one, other]) if name in _ORDERED_METHODS:
-            yield Kind.OPERANDS, _called(node, [other, one])
+            yield Mutation.OPERANDS, _called(node, [other, one])
         case ast.Call(func=ast.Attribute(attr=name), args=[value, _]) if name in _CASTS:
-            yield Kind.CAST, value
+            yield Mutation.CAST, value
 
 
 def _called(call: ast.Call, arguments: list[ast.expr]) -> ast.Call:

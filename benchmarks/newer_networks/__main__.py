@@ -22,22 +22,22 @@ from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Failure, TimeJob, Times
 from benchmarks.kept import KeepOption, Kept
 from benchmarks.newer_networks.models import NEWER
-from benchmarks.subjects import EXPORTERS, PEERS, Subject
+from benchmarks.subjects import EXPORTERS, PEERS, Contender
 
 #: How many times faster than each peer the exports have to be, as geometric means.
 TARGETS = {
-    ("static", Subject.DYNAMO): 18.0,
-    ("static", Subject.TORCHSCRIPT): 4.0,
-    ("dynamic", Subject.DYNAMO): 15.0,
-    ("dynamic", Subject.TORCHSCRIPT): 2.5,
-    ("first static", Subject.DYNAMO): 4.0,
-    ("first static", Subject.TORCHSCRIPT): 1.2,
-    ("first dynamic", Subject.DYNAMO): 4.0,
-    ("first dynamic", Subject.TORCHSCRIPT): 1.2,
+    ("static", Contender.DYNAMO): 18.0,
+    ("static", Contender.TORCHSCRIPT): 4.0,
+    ("dynamic", Contender.DYNAMO): 15.0,
+    ("dynamic", Contender.TORCHSCRIPT): 2.5,
+    ("first static", Contender.DYNAMO): 4.0,
+    ("first static", Contender.TORCHSCRIPT): 1.2,
+    ("first dynamic", Contender.DYNAMO): 4.0,
+    ("first dynamic", Contender.TORCHSCRIPT): 1.2,
 }
 _KINDS = ("static", "dynamic")
 #: The names of the peers on the command line.
-_PEERS = {"torchscript": Subject.TORCHSCRIPT, "dynamo": Subject.DYNAMO}
+_PEERS = {"torchscript": Contender.TORCHSCRIPT, "dynamo": Contender.DYNAMO}
 #: Warm exports in each process; the quickest counts, because other work on the machine only adds time.
 WARM = 3
 #: Seconds after which an exporter is not measured again: the time of a long export varies by little of it.
@@ -50,7 +50,7 @@ MOST_PROCESSES = 6
 CLOSE = 1.25
 
 #: Seconds by what was measured and by model and exporter.
-Seconds = dict[str, dict[str, dict[Subject, float]]]
+Seconds = dict[str, dict[str, dict[Contender, float]]]
 
 app = typer.Typer(add_completion=False)
 
@@ -67,10 +67,10 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 #: What was measured of a model by exporter: its figures, or why there are none.
-Outcomes = dict[Subject, Figures | str]
+Outcomes = dict[Contender, Figures | str]
 
 
-def _in_a_process(subject: Subject, name: str, kind: str) -> Figures | str:
+def _in_a_process(subject: Contender, name: str, kind: str) -> Figures | str:
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         path = Path(folder, "model.onnx")
         job = TimeJob(subject, name, path=str(path), dynamic=kind == "dynamic", warm=WARM, enough=ENOUGH)
@@ -83,7 +83,9 @@ def _in_a_process(subject: Subject, name: str, kind: str) -> Figures | str:
                 raise AssertionError(other)
 
 
-def measured(subjects: Collection[Subject], known: Outcomes, measure: Callable[[Subject], Figures | str]) -> Outcomes:
+def measured(
+    subjects: Collection[Contender], known: Outcomes, measure: Callable[[Contender], Figures | str]
+) -> Outcomes:
     """Measure a model in these exporters in turn, where `known` are the outcomes of others.
 
     They are measured more often if it takes about as long here and in the TorchScript exporter.
@@ -104,7 +106,7 @@ def measured(subjects: Collection[Subject], known: Outcomes, measure: Callable[[
 
 def is_close(outcomes: Outcomes) -> bool:
     """Whether the model takes about as long here and in the TorchScript exporter."""
-    own, peer = outcomes.get(Subject.OURS), outcomes.get(Subject.TORCHSCRIPT)
+    own, peer = outcomes.get(Contender.OURS), outcomes.get(Contender.TORCHSCRIPT)
     if not isinstance(own, Figures) or not isinstance(peer, Figures):
         return False
     return any(1 / CLOSE < ratio < CLOSE for ratio in (peer.warm / own.warm, peer.first / own.first))
@@ -115,41 +117,41 @@ def _mean(ratios: Iterable[float]) -> float:
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
-def _ratio(times: dict[Subject, float], peer: Subject) -> float | None:
-    return times[peer] / times[Subject.OURS] if peer in times and Subject.OURS in times else None
+def _ratio(times: dict[Contender, float], peer: Contender) -> float | None:
+    return times[peer] / times[Contender.OURS] if peer in times and Contender.OURS in times else None
 
 
-def _table(kind: str, seconds: dict[str, dict[Subject, float]]) -> Table:
+def _table(kind: str, seconds: dict[str, dict[Contender, float]]) -> Table:
     table = Table("model", title=f"{kind} export: seconds, and how many times as long the peers take")
     for column in ("exporter", *PEERS):
         table.add_column(column, justify="right")
     for name, times in seconds.items():
         ratios = [_ratio(times, peer) for peer in PEERS]
-        own = f"{times[Subject.OURS]:.3f}" if Subject.OURS in times else "failed"
+        own = f"{times[Contender.OURS]:.3f}" if Contender.OURS in times else "failed"
         table.add_row(name, own, *("—" if ratio is None else f"{ratio:.1f}x" for ratio in ratios))
     return table
 
 
-def _more_nodes(nodes: dict[str, dict[Subject, int]]) -> Table:
+def _more_nodes(nodes: dict[str, dict[Contender, int]]) -> Table:
     table = Table("model", "exporter", "better peer", title="models with more nodes than the better peer's")
     for name, counts in nodes.items():
         peers = [counts[peer] for peer in PEERS if peer in counts]
-        if peers and counts.get(Subject.OURS, 0) > min(peers):
-            table.add_row(name, str(counts[Subject.OURS]), str(min(peers)))
+        if peers and counts.get(Contender.OURS, 0) > min(peers):
+            table.add_row(name, str(counts[Contender.OURS]), str(min(peers)))
     return table
 
 
 def slower(seconds: Seconds) -> list[str]:
     """The models that take longer than in the TorchScript exporter, and how many times as long that takes."""
     ratios = [
-        (kind, name, _ratio(times, Subject.TORCHSCRIPT))
+        (kind, name, _ratio(times, Contender.TORCHSCRIPT))
         for kind, models in seconds.items()
         for name, times in models.items()
     ]
     return [f"{name} ({kind}, {ratio:.2f}x)" for kind, name, ratio in ratios if ratio is not None and ratio < 1]
 
 
-def _kept(seconds: Seconds, subjects: Collection[Subject], console: Console) -> bool:
+def _kept(seconds: Seconds, subjects: Collection[Contender], console: Console) -> bool:
     """Print the mean ratios to the peers among `subjects`, and return whether they reach the targets."""
     kept = True
     for (kind, peer), target in TARGETS.items():
@@ -161,10 +163,10 @@ def _kept(seconds: Seconds, subjects: Collection[Subject], console: Console) -> 
         verdict = "ok" if mean >= target else "short"
         means = f"{mean:.1f}x over {len(ratios)} models, worst {least:.2f}x"
         console.print(f"{kind}, {peer}: {means}; at least {target:g}x: {verdict}")
-    if Subject.TORCHSCRIPT in subjects:
+    if Contender.TORCHSCRIPT in subjects:
         names = slower(seconds)
         found = f"{', '.join(names)}: short" if names else "none: ok"
-        console.print(f"models slower than {Subject.TORCHSCRIPT}: {found}", markup=False, highlight=False)
+        console.print(f"models slower than {Contender.TORCHSCRIPT}: {found}", markup=False, highlight=False)
         kept = kept and not names
     return kept
 
@@ -191,10 +193,10 @@ def main(
         raise typer.BadParameter(f"no model matches; there are {', '.join(NEWER)}", param_hint="--only")
     if peer and peer not in _PEERS:
         raise typer.BadParameter(f"no such peer; there are {' and '.join(_PEERS)}", param_hint="--peer")
-    subjects = (Subject.OURS, _PEERS[peer]) if peer else EXPORTERS
+    subjects = (Contender.OURS, _PEERS[peer]) if peer else EXPORTERS
     store: Kept[Figures | str] = Kept(kept, Figures | str)
     seconds: Seconds = {f"{first}{kind}": defaultdict(dict) for first in ("", "first ") for kind in _KINDS}
-    nodes: dict[str, dict[Subject, int]] = defaultdict(dict)
+    nodes: dict[str, dict[Contender, int]] = defaultdict(dict)
     failures: list[str] = []
     exports = [(name, kind) for name in names for kind in _KINDS]
     for name, kind in track(exports, "exports", console=Console(stderr=True), transient=True):

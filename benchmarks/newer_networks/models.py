@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from benchmarks.models import MODELS, Example, Kind, Model, vision
+from benchmarks.models import MODELS, Example, Model, ModelGroup, vision
 
 __all__ = ["FURTHER", "NEWER", "model_named"]
 
@@ -90,7 +90,7 @@ class _Mask(nn.Module):
 
 
 def _segmentation(name: str) -> Model:
-    made = vision(name, Kind.NETWORK, _SMALL_IMAGE, weights_backbone=None)
+    made = vision(name, ModelGroup.NETWORK, _SMALL_IMAGE, weights_backbone=None)
     return Model(name, lambda: _Mask(made.build()), made.shape, made.kind)
 
 
@@ -103,17 +103,17 @@ def _of_transformers(name: str) -> Model:
     def build() -> nn.Module:
         return _FirstOutput(_made(name, {**_SIZES, **_CONFIGURATIONS[name]}))
 
-    return Model(name, build, shape=(9,), kind=Kind.NETWORK, tokens=_TOKENS)
+    return Model(name, build, shape=(9,), kind=ModelGroup.NETWORK, tokens=_TOKENS)
 
 
 NEWER = {
     model.name: model
     for model in (
-        *(vision(name, Kind.NETWORK, _IMAGE) for name in _CLASSIFIERS),
+        *(vision(name, ModelGroup.NETWORK, _IMAGE) for name in _CLASSIFIERS),
         *(_segmentation(name) for name in ("deeplabv3_resnet50", "fcn_resnet50", "lraspp_mobilenet_v3_large")),
-        *(vision(name, Kind.NETWORK, _VIDEO) for name in ("r3d_18", "mc3_18", "r2plus1d_18")),
-        Model("transformer_encoder", _encoder, shape=(9, 64), kind=Kind.NETWORK),
-        Model("gru", lambda: _FirstOutput(nn.GRU(64, 64, 2, batch_first=True)), shape=(9, 64), kind=Kind.NETWORK),
+        *(vision(name, ModelGroup.NETWORK, _VIDEO) for name in ("r3d_18", "mc3_18", "r2plus1d_18")),
+        Model("transformer_encoder", _encoder, shape=(9, 64), kind=ModelGroup.NETWORK),
+        Model("gru", lambda: _FirstOutput(nn.GRU(64, 64, 2, batch_first=True)), shape=(9, 64), kind=ModelGroup.NETWORK),
         *(_of_transformers(name) for name in _CONFIGURATIONS if find_spec("transformers") is not None),
     )
 }

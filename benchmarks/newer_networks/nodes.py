@@ -19,7 +19,7 @@ from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Exported, ExportJob, Failure, Variant
 from benchmarks.kept import KeepOption, Kept
 from benchmarks.newer_networks.models import FURTHER, NEWER
-from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Subject
+from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Contender
 
 #: The models that are exported: `resnet50` and `densenet121` stand for the classic ones.
 NAMES = ("resnet50", "densenet121", *NEWER, *FURTHER)
@@ -42,7 +42,7 @@ class Way:
         return f"{'dynamic' if self.dynamic else 'static'}, opset {self.opset}"
 
 
-def measured(subject: Subject, name: str, ways: Sequence[Way], folder: Path) -> dict[Way, Count]:
+def measured(subject: Contender, name: str, ways: Sequence[Way], folder: Path) -> dict[Way, Count]:
     """The nodes of one exporter's files of a model, all of which one process writes."""
     possible = [way for way in ways if way.opset <= HIGHEST_OPSET[subject]]
     variants = [
@@ -60,14 +60,14 @@ def measured(subject: Subject, name: str, ways: Sequence[Way], folder: Path) -> 
     raise AssertionError(outcome)
 
 
-def has_more(counts: Mapping[Subject, Count]) -> bool:
+def has_more(counts: Mapping[Contender, Count]) -> bool:
     """Whether this project's exporter failed where another did not, or its file has more nodes than the better one."""
     numbers = {subject: count for subject, count in counts.items() if isinstance(count, int)}
-    own = numbers.pop(Subject.OURS, None)
+    own = numbers.pop(Contender.OURS, None)
     return bool(numbers) and (own is None or own > min(numbers.values()))
 
 
-def table(found: Mapping[str, Mapping[Way, Mapping[Subject, Count]]], ways: Sequence[Way]) -> Table:
+def table(found: Mapping[str, Mapping[Way, Mapping[Contender, Count]]], ways: Sequence[Way]) -> Table:
     shown = Table("model", title="nodes of the exporter's, TorchScript's and dynamo's files; * where ours has more")
     for way in ways:
         shown.add_column(str(way), justify="right")
@@ -103,7 +103,7 @@ def main(
         raise typer.BadParameter(f"no model matches; there are {', '.join(NAMES)}", param_hint="--models")
     ways = [Way(int(opset), dynamic) for opset in opsets.split(",") for dynamic in (False, True)]
     store: Kept[Count] = Kept(kept, Count)
-    found: dict[str, dict[Way, dict[Subject, Count]]] = {}
+    found: dict[str, dict[Way, dict[Contender, Count]]] = {}
     failures = []
     for name in track(names, "models", console=Console(stderr=True), transient=True):
         for subject in EXPORTERS:

@@ -13,7 +13,7 @@ from rich.table import Table
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.record import GRAVEST_FIRST, Blame, Record, Status
 from onnx_parity.harness.results.causes import causes_of
-from onnx_parity.harness.results.exporters_compared import Point
+from onnx_parity.harness.results.exporters_compared import ComparedCell
 
 #: How a refusal names the first opset that has what a program needs.
 _FROM_OPSET = re.compile(r"\(from opset \d+\)")
@@ -29,21 +29,21 @@ def to_mend(found: Iterable[Record]) -> list[Record]:
     shape, as ONNX requires before opset 11.
     """
     found = list(found)
-    right = {Point.of(each) for each in found if each.status is Status.PASSED and not each.reason}
+    right = {ComparedCell.of(each) for each in found if each.status is Status.PASSED and not each.reason}
     ours = [each for each in found if each.exporter == PARITY]
     refused = [each for each in ours if each.status is Status.UNSUPPORTED]
-    right_here = {Point.of(each) for each in ours if each.status is Status.PASSED}
+    right_here = {ComparedCell.of(each) for each in ours if each.status is Status.PASSED}
     worse = [
         each for each in ours if each.status in (Status.FAILED, Status.CRASHED) and each.blame not in _NOT_THE_EXPORTERS
     ]
     late = [each for each in refused if _FROM_OPSET.search(each.reason) and _is_right_later(each, ours, right_here)]
-    return worse + [each for each in refused if Point.of(each) in right and each not in late]
+    return worse + [each for each in refused if ComparedCell.of(each) in right and each not in late]
 
 
-def _is_right_later(refused: Record, ours: Iterable[Record], right: set[Point]) -> bool:
+def _is_right_later(refused: Record, ours: Iterable[Record], right: set[ComparedCell]) -> bool:
     """Whether this exporter is right for the same program at each later opset that was run, and there is one."""
-    at = Point.of(refused)
-    later = [Point.of(each) for each in ours if each.opset > refused.opset]
+    at = ComparedCell.of(refused)
+    later = [ComparedCell.of(each) for each in ours if each.opset > refused.opset]
     same = [each for each in later if msgspec.structs.replace(each, opset=at.opset) == at]
     return bool(same) and right.issuperset(same)
 

@@ -14,7 +14,7 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
-from onnx_parity.harness.results.exporters_compared import Comparison, Point, Row, compare
+from onnx_parity.harness.results.exporters_compared import ComparedCell, Comparison, OperatorStandings, compare
 
 #: At most this many causes are listed without `--all`.
 _CAUSES = 40
@@ -119,7 +119,7 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
         _print(terminal, f"another exporter has fewer nodes: {_words(larger.point)}: {nodes}")
 
 
-def _words(point: Point) -> str:
+def _words(point: ComparedCell) -> str:
     text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
     return text + (f", {point.transforms} → {point.runtime}" if point.transforms else f", {point.runtime}")
 
@@ -133,7 +133,7 @@ def _plain(name: str) -> str:
     return escape(visible_line(name))
 
 
-def _cell(row: Row, exporter: str) -> str:
+def _cell(row: OperatorStandings, exporter: str) -> str:
     standing = row.standings[exporter]
     if standing.gravest is Status.PASSED:
         return str(standing)

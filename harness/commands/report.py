@@ -17,7 +17,7 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.gate.formats import outcome
 from onnx_parity.harness.gate.policy import Policy
-from onnx_parity.harness.gate.verdict import Verdict, judge
+from onnx_parity.harness.gate.verdict import GateResult, judge
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.search.ledger import LEDGER
 from onnx_parity.harness.store import read_end, read_info
@@ -203,7 +203,7 @@ def _drawn_script(run: Path, asked: dict[str, str], name: str) -> str:
     return script(name, shown(msgspec.to_builtins(found)) if found is not None else absent)
 
 
-def _changes(verdict: Verdict) -> Changes:
+def _changes(verdict: GateResult) -> Changes:
     from onnx_parity.reports.pages.changes import Change, Changes
 
     return Changes(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from onnx_parity.harness.escaping import markdown_line, markup_text, visible_line, workflow_message, workflow_property
 from onnx_parity.harness.gate.findings import Finding, FindingKind, GateCause
 from onnx_parity.harness.gate.policy import Action
-from onnx_parity.harness.gate.verdict import Verdict
+from onnx_parity.harness.gate.verdict import GateResult
 
 #: Markdown lists at most this many causes for each action; JUnit XML has all findings.
 _MOST = 50
@@ -18,20 +18,20 @@ _MOST_WARNED = 20
 _TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
 
-def headline(verdict: Verdict) -> str:
+def headline(verdict: GateResult) -> str:
     if verdict.damage and not verdict.regressed:
         return outcome(verdict)
     return f"{outcome(verdict)}{';' if verdict.regressed else ':'} {verdict.run} against {verdict.baseline}"
 
 
-def outcome(verdict: Verdict) -> str:
+def outcome(verdict: GateResult) -> str:
     """The headline without the names of the runs."""
     if verdict.regressed:
         return f"regressed: {', '.join(filter(None, (_counted(kind, verdict) for kind in FindingKind)))}"
     return f"undecided: {verdict.damage}" if verdict.damage else "no regression"
 
 
-def _counted(kind: FindingKind, verdict: Verdict) -> str:
+def _counted(kind: FindingKind, verdict: GateResult) -> str:
     """`new failure (31 cells, 3 causes)`; empty if no finding of this kind fails the gate."""
     causes = [cause for cause in verdict.causes_with(Action.FAIL) if cause.kind is kind]
     if not causes or kind in (FindingKind.UNFINISHED, FindingKind.CARRIED):
@@ -40,7 +40,7 @@ def _counted(kind: FindingKind, verdict: Verdict) -> str:
     return f"{kind} ({cells} {what}{'s' * (cells != 1)}, {len(causes)} cause{'s' * (len(causes) != 1)})"
 
 
-def lines(verdict: Verdict) -> Iterator[str]:
+def lines(verdict: GateResult) -> Iterator[str]:
     """A row for each cause, warnings before failures, and the headline at the end."""
     for action in (Action.WARN, Action.FAIL):
         numbers: Counter[FindingKind] = Counter()
@@ -60,7 +60,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
     yield visible_line(headline(verdict))
 
 
-def markdown(verdict: Verdict) -> str:
+def markdown(verdict: GateResult) -> str:
     """A summary for a pull request."""
     mark = "❌" if verdict.regressed or verdict.damage else "✅"
     parts = [f"## {mark} parity: {markdown_line(headline(verdict))}", "", *_counts(verdict), "", _environment(verdict)]
@@ -78,14 +78,14 @@ def markdown(verdict: Verdict) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _counts(verdict: Verdict) -> list[str]:
+def _counts(verdict: GateResult) -> list[str]:
     names = [status.replace("_", " ") for status in verdict.counts]
     before, now = ([str(pair[side]) for pair in verdict.counts.values()] for side in (0, 1))
     rows = [["cells", *names], ["---"] * (len(names) + 1), ["baseline", *before], ["run", *now]]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _environment(verdict: Verdict) -> str:
+def _environment(verdict: GateResult) -> str:
     if not verdict.environment:
         return "The environment is the same."
     times = "" if verdict.times_compared else " Times were not compared because the machines differ."
@@ -98,7 +98,7 @@ def _said(cause: GateCause) -> str:
     return f"{where}: {cause.detail}" if where else cause.detail
 
 
-def junit(verdict: Verdict) -> str:
+def junit(verdict: GateResult) -> str:
     """JUnit XML: a failed test case for every failure, a skipped one for every warning, a passed one if none fails."""
     failing, warned = verdict.with_action(Action.FAIL), verdict.with_action(Action.WARN)
     suite = ET.Element("testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned)))
@@ -124,7 +124,7 @@ def _test_case(suite: ET.Element, finding: Finding) -> ET.Element:
     return ET.SubElement(suite, "testcase", attributes)
 
 
-def workflow_commands(verdict: Verdict) -> Iterator[str]:
+def workflow_commands(verdict: GateResult) -> Iterator[str]:
     """GitHub workflow commands, which show a finding beside the line that declares its case."""
     for action, command in ((Action.FAIL, "error"), (Action.WARN, "warning")):
         for cause in verdict.causes_with(action):

@@ -41,7 +41,7 @@ from onnx_parity.harness.store import (
 )
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class GateResult(msgspec.Struct, frozen=True):
     baseline: str
     run: str
     #: The policy's action for each kind of finding.
@@ -76,7 +76,7 @@ class Verdict(msgspec.Struct, frozen=True):
 Measure: TypeAlias = Callable[[Sequence[str], Sequence[str]], Mapping[str, float]]
 
 
-def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = None) -> Verdict:
+def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = None) -> GateResult:
     """Compare the run with the baseline. Without `measure`, exports that seem slower are not judged."""
     before, now, compared = _sides(baseline, run)
     _refuse_baseline(baseline, before)
@@ -93,7 +93,7 @@ def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = N
         suspected = suspected_exports(compared.exports, policy.thresholds)
         ratios, undecided = _measured_again(suspected, measure)
         found += map(Found, slower_exports(suspected, ratios, policy.thresholds))
-    return Verdict(
+    return GateResult(
         baseline=before.info.id,
         run=now.info.id,
         actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},

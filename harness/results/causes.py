@@ -51,7 +51,7 @@ _VALUES_DIFFER, _SIGN_OF_ZERO = re.compile(r"output \d+ at \("), "the sign of ze
 _OPERATOR = re.compile(r"\b([a-z_]\w*::\w+)(?:\.\w+)?")
 
 
-class _Kind(NamedTuple):
+class _CauseKey(NamedTuple):
     """What the cells of a cause have in common, except for their operators."""
 
     #: What the caller distinguishes besides, such as the kind of a finding.
@@ -145,7 +145,7 @@ class Causes:
 
     def __init__(self) -> None:
         #: By kind and operators.
-        self._found: dict[_Kind, dict[frozenset[str], Cause]] = defaultdict(dict)
+        self._found: dict[_CauseKey, dict[frozenset[str], Cause]] = defaultdict(dict)
 
     def add(self, record: Record, label: str = "", detail: str = "") -> None:
         """Add a cell. Those of another label have another cause; `detail` is shown in place of the reason."""
@@ -188,10 +188,10 @@ def named(names: Iterable[str]) -> str:
     return f"{', '.join(every[:MOST_NAMED])} and {len(every) - MOST_NAMED} more"
 
 
-def _kind(record: Record, label: str, error: str) -> _Kind:
+def _kind(record: Record, label: str, error: str) -> _CauseKey:
     if record.status in _ONE_FOR_EACH_REASON:
-        return _Kind(label, record.status, "", None, record.exporter, "", _likeness(error))
-    return _Kind(
+        return _CauseKey(label, record.status, "", None, record.exporter, "", _likeness(error))
+    return _CauseKey(
         label,
         record.status,
         "" if record.stage in COMPARING else record.stage,

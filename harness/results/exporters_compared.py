@@ -14,7 +14,7 @@ from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Stage, Statu
 from onnx_parity.harness.results.causes import CauseSummary, causes_of
 
 
-class Point(msgspec.Struct, frozen=True, order=True):
+class ComparedCell(msgspec.Struct, frozen=True, order=True):
     """A cell's position on all axes except the exporter: the model is run in the same runtime after the same steps."""
 
     case: str
@@ -28,7 +28,7 @@ class Point(msgspec.Struct, frozen=True, order=True):
     transforms: str
 
     @classmethod
-    def of(cls, record: Record) -> Point:
+    def of(cls, record: Record) -> ComparedCell:
         # The record names another runtime than the cell where that one had no kernel for what an exporter wrote.
         axes = (record.device, record.capture, record.shapes, runtime_asked(record), record.transforms)
         return cls(record.case, record.dtype, record.opset, *axes)
@@ -53,7 +53,7 @@ class Standing(msgspec.Struct, frozen=True):
         return f"{self.gravest.words} {number}{of}"
 
 
-class Row(msgspec.Struct, frozen=True):
+class OperatorStandings(msgspec.Struct, frozen=True):
     """One operator or model, and the outcomes of every exporter on it."""
 
     name: str
@@ -79,7 +79,7 @@ class AtOpset(msgspec.Struct, frozen=True):
 class LargerGraph(msgspec.Struct, frozen=True):
     """A model of which another exporter's graph has fewer nodes than this project's."""
 
-    point: Point
+    point: ComparedCell
     nodes: dict[str, int]
 
 
@@ -107,9 +107,9 @@ class Comparison(msgspec.Struct, frozen=True):
     #: For each exporter, the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
     by_opset: tuple[AtOpset, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[OperatorStandings, ...]
     #: Points at which another exporter passes and this project's does not.
-    behind: tuple[Point, ...]
+    behind: tuple[ComparedCell, ...]
     #: What this project's exporter refuses or gets wrong, by cause, also where no other exporter ran.
     missed: tuple[CauseSummary, ...]
     graphs: Graphs
@@ -117,9 +117,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare(records: Iterable[Record]) -> Comparison:
     """Compare the exporters. If a cell is in several runs, its last record counts."""
-    found: dict[Point, dict[str, Record]] = defaultdict(dict)
+    found: dict[ComparedCell, dict[str, Record]] = defaultdict(dict)
     for record in records:
-        found[Point.of(record)][record.exporter] = record
+        found[ComparedCell.of(record)][record.exporter] = record
     exporters = _ordered({exporter for cells in found.values() for exporter in cells})
     nowhere = {
         point: next(iter(cells.values())).reason
@@ -133,7 +133,7 @@ def compare(records: Iterable[Record]) -> Comparison:
         for record in at.values():
             cells[record.kind, record.family, record.name].append(record)
     rows = tuple(
-        Row(name, family, kind, {exporter: _standing(records, exporter) for exporter in exporters})
+        OperatorStandings(name, family, kind, {exporter: _standing(records, exporter) for exporter in exporters})
         for (kind, family, name), records in sorted(cells.items())
     )
     return Comparison(
@@ -190,7 +190,7 @@ def _is_behind(at: dict[str, Record]) -> bool:
     return ours is not None and ours.status is not Status.PASSED and any(r.status is Status.PASSED for r in at.values())
 
 
-def _graphs(found: dict[Point, dict[str, Record]]) -> Graphs:
+def _graphs(found: dict[ComparedCell, dict[str, Record]]) -> Graphs:
     counts: Counter[int] = Counter()
     more = []
     for point, at in sorted(found.items()):

@@ -27,7 +27,7 @@ _WROTE = "ChangedInputError: "
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
 
-class Subject(msgspec.Struct, frozen=True, order=True):
+class RuntimeAfterSteps(msgspec.Struct, frozen=True, order=True):
     """A runtime, with what was done to the models before it ran them."""
 
     runtime: str
@@ -48,7 +48,7 @@ class Score(msgspec.Struct, frozen=True):
         return next(ending for ending in Ending if ending in self.cells)
 
 
-class Row(msgspec.Struct, frozen=True):
+class OperatorScores(msgspec.Struct, frozen=True):
     """One operator or model."""
 
     kind: Kind
@@ -90,7 +90,7 @@ class Scoreboard(msgspec.Struct, frozen=True):
     shared_seconds: float
     #: The same by the cells in which it was done: those of the runtime that was given a model first.
     shared_by: dict[str, float]
-    rows: list[Row]
+    rows: list[OperatorScores]
 
 
 def ending_of(record: Record) -> Ending | None:
@@ -126,8 +126,8 @@ def score(records: Iterable[Record]) -> Scoreboard:
     totals: defaultdict[str, Counter[Ending]] = defaultdict(Counter)
     by_name: defaultdict[tuple[Kind, str, str], defaultdict[str, list[tuple[Record, Ending]]]]
     by_name = defaultdict(lambda: defaultdict(list))
-    points: defaultdict[tuple[object, ...], dict[Subject, Ending]] = defaultdict(dict)
-    subjects: set[Subject] = set()
+    points: defaultdict[tuple[object, ...], dict[RuntimeAfterSteps, Ending]] = defaultdict(dict)
+    subjects: set[RuntimeAfterSteps] = set()
     for record, ending in endings:
         subject = _subject(record)
         subjects.add(subject)
@@ -135,7 +135,7 @@ def score(records: Iterable[Record]) -> Scoreboard:
         by_name[record.kind, record.family, record.name][str(subject)].append((record, ending))
         points[_point(record)][subject] = ending
     rows = [
-        Row(kind, family, name, {subject: _scored(cells) for subject, cells in by_subject.items()})
+        OperatorScores(kind, family, name, {subject: _scored(cells) for subject, cells in by_subject.items()})
         for (kind, family, name), by_subject in sorted(by_name.items())
     ]
     names = [str(subject) for subject in sorted(subjects)]
@@ -150,8 +150,8 @@ def score(records: Iterable[Record]) -> Scoreboard:
     )
 
 
-def _subject(record: Record) -> Subject:
-    return Subject(runtime_asked(record), record.transforms)
+def _subject(record: Record) -> RuntimeAfterSteps:
+    return RuntimeAfterSteps(runtime_asked(record), record.transforms)
 
 
 def _point(record: Record) -> tuple[object, ...]:
@@ -172,7 +172,7 @@ def _scored(cells: Sequence[tuple[Record, Ending]]) -> Score:
 
 
 def _findings(
-    endings: Sequence[tuple[Record, Ending]], points: dict[tuple[object, ...], dict[Subject, Ending]]
+    endings: Sequence[tuple[Record, Ending]], points: dict[tuple[object, ...], dict[RuntimeAfterSteps, Ending]]
 ) -> list[Finding]:
     groups: defaultdict[tuple[str, Ending, str, str, Stage], list[Record]] = defaultdict(list)
     for record, ending in endings:

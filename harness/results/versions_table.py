@@ -36,7 +36,7 @@ with torch, which decomposes operators in other ways.
 """
 
 
-class Row(msgspec.Struct, frozen=True):
+class TestedVersions(msgspec.Struct, frozen=True):
     """One run."""
 
     versions: dict[str, str]
@@ -49,7 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     wrong: list[str]
 
 
-def row_of(run: Path) -> Row:
+def row_of(run: Path) -> TestedVersions:
     """What the table says of a run, which has to be whole."""
     info, records = read_info(run), read_records(run)
     if records.damage:
@@ -57,7 +57,7 @@ def row_of(run: Path) -> Row:
     if is_unfinished(info, read_end(run)) or info.shard:
         raise RunStoreError(f"{run} has not all of its cells, and what it lacks cannot be told. Run it to its end.")
     causes = causes_of(record for record in records if record.status in WRONG)
-    return Row(
+    return TestedVersions(
         {package: _release(info, package) for package in _PACKAGES},
         _system(info.platform),
         info.started.partition("T")[0],
@@ -68,7 +68,7 @@ def row_of(run: Path) -> Row:
     )
 
 
-def page(rows: Sequence[Row], not_run: Sequence[str] = ()) -> str:
+def page(rows: Sequence[TestedVersions], not_run: Sequence[str] = ()) -> str:
     """The page in Markdown, the newest versions first. `not_run` are versions without a run, each with its reason."""
     columns = [*_PACKAGES, "tier", "opsets", "cells", "passed", "refused", "known failures", "wrong", "day"]
     ordered = sorted(rows, key=lambda row: [_parts(row.versions[package]) for package in _PACKAGES], reverse=True)
@@ -86,7 +86,7 @@ def page(rows: Sequence[Row], not_run: Sequence[str] = ()) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: TestedVersions) -> list[str]:
     counts = Counter(row.counts)
     wrong = sum(counts[status] for status in WRONG)
     ran = counts.total() - counts[Status.ABSENT]

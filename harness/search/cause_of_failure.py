@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generated import GeneratedProgram
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point, deliver
-from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 
 #: ONNX operators that surround others, and name no cause unless they are alone.
@@ -41,7 +41,7 @@ def of_message(detail: str) -> str:
     return re.sub(r"\s+", " ", _DIFFERS.sub("#", detail))[:160].strip()
 
 
-def rough(program: Program, failure: Failure) -> str:
+def rough(program: GeneratedProgram, failure: Failure) -> str:
     """What is known of the cause before the program is reduced: failures that are alike in this are rarely two."""
     if failure.fault is Fault.WRONG:
         output = re.match(r"output (\d+)", failure.detail)
@@ -51,7 +51,7 @@ def rough(program: Program, failure: Failure) -> str:
     return f"{failure.culprit}: {failure.fault}: {of_message(failure.detail)}"
 
 
-def cause(subject: Subject, point: Point, failure: Failure) -> str:
+def cause(subject: ProbedProgram, point: Point, failure: Failure) -> str:
     """The cause of the failure of a program that has been reduced."""
     if failure.fault is not Fault.WRONG:
         return f"{failure.culprit}: {of_message(failure.detail)}"
@@ -64,7 +64,7 @@ def cause(subject: Subject, point: Point, failure: Failure) -> str:
     return f"{failure.culprit}: {_joined(called(subject.program))}"
 
 
-def called(program: Program) -> list[str]:
+def called(program: GeneratedProgram) -> list[str]:
     """The functions and operators that a program calls; of a line without any, the rule that has added it."""
     found = []
     for line in program.lines:

@@ -21,7 +21,7 @@ from onnx_parity.harness.cases.dynamic_axes import example_sizes, named_axes
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
 from onnx_parity.harness.one_line import error_line
-from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
+from onnx_parity.harness.search.generated import NAMES, GeneratedProgram, Input, Line
 from onnx_parity.harness.search.parts import Part, is_drawn, plain_tensors
 
 #: The dtypes of each kind, with the weights by which they are drawn.
@@ -351,12 +351,12 @@ class Draft:
         """The values that lines have computed."""
         return (self.values[name] for line in self.lines for name in line.makes if name in self.values)
 
-    def finished(self, *, side_by_side: bool = False) -> Program:
+    def finished(self, *, side_by_side: bool = False) -> GeneratedProgram:
         """The program. It returns all results, or what nothing uses, with some exceptions, and some of what is used."""
         read = {name for line in self.lines for name in line.reads}
         computed = [each.name for each in self.results()]
         outputs = [name for name in computed if side_by_side or self.chance(0.9 if name not in read else 0.15)]
-        return Program(
+        return GeneratedProgram(
             tuple(self.inputs),
             tuple(self.lines),
             tuple(outputs or computed[-1:]),

@@ -60,7 +60,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Program:
+class GeneratedProgram:
     """A program of PyTorch as source code. `draw` is the seed of its inputs' values."""
 
     inputs: tuple[Input, ...]
@@ -128,7 +128,7 @@ class Program:
             exec(line.text, names)
             yield from ((name, names[name]) for name in line.makes)
 
-    def with_lines(self, lines: Sequence[Line], outputs: Sequence[str] | None = None) -> Program:
+    def with_lines(self, lines: Sequence[Line], outputs: Sequence[str] | None = None) -> GeneratedProgram:
         """The program with only these lines, and with the inputs and outputs that they still have."""
         made = {name for line in lines for name in line.makes}
         read = {name for line in lines for name in line.reads}

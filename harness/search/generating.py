@@ -11,7 +11,7 @@ import torch
 
 from onnx_parity.harness.search.catalogue import Hand, add_to
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
-from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generated import GeneratedProgram
 from onnx_parity.harness.search.rules.every import RULES
 
 #: The most operators of a program.
@@ -26,7 +26,7 @@ ATTEMPTS = 4
 class Drawn:
     """A program, or the line that torch refused, and whether every value of it is finite."""
 
-    program: Program
+    program: GeneratedProgram
     refused: str
     finite: bool
     lines: int
@@ -90,6 +90,6 @@ def quietly() -> Iterator[None]:
         torch.compile = compiling
 
 
-def redrawn(program: Program, turn: int) -> Program:
+def redrawn(program: GeneratedProgram, turn: int) -> GeneratedProgram:
     """The program with other values of its inputs."""
     return replace(program, draw=program.draw + turn)

@@ -18,10 +18,10 @@ from onnx_parity.harness.axes import (
     Capture,
     is_function,
 )
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Point, Probe, RefusedHere, runtime
 from onnx_parity.harness.search.probes_of_models import converted, shape_inference, text, transformed
 from onnx_parity.harness.search.probes_of_torch import decompositions, fake_tensors
-from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
 #: Every probe, and the share of programs that are put to it. All run this exporter's model, or no model at all.
@@ -91,7 +91,7 @@ class Choice:
                     yield Point(ONNXRUNTIME, exporter, drawn.choice(among))
 
 
-def look(subject: Subject, point: Point) -> Looked:
+def look(subject: ProbedProgram, point: Point) -> Looked:
     """Put a program to a probe."""
     probe = PROBES[point.probe][0] if point.probe in PROBES else transformed
     try:

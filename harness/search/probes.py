@@ -20,10 +20,10 @@ from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Blame
-from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generated import GeneratedProgram
 from onnx_parity.harness.search.parts import ListOfAnyLengthError
+from onnx_parity.harness.search.probed_program import ModelKey, ProbedProgram
 from onnx_parity.harness.search.roundings import may_be_rounding
-from onnx_parity.harness.search.subject import ModelKey, Subject
 from onnx_parity.harness.subjects.delivered import Delivered, check
 from onnx_parity.harness.subjects.exporters import EXPORTERS, NoSuchFormError
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
@@ -94,10 +94,10 @@ SMALL = {2: 5e-2, 4: 2e-3, 8: 1e-5}
 #: cases hold for the inputs that a run draws: in a search of 8,000 programs one case had 1.06 times its own.
 _HARDLY = 2.0
 
-Probe = Callable[[Subject, Point], Failure | None]
+Probe = Callable[[ProbedProgram, Point], Failure | None]
 
 
-def deliver(subject: Subject, point: Point) -> Delivered | Failure:
+def deliver(subject: ProbedProgram, point: Point) -> Delivered | Failure:
     """The model of a program, or the fault of the exporter."""
     if point.model in subject.models:
         return subject.models[point.model]
@@ -129,14 +129,14 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
     return delivered
 
 
-def _is_exported_in_parts(program: Program, point: Point) -> bool:
+def _is_exported_in_parts(program: GeneratedProgram, point: Point) -> bool:
     """Whether a program is nothing but declared cases, each of which this exporter exports."""
     if not program.side_by_side or (point.exporter, point.way_in) != (PARITY, Capture.TRACE):
         return False
     return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in program.parts.values())
 
 
-def _asked_shapes(subject: Subject, example: Trial) -> dict[str, tuple[int | str, ...]]:
+def _asked_shapes(subject: ProbedProgram, example: Trial) -> dict[str, tuple[int | str, ...]]:
     axes = subject.program.dynamic_axes
     return {
         name: tuple(axes.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
@@ -145,7 +145,7 @@ def _asked_shapes(subject: Subject, example: Trial) -> dict[str, tuple[int | str
     }
 
 
-def runtime(subject: Subject, point: Point) -> Failure | None:
+def runtime(subject: ProbedProgram, point: Point) -> Failure | None:
     """Run the model in a runtime, on the example, on other values and on other sizes."""
     delivered = deliver(subject, point)
     if isinstance(delivered, Failure):
@@ -184,7 +184,7 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
     return None
 
 
-def agrees_with_autograd(subject: Subject, trial: Trial, outputs: Sequence[object]) -> bool:
+def agrees_with_autograd(subject: ProbedProgram, trial: Trial, outputs: Sequence[object]) -> bool:
     """Whether a model gives what torch gives with autograd on.
 
     A program that asks for gradients is recorded with autograd on, but a search calls it with autograd off. torch's
@@ -195,7 +195,7 @@ def agrees_with_autograd(subject: Subject, trial: Trial, outputs: Sequence[objec
     return expected is not None and judge(outputs, expected).passed
 
 
-def _outputs_of_form(subject: Subject, point: Point, trial: Trial) -> list[Array]:
+def _outputs_of_form(subject: ProbedProgram, point: Point, trial: Trial) -> list[Array]:
     """What torch's own form of a program gives for these inputs, which tells a fault of torch's from the exporter's."""
     form = subject.request(point.way_in).program()
     run = form.module() if isinstance(form, torch.export.ExportedProgram) else form
@@ -235,7 +235,7 @@ def _culprit(blame: Blame, point: Point, name: str) -> str:
     return point.exporter if blame is Blame.EXPORTER else f"{point.exporter} or {name}"
 
 
-def valid_model(subject: Subject, point: Point) -> Delivered:
+def valid_model(subject: ProbedProgram, point: Point) -> Delivered:
     """The model of a program that onnxruntime runs rightly: what a transformation starts from."""
     plain = Point(ONNXRUNTIME, point.exporter, point.opset)
     if plain.model not in subject.right and runtime(subject, plain) is not None:

@@ -13,8 +13,8 @@ import onnx.shape_inference
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point, RefusedHere, is_small, valid_model
-from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
@@ -29,7 +29,7 @@ from onnx_parity.harness.transformations.transformation import (
 _CONVERTED_TO = {18: 21, 21: 18, 9: 13, 13: 16, 16: 19}
 
 
-def shape_inference(subject: Subject, point: Point) -> Failure | None:
+def shape_inference(subject: ProbedProgram, point: Point) -> Failure | None:
     """onnx infers no other shape or dtype of an output than it has."""
     culprit = "onnx.shape_inference"
     model = onnx.ModelProto()
@@ -53,18 +53,18 @@ def shape_inference(subject: Subject, point: Point) -> Failure | None:
     return None
 
 
-def transformed(subject: Subject, point: Point) -> Failure | None:
+def transformed(subject: ProbedProgram, point: Point) -> Failure | None:
     """A transformed model has the inputs, outputs and opset that it must have, and computes the same."""
     return _transformed(subject, point, TRANSFORMATIONS[point.probe])
 
 
-def converted(subject: Subject, point: Point) -> Failure | None:
+def converted(subject: ProbedProgram, point: Point) -> Failure | None:
     """A model that is converted to another opset computes the same. The probe's name is that of the converter."""
     target = _CONVERTED_TO.get(point.opset, 18)
     return _transformed(subject, point, TRANSFORMATIONS[f"{point.probe}:{target}"])
 
 
-def text(subject: Subject, point: Point) -> Failure | None:
+def text(subject: ProbedProgram, point: Point) -> Failure | None:
     """A model that onnx has printed as text and read again computes the same."""
     return _transformed(subject, point, _TEXT)
 
@@ -77,7 +77,7 @@ def _as_text(model: onnx.ModelProto, samples: object) -> onnx.ModelProto:
 _TEXT = Transformation("onnx.parser", _as_text, "onnx", ("onnx",))
 
 
-def _transformed(subject: Subject, point: Point, transformation: Transformation) -> Failure | None:
+def _transformed(subject: ProbedProgram, point: Point, transformation: Transformation) -> Failure | None:
     """What is wrong with a model that onnxruntime runs rightly, once it is transformed."""
     if missing := transformation.missing():
         raise RefusedHere(missing)

@@ -12,14 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point, RefusedHere
-from onnx_parity.harness.search.subject import Subject
 
 #: torch's decompositions are compared with its kernels to these, by dtype. Halves are rounded at every step.
 _TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 
-def fake_tensors(subject: Subject, point: Point) -> Failure | None:
+def fake_tensors(subject: ProbedProgram, point: Point) -> Failure | None:
     """torch's fake tensors have the shapes, dtypes and strides of real ones."""
     assert subject.example is not None
     inputs = subject.example.inputs
@@ -49,7 +49,7 @@ def _told(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} of shape {tuple(tensor.shape)} and strides {tensor.stride()}"
 
 
-def decompositions(subject: Subject, point: Point) -> Failure | None:
+def decompositions(subject: ProbedProgram, point: Point) -> Failure | None:
     """torch's decompositions of operators return what its kernels return."""
     assert subject.example is not None
     compared = _Decomposed()

@@ -13,11 +13,11 @@ import torch
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.search.fixed import fixed
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
 from onnx_parity.harness.search.generating import quietly
 from onnx_parity.harness.search.looking import look
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Point
-from onnx_parity.harness.search.subject import Subject
 
 #: The most programs that are tried; exporters that take seconds get fewer.
 MOST_TRIED = 120
@@ -30,16 +30,16 @@ class _Search:
     point: Point
     failure: Failure
     left: int
-    dies: Callable[[Program], bool] | None = None
+    dies: Callable[[GeneratedProgram], bool] | None = None
 
-    def fails(self, program: Program) -> bool:
+    def fails(self, program: GeneratedProgram) -> bool:
         """Whether a smaller program has the same fault of the same culprit."""
         if not self.left or not program.outputs:
             return False
         self.left -= 1
         if self.dies is not None:
             return self.dies(program)
-        subject = Subject(program)
+        subject = ProbedProgram(program)
         try:
             if subject.example is None:
                 return False
@@ -55,11 +55,11 @@ def alike(one: Failure, other: Failure) -> bool:
     return (one.culprit, one.fault) == (other.culprit, other.fault)
 
 
-def dies_at(program: Program, point: Point, stderr: Path) -> bool:
+def dies_at(program: GeneratedProgram, point: Point, stderr: Path) -> bool:
     """Whether a process dies that looks at a program: a copy of this one."""
 
     def serve(channel: Channel) -> None:
-        subject = Subject(program)
+        subject = ProbedProgram(program)
         with suppress(Exception), quietly():
             if subject.example is not None:
                 look(subject, point)
@@ -76,12 +76,12 @@ def dies_at(program: Program, point: Point, stderr: Path) -> bool:
 
 
 def reduce(
-    program: Program,
+    program: GeneratedProgram,
     point: Point,
     failure: Failure,
     most: int = MOST_TRIED,
-    dies: Callable[[Program], bool] | None = None,
-) -> Program:
+    dies: Callable[[GeneratedProgram], bool] | None = None,
+) -> GeneratedProgram:
     """The smallest program that still fails in the same way. For crashes, `dies` says whether a process dies."""
     search = _Search(point, failure, most, dies)
     with quietly():
@@ -98,11 +98,13 @@ def reduce(
     return program
 
 
-def _first(search: _Search, program: Program, candidates: Sequence[Program] | Iterator[Program]) -> Program:
+def _first(
+    search: _Search, program: GeneratedProgram, candidates: Sequence[GeneratedProgram] | Iterator[GeneratedProgram]
+) -> GeneratedProgram:
     return next((each for each in candidates if each != program and search.fails(each)), program)
 
 
-def _used(program: Program) -> Program:
+def _used(program: GeneratedProgram) -> GeneratedProgram:
     """The program without lines that nothing reads. Those that write to a value stay."""
     lines = list(program.lines)
     while True:
@@ -113,11 +115,11 @@ def _used(program: Program) -> Program:
         lines = kept
 
 
-def _without_dynamic(program: Program) -> Program:
+def _without_dynamic(program: GeneratedProgram) -> GeneratedProgram:
     return replace(program, inputs=tuple(replace(each, dynamic={}) for each in program.inputs))
 
 
-def _shorter(search: _Search, program: Program) -> Program:
+def _shorter(search: _Search, program: GeneratedProgram) -> GeneratedProgram:
     """Leave out lines, the largest parts first. A value whose line is left out becomes an input."""
     size = max(1, len(program.lines) // 2)
     while True:
@@ -135,7 +137,7 @@ def _shorter(search: _Search, program: Program) -> Program:
         size //= 2
 
 
-def _cut(program: Program, lines: Sequence[Line]) -> Program | None:
+def _cut(program: GeneratedProgram, lines: Sequence[Line]) -> GeneratedProgram | None:
     """The program with these lines only, where values that are missing are inputs with the values that they had."""
     made = {name for line in lines for name in line.makes}
     known = made | {each.name for each in program.inputs}
@@ -150,7 +152,7 @@ def _cut(program: Program, lines: Sequence[Line]) -> Program | None:
     return replace(program, inputs=(*program.inputs, *inputs)).with_lines(lines, outputs)
 
 
-def _values(program: Program, wanted: set[str]) -> dict[str, torch.Tensor] | None:
+def _values(program: GeneratedProgram, wanted: set[str]) -> dict[str, torch.Tensor] | None:
     """The values that these names have when they are bound; None if the program does not run so far."""
     found: dict[str, torch.Tensor] = {}
     try:
@@ -164,17 +166,17 @@ def _values(program: Program, wanted: set[str]) -> dict[str, torch.Tensor] | Non
     return found if wanted <= set(found) else None
 
 
-def _tensors(program: Program) -> Mapping[str, torch.Tensor]:
+def _tensors(program: GeneratedProgram) -> Mapping[str, torch.Tensor]:
     arguments = dict(zip((each.name for each in program.arguments), program.values(), strict=True))
     return {**arguments, **program.constants()}
 
 
-def _given(program: Program, tensors: Mapping[str, torch.Tensor]) -> Program:
+def _given(program: GeneratedProgram, tensors: Mapping[str, torch.Tensor]) -> GeneratedProgram:
     inputs = (replace(each, maker=fixed(tensors[each.name]), dynamic={}) for each in program.inputs)
     return replace(program, inputs=tuple(inputs))
 
 
-def _smaller(program: Program) -> Iterator[Program]:
+def _smaller(program: GeneratedProgram) -> Iterator[GeneratedProgram]:
     """Every axis of one size cut to another, in all inputs together, so that what was equal stays equal."""
     if program.dynamic_axes:
         return
@@ -190,7 +192,7 @@ def _smaller(program: Program) -> Iterator[Program]:
                 yield _given(program, cut)
 
 
-def _plainer(program: Program) -> Iterator[Program]:
+def _plainer(program: GeneratedProgram) -> Iterator[GeneratedProgram]:
     """Every input with plainer values: rounded to one digit, one of them at a time."""
     if program.dynamic_axes:
         return

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from onnx_parity.exporter.arrays import Array, Float64Array, Mask
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.search.subject import Subject
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.zeros import WITHOUT_SIGN
 
 __all__ = ["may_be_rounding"]
@@ -44,7 +44,7 @@ _TRANSFORM = "_fft"
 _SMALL = 1e-12
 
 
-def may_be_rounding(subject: Subject, trial: Trial, outputs: Sequence[object], verdict: Verdict) -> bool:
+def may_be_rounding(subject: ProbedProgram, trial: Trial, outputs: Sequence[object], verdict: Verdict) -> bool:
     """Whether rounding alone makes other results of all elements of the output that a verdict says is wrong."""
     if verdict.metrics is None:
         return False

@@ -12,8 +12,8 @@ import torch
 
 from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture, is_function
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import FORMS, Failure, Point, deliver
-from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 
 _OF_RUNTIME = '''"""{title}"""
@@ -117,7 +117,7 @@ def _transformed(culprit: str) -> tuple[str, str]:
     return "", ""
 
 
-def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
+def script(subject: ProbedProgram, point: Point, failure: Failure, title: str) -> str:
     """The script of a reduced program."""
     program = subject.program
     if failure.culprit.startswith("torch:"):
@@ -165,7 +165,7 @@ def _text(model: onnx.ModelProto) -> str:
     return str(onnx.printer.to_text(plain)).replace("\\", "\\\\")
 
 
-def _program(subject: Subject) -> dict[str, str]:
+def _program(subject: ProbedProgram) -> dict[str, str]:
     program = subject.program
     constants = "".join(f"\n{name} = {spelled_tensor(value)}" for name, value in program.constants().items())
     arguments = "".join(f"{spelled_tensor(value)}, " for value in program.values())

@@ -27,14 +27,14 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.cause_of_failure import called, cause, rough
-from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generated import GeneratedProgram
 from onnx_parity.harness.search.generating import Drawn, draw, quietly, redrawn
 from onnx_parity.harness.search.looking import Choice, Ending, look
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
 from onnx_parity.harness.search.scripts import script
-from onnx_parity.harness.search.subject import Subject
 
 #: Sent once, when all slow imports are done.
 READY = b"ready"
@@ -102,7 +102,7 @@ class Searcher:
         assert subject is not None, "it was looked at"
         with tempfile.TemporaryDirectory(prefix="parity-") as aside:
             dies = partial(dies_at, point=point, stderr=Path(aside) / "stderr")
-            small = Subject(reduce(subject.program, point, failure, MOST_TRIED, dies))
+            small = ProbedProgram(reduce(subject.program, point, failure, MOST_TRIED, dies))
         why = f"{failure.culprit}: crash: {' '.join(sorted(set(called(small.program))))}"
         text = script(small, point, failure, f"{failure.culprit}: {crashed.detail} ({point})")
         found = Found(
@@ -111,14 +111,14 @@ class Searcher:
         )  # fmt: skip
         return Report(crashed.number, len(subject.program.lines), "", True, True, {Ending.FAILED: 1}, 0.0, (found,))
 
-    def _found(self, number: int, subject: Subject, point: Point, failure: Failure) -> Found:
+    def _found(self, number: int, subject: ProbedProgram, point: Point, failure: Failure) -> Found:
         alike = rough(subject.program, failure)
         self._reduced[alike] += 1
         plain = Found(number, str(point), failure.culprit, failure.fault, failure.detail, alike)
         if self._reduced[alike] > ALIKE or not self._reduces:
             return plain
         self._enter(f"{point}, being reduced")
-        small = Subject(reduce(subject.program, point, failure, SLOW.get(point.exporter, MOST_TRIED)))
+        small = ProbedProgram(reduce(subject.program, point, failure, SLOW.get(point.exporter, MOST_TRIED)))
         with quietly():
             again = look(small, point).failure or failure
             why = cause(small, point, again)
@@ -131,11 +131,11 @@ class Searcher:
             self._channel.send(msgspec.json.encode(Entered(point)))
 
 
-def _steady(drawn: Drawn) -> Subject | None:
+def _steady(drawn: Drawn) -> ProbedProgram | None:
     """The program with inputs for which a difference means something; None if there are none among those tried."""
     for turn in range(REDRAWN):
-        program: Program = redrawn(drawn.program, turn)
-        subject = Subject(program)
+        program: GeneratedProgram = redrawn(drawn.program, turn)
+        subject = ProbedProgram(program)
         with quietly():
             if subject.example is not None:
                 return subject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.generated import GeneratedProgram
 
 _QUOTIENTS = (
     "torch gives a quotient or remainder that is zero the sign of the exact value, and ONNX's formulas give none"
@@ -53,7 +53,7 @@ _SYMBOLS = "|".join(re.escape(name) for name in WITHOUT_SIGN if not name.isident
 _CALLED = re.compile(rf"(?<!\w)(?:{_NAMES})_?(?=[(=])|{_SYMBOLS}|\bself\.")
 
 
-def have_sign(program: Program) -> list[bool]:
+def have_sign(program: GeneratedProgram) -> list[bool]:
     """Whether the sign of a zero means something, for each output: nothing that it depends on calls such a function.
 
     Where such a result is written into a value, that may be a view of any other, so that no output is told apart.

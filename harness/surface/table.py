@@ -11,7 +11,7 @@ from typing import Any
 
 from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, WITH_MEMBERS, torchs
 
-__all__ = ["Row", "exists", "page", "rows"]
+__all__ = ["SurfaceName", "exists", "page", "rows"]
 
 _DECLARED = Path(__file__).with_name("shown_by.toml")
 _HEAD = """# What torch.onnx offers, and this
@@ -23,7 +23,7 @@ test that is named here is gone.
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SurfaceName:
     group: str
     name: str
     #: The test that shows it, or the reason why this package does not have it.
@@ -37,7 +37,7 @@ class Row:
         return f"{self.group}({self.name})" if self.name else self.group
 
 
-def rows() -> tuple[list[Row], list[Row]]:
+def rows() -> tuple[list[SurfaceName], list[SurfaceName]]:
     """The rows of the early documentation's names and of today's. Raises KeyError for a name without a declaration."""
     declared: dict[str, dict[str, Any]] = tomllib.loads(_DECLARED.read_text())
     return (
@@ -46,10 +46,12 @@ def rows() -> tuple[list[Row], list[Row]]:
     )
 
 
-def _row(declared: dict[str, dict[str, Any]], group: str, name: str) -> Row:
+def _row(declared: dict[str, dict[str, Any]], group: str, name: str) -> SurfaceName:
     entries = declared[group]
     entry = entries[name] if name in entries else entries[""]
-    return Row(group, name, "", entry["not"]) if isinstance(entry, dict) else Row(group, name, entry, "")
+    return (
+        SurfaceName(group, name, "", entry["not"]) if isinstance(entry, dict) else SurfaceName(group, name, entry, "")
+    )
 
 
 def exists(test: str, root: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import Ending, Record
-from onnx_parity.harness.results.scoreboard import GRAVE, Finding, Row, score
+from onnx_parity.harness.results.scoreboard import GRAVE, Finding, OperatorScores, score
 from onnx_parity.reports.arrangement import Declaration
 from onnx_parity.reports.wording import shortened
 
@@ -25,7 +25,7 @@ class Runtimes:
         self._subjects: set[str] = set()
         self._totals: defaultdict[str, Counter[Ending]] = defaultdict(Counter)
         self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._rows: list[Row] = []
+        self._rows: list[OperatorScores] = []
         #: With kind, family and name.
         self._findings: list[tuple[tuple[str, str, str], Finding]] = []
 
@@ -65,7 +65,7 @@ class Runtimes:
         }
 
 
-def _row(row: Row, subjects: Sequence[str]) -> dict[str, Any]:
+def _row(row: OperatorScores, subjects: Sequence[str]) -> dict[str, Any]:
     """An operator or model. Under `scores`: the number of a runtime, and the cells and opsets of its endings."""
     return {
         "of": [row.kind, markup_text(row.family), markup_text(row.name)],

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from benchmarks import child, children
 from benchmarks.jobs import Failure, LatencyJob, Memory, MemoryJob, TimeJob, Times
-from benchmarks.subjects import Subject, Weights, record_and_write
+from benchmarks.subjects import Contender, Weights, record_and_write
 
 
 def write_model(path: Path, operator: str) -> str:
@@ -34,7 +34,7 @@ def test_floor_writes_the_weights_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "elu.onnx"
-    job = TimeJob(Subject.TORCHSCRIPT, "elu", path=str(path), dynamic=True, warm=2)
+    job = TimeJob(Contender.TORCHSCRIPT, "elu", path=str(path), dynamic=True, warm=2)
     times = children.run(job, tmp_path)
     assert isinstance(times, Times)
     assert len(times.warm) > 2
@@ -52,7 +52,7 @@ def test_a_child_imports_nothing_that_a_first_export_imports() -> None:
 
 def test_memory_job_sees_what_an_export_holds(tmp_path: Path) -> None:
     path = tmp_path / "lstm.bin"
-    memory = children.run(MemoryJob(Subject.FLOOR, "lstm", path=str(path), weights=Weights.EXTERNAL), tmp_path)
+    memory = children.run(MemoryJob(Contender.FLOOR, "lstm", path=str(path), weights=Weights.EXTERNAL), tmp_path)
     assert isinstance(memory, Memory)
     assert memory.weights == path.stat().st_size
     assert 0 < memory.extra < 100e6
@@ -70,21 +70,21 @@ def test_high_water_mark_is_of_the_export_alone() -> None:
 
 def test_latency_is_not_measured_of_a_file_that_computes_something_else(tmp_path: Path) -> None:
     paths = {
-        Subject.OURS: write_model(tmp_path / "elu.onnx", "Elu"),
-        Subject.DYNAMO: write_model(tmp_path / "neg.onnx", "Neg"),
+        Contender.OURS: write_model(tmp_path / "elu.onnx", "Elu"),
+        Contender.DYNAMO: write_model(tmp_path / "neg.onnx", "Neg"),
     }
     latency = child.measure_latency(LatencyJob(model="elu", paths=paths, sessions=5, rounds=2))
-    assert len(latency.milliseconds.pop(Subject.OURS)) == 5
+    assert len(latency.milliseconds.pop(Contender.OURS)) == 5
     assert not latency.milliseconds
-    assert latency.wrong[Subject.DYNAMO].startswith("onnxruntime's output differs by ")
+    assert latency.wrong[Contender.DYNAMO].startswith("onnxruntime's output differs by ")
 
 
 def test_a_child_that_fails_reports_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "elu.bin"
-    outcome = children.run(TimeJob(Subject.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)
+    outcome = children.run(TimeJob(Contender.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)
     assert outcome == Failure(f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")
 
 
 def test_child_that_hangs_is_ended(tmp_path: Path) -> None:
-    job = TimeJob(Subject.FLOOR, "elu", path=str(tmp_path / "elu.bin"), dynamic=False, warm=1)
+    job = TimeJob(Contender.FLOOR, "elu", path=str(tmp_path / "elu.bin"), dynamic=False, warm=1)
     assert children.run(job, tmp_path, timeout=0.01) == Failure("no outcome after 0.01 s")

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from benchmarks import large
 from benchmarks.jobs import Failure, Memory
 from benchmarks.models import MODELS
-from benchmarks.subjects import Subject
+from benchmarks.subjects import Contender
 
 
 def test_the_table_has_time_and_memory_of_each_exporter() -> None:
-    outcomes: dict[Subject, Memory | Failure] = {
-        Subject.OURS: Memory(weights=1_000_000_000, extra=20_000_000, seconds=1.5),
-        Subject.DYNAMO: Failure("killed"),
+    outcomes: dict[Contender, Memory | Failure] = {
+        Contender.OURS: Memory(weights=1_000_000_000, extra=20_000_000, seconds=1.5),
+        Contender.DYNAMO: Failure("killed"),
     }
     console = Console(width=120, file=io.StringIO())
     console.print(large.render("wide", outcomes))
@@ -31,7 +31,7 @@ def test_the_table_has_time_and_memory_of_each_exporter() -> None:
 def test_the_target_decides_the_exit_code(extra: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     app = typer.Typer()
     app.command()(large.main)
-    monkeypatch.setattr(large, "measure", lambda model, folder: {Subject.OURS: Memory(weights=1000, extra=extra)})
+    monkeypatch.setattr(large, "measure", lambda model, folder: {Contender.OURS: Memory(weights=1000, extra=extra)})
     assert CliRunner().invoke(app, []).exit_code == code
     result = CliRunner().invoke(app, ["--model", "elu"])
     assert result.exit_code == 2 and "no large model elu; there is wide" in result.output

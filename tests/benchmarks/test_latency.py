@@ -9,19 +9,19 @@ from typer.testing import CliRunner
 from benchmarks.jobs import Latency
 from benchmarks.latency.__main__ import app
 from benchmarks.latency.table import Setting, better_peer, fusions, is_slower, latencies, ratio_to_better_peer
-from benchmarks.subjects import Subject
+from benchmarks.subjects import Contender
 
 SETTING = Setting(18, 8)
 
 
 def latency(ours: list[float], scripted: list[float], dynamo: list[float]) -> Latency:
-    times = {Subject.OURS: ours, Subject.TORCHSCRIPT: scripted, Subject.DYNAMO: dynamo}
+    times = {Contender.OURS: ours, Contender.TORCHSCRIPT: scripted, Contender.DYNAMO: dynamo}
     return Latency({subject: each for subject, each in times.items() if each}, {})
 
 
 def test_the_ratio_is_to_the_faster_peer() -> None:
     measured = latency([2.0, 3.0, 9.0], [4.0, 5.0, 6.0], [1.0, 2.0, 3.0])
-    assert better_peer(measured) is Subject.DYNAMO
+    assert better_peer(measured) is Contender.DYNAMO
     assert ratio_to_better_peer(measured) == 2.0
     assert is_slower(measured)
 
@@ -56,8 +56,8 @@ def test_fusions_are_told_apart_where_they_differ() -> None:
         {},
         {},
         {
-            Subject.OURS: {"com.microsoft.Gelu": 4, "com.microsoft.SkipLayerNormalization": 8},
-            Subject.DYNAMO: {"com.microsoft.Gelu": 4, "com.microsoft.FusedMatMul": 2},
+            Contender.OURS: {"com.microsoft.Gelu": 4, "com.microsoft.SkipLayerNormalization": 8},
+            Contender.DYNAMO: {"com.microsoft.Gelu": 4, "com.microsoft.FusedMatMul": 2},
         },
     )
     assert list(fusions({("bert", SETTING): measured})) == [

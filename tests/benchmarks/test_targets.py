@@ -15,9 +15,9 @@ from benchmarks.__main__ import app
 from benchmarks.graphs import operators
 from benchmarks.jobs import Clock, Latency, Memory
 from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
-from benchmarks.subjects import Subject, Weights
+from benchmarks.subjects import Contender, Weights
 from benchmarks.table import render
-from benchmarks.targets import Judgement, Verdict, judge
+from benchmarks.targets import Judgement, TargetStatus, judge
 
 
 def timed(*seconds: float) -> Timed:
@@ -38,42 +38,45 @@ FASTER = "static export, CPU: at least 10x faster than torch.onnx dynamo=True"
 
 def test_mean_is_geometric_and_of_medians() -> None:
     measured = results(
-        alexnet=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1, 1, 9), Subject.DYNAMO: timed(5, 1, 9)}}),
-        lstm=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1), Subject.DYNAMO: timed(24.2)}}),
+        alexnet=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1, 1, 9), Contender.DYNAMO: timed(5, 1, 9)}}),
+        lstm=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1), Contender.DYNAMO: timed(24.2)}}),
     )
-    assert verdicts(measured)[FASTER] == Judgement(FASTER, "11.00x over 2 models", Verdict.OK)
+    assert verdicts(measured)[FASTER] == Judgement(FASTER, "11.00x over 2 models", TargetStatus.OK)
 
 
 def test_one_operator_does_not_lift_the_mean() -> None:
     measured = results(
-        lstm=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1), Subject.DYNAMO: timed(9)}}),
-        elu=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1), Subject.DYNAMO: timed(900)}}),
+        lstm=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1), Contender.DYNAMO: timed(9)}}),
+        elu=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1), Contender.DYNAMO: timed(900)}}),
     )
-    assert verdicts(measured)[FASTER] == Judgement(FASTER, "9.00x over 1 model", Verdict.SHORT)
+    assert verdicts(measured)[FASTER] == Judgement(FASTER, "9.00x over 1 model", TargetStatus.SHORT)
 
 
 def test_our_failure_is_short_even_where_the_rest_is_fast() -> None:
     measured = results(
-        alexnet=ModelResults(times={Lane.STATIC: {Subject.DYNAMO: timed(1)}}),
-        lstm=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1), Subject.DYNAMO: timed(90)}}),
+        alexnet=ModelResults(times={Lane.STATIC: {Contender.DYNAMO: timed(1)}}),
+        lstm=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1), Contender.DYNAMO: timed(90)}}),
     )
-    assert verdicts(measured)[FASTER] == Judgement(FASTER, "no figure for alexnet", Verdict.SHORT)
+    assert verdicts(measured)[FASTER] == Judgement(FASTER, "no figure for alexnet", TargetStatus.SHORT)
 
 
 def test_peer_s_failure_is_not_our_figure() -> None:
-    measured = results(lstm=ModelResults(times={Lane.STATIC: {Subject.OURS: timed(1)}}))
-    assert verdicts(measured)[FASTER] == Judgement(FASTER, "", Verdict.NOT_MEASURED)
+    measured = results(lstm=ModelResults(times={Lane.STATIC: {Contender.OURS: timed(1)}}))
+    assert verdicts(measured)[FASTER] == Judgement(FASTER, "", TargetStatus.NOT_MEASURED)
 
 
 @pytest.mark.parametrize(
     ("extra", "measured", "verdict"),
-    [(24_000_000, "0.24x at worst, resnet50", Verdict.OK), (26_000_000, "0.26x at worst, resnet50", Verdict.SHORT)],
+    [
+        (24_000_000, "0.24x at worst, resnet50", TargetStatus.OK),
+        (26_000_000, "0.26x at worst, resnet50", TargetStatus.SHORT),
+    ],
 )
-def test_memory_is_judged_by_the_worst_model(extra: int, measured: str, verdict: Verdict) -> None:
+def test_memory_is_judged_by_the_worst_model(extra: int, measured: str, verdict: TargetStatus) -> None:
     def model(extra: int, floor: int, weights: int) -> ModelResults:
         ours = {Weights.INLINE: Memory(weights=weights, extra=extra)}
         floors = {Weights.EXTERNAL: Memory(weights=weights, extra=floor)}
-        return ModelResults(memory={Subject.OURS: ours, Subject.FLOOR: floors})
+        return ModelResults(memory={Contender.OURS: ours, Contender.FLOOR: floors})
 
     # Not even the floor keeps the bound on the LSTM: what is measured there is not the weights.
     all_of = results(
@@ -86,18 +89,20 @@ def test_memory_is_judged_by_the_worst_model(extra: int, measured: str, verdict:
 
 
 def test_nodes_are_compared_with_the_better_peer() -> None:
-    counts = {Subject.OURS: 12, Subject.TORCHSCRIPT: 30, Subject.DYNAMO: 10}
+    counts = {Contender.OURS: 12, Contender.TORCHSCRIPT: 30, Contender.DYNAMO: 10}
     target = "nodes: no more than the better peer"
     judged = verdicts(results(lstm=ModelResults(nodes=counts)))[target]
-    assert judged == Judgement(target, "1.20x at worst, lstm", Verdict.SHORT)
+    assert judged == Judgement(target, "1.20x at worst, lstm", TargetStatus.SHORT)
 
 
 def test_latency_is_that_of_the_best_session() -> None:
     # Ours lay badly in memory once, a peer's twice.
-    latency = Latency({Subject.OURS: [1, 2, 1], Subject.DYNAMO: [2, 2, 1], Subject.TORCHSCRIPT: [2, 4, 4]}, wrong={})
+    latency = Latency(
+        {Contender.OURS: [1, 2, 1], Contender.DYNAMO: [2, 2, 1], Contender.TORCHSCRIPT: [2, 4, 4]}, wrong={}
+    )
     target = "onnxruntime latency: no worse than the better peer (3% of noise allowed)"
     judged = verdicts(results(elu=ModelResults(latency=latency)))[target]
-    assert judged == Judgement(target, "1.00x at worst, elu", Verdict.OK)
+    assert judged == Judgement(target, "1.00x at worst, elu", TargetStatus.OK)
 
 
 def test_matrix_is_judged_by_the_whole_command() -> None:
@@ -110,8 +115,8 @@ def test_matrix_is_judged_by_the_whole_command() -> None:
         "matrix: over 300 cells a second on operators at opsets 7 to 26",
         "matrix: the default tier under 4 minutes",
     )
-    assert judged[rate] == Judgement(rate, "310 a second, 6200 cells", Verdict.OK)
-    assert judged[tier] == Judgement(tier, "pytest failed", Verdict.SHORT)
+    assert judged[rate] == Judgement(rate, "310 a second, 6200 cells", TargetStatus.OK)
+    assert judged[tier] == Judgement(tier, "pytest failed", TargetStatus.SHORT)
 
 
 def test_nodes_of_branches_count() -> None:
@@ -122,7 +127,7 @@ def test_nodes_of_branches_count() -> None:
 
 
 def test_tables_show_ratios_failures_and_verdicts() -> None:
-    times = {Lane.STATIC: {Subject.OURS: timed(0.5), Subject.FLOOR: timed(0.25)}}
+    times = {Lane.STATIC: {Contender.OURS: timed(0.5), Contender.FLOOR: timed(0.25)}}
     failures = {"torch.onnx dynamo=True, static": "ValueError: no [bold]"}
     measured = results(lstm=ModelResults(times=times, failures=failures))
     console = Console(width=160, file=io.StringIO())

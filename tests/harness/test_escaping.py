@@ -26,7 +26,7 @@ from onnx_parity.harness.escaping import (
 from onnx_parity.harness.gate.findings import Finding, FindingKind, GateCause
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Action
-from onnx_parity.harness.gate.verdict import Verdict
+from onnx_parity.harness.gate.verdict import GateResult
 from onnx_parity.harness.record import Status
 
 #: The first text of all makes Hypothesis build its tables of characters, which takes seconds on a busy machine.
@@ -112,7 +112,7 @@ class Names:
     run: str
 
 
-def verdict_of(names: Names) -> Verdict:
+def verdict_of(names: Names) -> GateResult:
     findings = [
         Finding(kind, names.subject, names.detail, names.case, 9, names.file, 3)
         for kind in (FindingKind.NEW_FAILURE, FindingKind.SHRUNK_HEADROOM)
@@ -123,7 +123,7 @@ def verdict_of(names: Names) -> Verdict:
     ]
     actions = {kind: Action.FAIL if kind is FindingKind.NEW_FAILURE else Action.WARN for kind in FindingKind}
     counts = {Status.PASSED: (1, 1)}
-    return Verdict("before", names.run, actions, findings, causes, [names.change], counts, True, [])
+    return GateResult("before", names.run, actions, findings, causes, [names.change], counts, True, [])
 
 
 @patient

@@ -17,7 +17,7 @@ from onnx_parity.harness.gate.findings import Finding, FindingKind
 from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
 from onnx_parity.harness.gate.remeasuring import NotMeasuredError
-from onnx_parity.harness.gate.verdict import Verdict, judge
+from onnx_parity.harness.gate.verdict import GateResult, judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
 from onnx_parity.harness.run_store_error import RunStoreError
 from tests.records import INFO as OLD_INFO
@@ -41,11 +41,11 @@ def store(root: Path, name: str, records: Sequence[Record], info: RunInfo = INFO
 
 def gate(
     root: Path, before: Sequence[Record], now: Sequence[Record], policy: Policy = DEFAULT, **info: object
-) -> Verdict:
+) -> GateResult:
     return judge(store(root, "before", before), store(root, "now", now, replace(INFO, **info)), policy)
 
 
-def kinds(verdict: Verdict) -> list[FindingKind]:
+def kinds(verdict: GateResult) -> list[FindingKind]:
     return [finding.kind for finding in verdict.findings]
 
 
@@ -238,7 +238,7 @@ def test_runs_of_version_1_are_baselines(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def regressed(tmp_path: Path) -> Verdict:
+def regressed(tmp_path: Path) -> GateResult:
     before = [cell(f"elu-opset{opset}", opset=opset) for opset in (7, 8, 9, 13)] + [cell("fixed", Status.FAILED)]
     wrong = [
         replace(each, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off | by <1>\n100%")
@@ -257,7 +257,7 @@ DETAIL = "passed in the baseline; failed at compare (exporter): off | by <1>\n10
 DETAIL_LINE = DETAIL.replace("\n", "\\n")
 
 
-def test_the_terminal_shows_a_fault_once(regressed: Verdict) -> None:
+def test_the_terminal_shows_a_fault_once(regressed: GateResult) -> None:
     case = "elu[alpha=1.0]"
     assert list(lines(regressed)) == [
         f"warn: fix: {case}  1 cell, opset 9, float32: passes; failed at rerun_values in the baseline",
@@ -290,7 +290,7 @@ def test_findings_of_one_cause_are_one_row(tmp_path: Path) -> None:
     assert headline(verdict) == "regressed: new failure (19 cells, 1 cause); now against before"
 
 
-def test_markdown_stays_a_table(regressed: Verdict) -> None:
+def test_markdown_stays_a_table(regressed: GateResult) -> None:
     text = markdown(regressed).splitlines()
     assert text[0] == "## ❌ parity: regressed: new failure (3 cells, 1 cause); now against before"
     assert text[2:6] == [
@@ -305,7 +305,7 @@ def test_markdown_stays_a_table(regressed: Verdict) -> None:
     assert "### Warnings" in text
 
 
-def test_markdown_is_read_as_a_table(regressed: Verdict) -> None:
+def test_markdown_is_read_as_a_table(regressed: GateResult) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(markdown(regressed))
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h2", "h3", "h3"]
     assert not [token for token in tokens if token.type.startswith("html")]
@@ -315,7 +315,7 @@ def test_markdown_is_read_as_a_table(regressed: Verdict) -> None:
     assert cell_of_detail.endswith("off | by &lt;1&gt; 100%")
 
 
-def test_junit_has_a_case_for_each_finding(regressed: Verdict) -> None:
+def test_junit_has_a_case_for_each_finding(regressed: GateResult) -> None:
     suite = ET.fromstring(junit(regressed).encode())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "3", "1")
     first = suite[0]
@@ -334,7 +334,7 @@ def test_junit_is_xml_whatever_an_error_says(tmp_path: Path) -> None:
     assert suite[0][0].text == "passed in the baseline; failed at rerun_values: red\ufffd"
 
 
-def test_annotations_stand_beside_the_declaration(regressed: Verdict) -> None:
+def test_annotations_stand_beside_the_declaration(regressed: GateResult) -> None:
     (line,) = workflow_commands(regressed)
     place = f"file={RECORD.file},line={RECORD.line},title=new failure"
     assert line.startswith(f"::error {place}::elu[alpha=1.0]  3 cells, opset 7-9, float32: passed in the baseline; ")
@@ -396,7 +396,7 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
     assert "::error file=" in text
     assert summary.read_text().startswith("## ❌ parity: regressed")
     assert ET.parse(xml).getroot().get("failures") == "1"
-    verdict = msgspec.json.decode(invoke(bad, "--json", "--no-annotations")[1], type=Verdict)
+    verdict = msgspec.json.decode(invoke(bad, "--json", "--no-annotations")[1], type=GateResult)
     assert verdict.findings == [
         Finding(
             FindingKind.NEW_FAILURE,
@@ -414,5 +414,5 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
     assert invoke(nowhere) == (2, f"{nowhere} is not a run: it has no run.json. `parity run` makes one.\n")
 
 
-def test_the_headline_counts_what_fails(regressed: Verdict) -> None:
+def test_the_headline_counts_what_fails(regressed: GateResult) -> None:
     assert headline(regressed) == "regressed: new failure (3 cells, 1 cause); now against before"

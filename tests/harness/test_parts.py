@@ -14,13 +14,13 @@ from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Floats
 from onnx_parity.harness.search.catalogue import Catalogue, Hand
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
 from onnx_parity.harness.search.generating import draw, quietly
 from onnx_parity.harness.search.looking import Ending, look
 from onnx_parity.harness.search.parts import Part, declared, parts_of
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.scripts import script
-from onnx_parity.harness.search.subject import Subject
 
 AT = Point("onnxruntime", opset=18)
 _CASES = """
@@ -53,7 +53,7 @@ def test_the_programs_of_declared_cases_are_parts_of_programs(cases: Path) -> No
     assert all(f"self.{name}(" in each.source for each in programs for name in each.parts)
     assert any(program.dynamic_axes for program in programs)
     for program in programs:
-        subject = Subject(program)
+        subject = ProbedProgram(program)
         with quietly():
             assert look(subject, AT).ending is Ending.RIGHT
             assert look(subject, Point(Capture.SCRIPT, opset=18)).ending is not Ending.FAILED
@@ -68,11 +68,11 @@ def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_
         Line("v1 = x0.sin()", ("v1",), ("x0",), "unary"),
     )
     x = Input("x0", Floats((2, 3), dtype=torch.float32), {})
-    program = Program((x,), lines, ("v0", "v1"), parts={part.name: part})
+    program = GeneratedProgram((x,), lines, ("v0", "v1"), parts={part.name: part})
     assert not program.with_lines(lines[1:]).parts
     assert [tuple(tensor.shape) for _, tensor in program.bound(program.values())] == [(2, 3), (2, 2), (2, 3)]
     failure = Failure("parity", Fault.ERROR, "an error")
-    text = script(Subject(program), AT, failure, "a title")
+    text = script(ProbedProgram(program), AT, failure, "a title")
     assert f"program.layer_out_features_2 = declared({str(cases)!r}" in text
     done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-1000:]
@@ -146,7 +146,7 @@ def test_each_case_side_by_side_is_judged_by_itself(alone: Path) -> None:
     for seed in range(6):
         drawn = draw(seed, Hand(cards, side_by_side=True))
         assert (drawn.refused, len(drawn.program.outputs)) == ("", 3)
-        subject = Subject(drawn.program)
+        subject = ProbedProgram(drawn.program)
         with quietly():
             assert look(subject, AT).ending is Ending.RIGHT
         assert subject.example is not None
@@ -190,7 +190,7 @@ def test_a_refusal_is_a_fault_where_the_matrix_has_the_case(
     cases.write_text(_ALONE + "found = op(torch.argwhere, floats(2, 3))\n")
     if file is not None:
         (tmp_path / "unsupported.toml").write_text(file.replace("FILE", cases.stem))
-    subject = Subject(draw(0, Hand(_parts(cases, "found"), side_by_side=True)).program)
+    subject = ProbedProgram(draw(0, Hand(_parts(cases, "found"), side_by_side=True)).program)
     with quietly():
         looked = look(subject, Point("onnxruntime", opset=8))
     assert looked.ending is (Ending.REFUSED if fault is None else Ending.FAILED)
@@ -198,7 +198,7 @@ def test_a_refusal_is_a_fault_where_the_matrix_has_the_case(
 
 
 def test_the_script_of_a_case_of_complex_numbers_runs(alone: Path, tmp_path: Path) -> None:
-    subject = Subject(draw(0, Hand(_parts(alone, "conjugates"), side_by_side=True)).program)
+    subject = ProbedProgram(draw(0, Hand(_parts(alone, "conjugates"), side_by_side=True)).program)
     text = script(subject, AT, Failure("parity", Fault.ERROR, "an error"), "a title")
     done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1000:]

@@ -10,10 +10,10 @@ from onnx_parity.exporter.verification.oracle import expect, judge
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.search.fixed import Fixed
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
 from onnx_parity.harness.search.generating import quietly
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.roundings import may_be_rounding
-from onnx_parity.harness.search.subject import Subject
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from onnx_parity.harness.search.subject import Subject
 )
 def test_what_rounding_may_make_is_no_fault(call: str, values: list[float], got: object, explained: bool) -> None:
     inputs = (Input("a", Fixed((3,), dtype=torch.float32, tensor=torch.tensor(values)), {}),)
-    subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
+    subject = ProbedProgram(GeneratedProgram(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
     with quietly():
         value = subject.run(subject.program.values())[0].numpy()
         tensors = subject.program.values()

@@ -23,7 +23,7 @@ from onnx_parity.harness.search.catalogue import Call, Catalogue, NotSpelledErro
 from onnx_parity.harness.search.cause_of_failure import called, of_message
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
 from onnx_parity.harness.search.fixed import Fixed
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
 from onnx_parity.harness.search.generating import Drawn, draw, quietly
 from onnx_parity.harness.search.ledger import (
     Finding,
@@ -39,12 +39,12 @@ from onnx_parity.harness.search.ledger import (
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
+from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import FORMS, Fault, Point, agrees_with_autograd
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
-from onnx_parity.harness.search.subject import Subject
 from onnx_parity.harness.search.zeros import case_has_sign, have_sign
 from onnx_parity.harness.subjects.exporters import Request
 
@@ -64,7 +64,7 @@ def test_programs_run_and_are_finite(drawn: list[Drawn]) -> None:
 def test_the_lines_of_a_program_are_those_of_its_source(drawn: list[Drawn]) -> None:
     with quietly():
         for each in drawn[:10]:
-            outputs = Subject(each.program).run(each.program.values())
+            outputs = ProbedProgram(each.program).run(each.program.values())
             bound = dict(each.program.bound(each.program.values()))
             assert [output.shape for output in outputs] == [bound[name].shape for name in each.program.outputs]
 
@@ -173,9 +173,9 @@ def test_an_object_has_no_source() -> None:
 # --- a fault is found and reduced -------------------------------------------------------------------------------------
 
 
-def made(*lines: Line, outputs: tuple[str, ...]) -> Program:
+def made(*lines: Line, outputs: tuple[str, ...]) -> GeneratedProgram:
     x = Input("x0", Floats((2, 3), dtype=torch.float32, low=-3.0, high=3.0), {})
-    return Program((x,), lines, outputs)
+    return GeneratedProgram((x,), lines, outputs)
 
 
 CHAIN = made(
@@ -201,7 +201,7 @@ AT = Point("onnxruntime", opset=18)
 @pytest.mark.usefixtures("wrong_hardswish")
 def test_a_fault_is_found_and_reduced() -> None:
     with quietly():
-        looked = look(Subject(CHAIN), AT)
+        looked = look(ProbedProgram(CHAIN), AT)
     assert looked.failure is not None
     assert (looked.failure.culprit, looked.failure.fault) == ("parity", Fault.WRONG)
     small = reduce(CHAIN, AT, looked.failure)
@@ -218,24 +218,24 @@ def test_a_call_that_writes_without_saying_so_is_kept() -> None:
         outputs=("v0", "v2"),
     )
     with quietly():
-        failure = look(Subject(program), AT).failure
+        failure = look(ProbedProgram(program), AT).failure
     assert failure is not None
     small = reduce(program, AT, failure)
     with quietly():
-        assert look(Subject(small), AT).failure is not None
+        assert look(ProbedProgram(small), AT).failure is not None
     assert "batch_norm" in small.lines[-1].text
 
 
 def test_without_the_fault_it_is_right() -> None:
     with quietly():
-        assert look(Subject(CHAIN), AT).ending is Ending.RIGHT
+        assert look(ProbedProgram(CHAIN), AT).ending is Ending.RIGHT
 
 
 def test_zeros_have_a_sign_but_where_onnx_leaves_it_open() -> None:
     inputs = (Input("a", Fixed((2,), dtype=torch.float32, tensor=torch.tensor([-0.1, -2.0])), {}),)
     calls = ("F.softshrink(a, 0.4)", "torch.remainder(a, -3.0)", "a // 3.0", "torch.div(a, 3.0, rounding_mode='trunc')")
     for call, signed in (*((call, False) for call in calls), ("torch.round(a)", True), ("torch.neg(a * 0)", True)):
-        subject = Subject(Program(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
+        subject = ProbedProgram(GeneratedProgram(inputs, (Line(f"v = {call}", ("v",), ("a",), "a rule"),), ("v",)))
         assert subject.example is not None
         zeros = subject.example.expected[0].zeros
         assert (zeros is not None) is signed
@@ -246,7 +246,7 @@ def test_models_that_agree_with_autograd() -> None:
     inputs = (Input("a", Fixed((2,), dtype=torch.float32, tensor=torch.tensor([-0.1, -2.0])), {}),)
     line = Line("v = a + torch.is_grad_enabled()", ("v",), ("a",), "a rule")
     with quietly():
-        subject = Subject(Program(inputs, (line,), ("v",)))
+        subject = ProbedProgram(GeneratedProgram(inputs, (line,), ("v",)))
         trial = subject.example
         assert trial is not None
         without = trial.expected[0].value
@@ -271,7 +271,9 @@ def test_a_sign_is_open_only_in_what_depends_on_such_a_function() -> None:
 
 def test_every_probe_takes_a_program() -> None:
     with quietly():
-        endings = {point.probe: look(Subject(CHAIN), point).ending for point in Choice(("*",), opsets=(18,)).points(0)}
+        endings = {
+            point.probe: look(ProbedProgram(CHAIN), point).ending for point in Choice(("*",), opsets=(18,)).points(0)
+        }
     assert set(endings.values()) <= {Ending.RIGHT, Ending.REFUSED}
     assert endings["shape_inference"] is Ending.RIGHT
     assert endings["decompositions"] is Ending.RIGHT
@@ -310,14 +312,14 @@ def refuse(*inputs: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_program_is_exported_in_other_forms(form: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject, point = Subject(WITH_A_CONSTANT), Point(form)
+    subject, point = ProbedProgram(WITH_A_CONSTANT), Point(form)
     assert look(subject, point).ending is Ending.RIGHT
     assert subject.models.keys() == {("parity", form, 18)}
     subject.release()
     # If what torch makes of the program is wrong, the exporter is true to that.
     made_by_torch = Request.program
     monkeypatch.setattr(Request, "program", lambda self: made_by_torch(replace(self, module=Twice(self.module))))
-    subject = Subject(WITH_A_CONSTANT)
+    subject = ProbedProgram(WITH_A_CONSTANT)
     failure = look(subject, point).failure
     assert failure is not None
     assert (failure.culprit, failure.fault) == (FORMS[form], Fault.WRONG)
@@ -326,7 +328,7 @@ def test_a_program_is_exported_in_other_forms(form: Capture, monkeypatch: pytest
     asked = subject.request(form)
     forms = iter([made_by_torch(replace(asked, module=Twice(asked.module))), refuse])
     monkeypatch.setattr(Request, "program", lambda self: next(forms))
-    assert look(Subject(WITH_A_CONSTANT), point).ending is Ending.REFUSED
+    assert look(ProbedProgram(WITH_A_CONSTANT), point).ending is Ending.REFUSED
     subject.release()
 
 
@@ -334,11 +336,11 @@ def test_a_fault_of_a_transformation_of_ones_own() -> None:
     name = f"{__name__}:negated"
     (point,) = Choice((name,), opsets=(18,)).points(0)
     with quietly():
-        looked = look(Subject(CHAIN), point)
+        looked = look(ProbedProgram(CHAIN), point)
     assert looked.failure is not None
     assert (looked.failure.culprit, looked.failure.fault) == (name, Fault.WRONG)
     with quietly():
-        text = script(Subject(CHAIN), point, looked.failure, "it is wrong")
+        text = script(ProbedProgram(CHAIN), point, looked.failure, "it is wrong")
     assert f"MODEL = {__name__}.negated(MODEL)\n" in text
     compile(text, "script.py", "exec")
 

@@ -15,7 +15,7 @@ import start
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.commands.documents import PAGES
 from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, offered, torchs
-from onnx_parity.harness.surface.table import Row, exists, rows
+from onnx_parity.harness.surface.table import SurfaceName, exists, rows
 
 ROOT = Path(start.__file__).parent
 DOCUMENTED_ROWS, TODAY = rows() if torch.__version__.startswith(f"{TORCH}.") else ([], [])
@@ -30,7 +30,7 @@ def test_pages_are_what_the_code_says(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", [*DOCUMENTED_ROWS, *TODAY], ids=lambda row: row.spelled)
-def test_rows_hold(row: Row) -> None:
+def test_rows_hold(row: SurfaceName) -> None:
     """What is here has a test, and a signature that takes it; what is not has a reason."""
     if row.why:
         assert len(row.why) > 20

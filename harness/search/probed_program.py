@@ -20,7 +20,7 @@ from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.record import Kind
-from onnx_parity.harness.search.generated import Line, Program, release
+from onnx_parity.harness.search.generated import GeneratedProgram, Line, release
 from onnx_parity.harness.search.zeros import case_has_sign, have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured, Request
@@ -38,10 +38,10 @@ ModelKey = tuple[str, Capture, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class ProbedProgram:
     """A program that is put to the probes: its module, and torch's results."""
 
-    program: Program
+    program: GeneratedProgram
     #: By exporter and the form that it is given, since one capture serves every opset.
     captures: dict[tuple[str, Capture], Captured] = field(default_factory=dict)
     #: The models that are valid, and those of them whose results in onnxruntime are right.
