@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from onnx_parity import __version__
 from onnx_parity.harness.commands.doctor import doctor
-from onnx_parity.harness.commands.documents import documents
 from onnx_parity.harness.commands.expect import expect
 from onnx_parity.harness.commands.export import export
 from onnx_parity.harness.commands.exporters import exporters
@@ -28,7 +27,7 @@ from onnx_parity.harness.commands.node_tests import node_tests
 from onnx_parity.harness.commands.opinfo_survey import survey
 from onnx_parity.harness.commands.query import query
 from onnx_parity.harness.commands.reduce import reduce as reduce_cell
-from onnx_parity.harness.commands.report import operators, report, torchscript
+from onnx_parity.harness.commands.report import report
 from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
@@ -36,12 +35,15 @@ from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.submit import attach, submit
 from onnx_parity.harness.commands.terminal import refuse
-from onnx_parity.harness.commands.versions import versions
 
 #: Earlier commands, and what to use instead.
 _REPLACED = {
     "compare": "run the samples with `parity run op_cases/opinfo.py op_cases/operator_database.py --samples 4 "
     "--exporters parity,torch_dynamo,torch_script`, which prints the comparison, as `parity exporters` does again",
+    "documents": "`python -m documents` writes the generated pages of the documentation, in a clone of the project",
+    "operators": "`parity report --operators docs/operators.md` writes the page",
+    "torchscript": "`parity report --torchscript docs/torchscript.md` writes the page",
+    "versions": "`python -m documents versions` writes the page, in a clone of the project",
 }
 
 
@@ -118,8 +120,4 @@ app.command()(search)
 app.command()(findings)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
-app.command()(operators)
-app.command()(torchscript)
-app.command()(versions)
-app.command()(documents)
 app.command("opinfo-survey")(survey)

@@ -26,8 +26,8 @@ from onnx_parity.harness.record import (
     Stage,
     Status,
 )
+from onnx_parity.harness.results.public_names import names_for
 from onnx_parity.harness.store import RecordWriter, create_run, read_columns, write_end
-from onnx_parity.harness.surface.public_names import names_for
 
 _OPSETS = range(7, 27)
 _DTYPES = (

@@ -1,5 +1,4 @@
-"""`parity report`, `parity operators` and `parity torchscript`: write pages about a run. No other file of the harness
-imports `reports`."""
+"""`parity report`: writes pages about a run. No other file of the harness imports `reports`."""
 
 from __future__ import annotations
 
@@ -25,14 +24,11 @@ from onnx_parity.harness.store import read_end, read_info
 if TYPE_CHECKING:
     from onnx_parity.reports.pages.changes import Changes
 
-_Run = Annotated[
-    Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
-]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
-
 
 def report(
-    run: _Run,
+    run: Annotated[
+        Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -66,12 +62,27 @@ def report(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port for --serve.", show_default="any that is free")
     ] = 0,
-    as_json: _AsJson = False,
+    operators: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write this Markdown file instead: from which opset on each operator and model is right, and what is "
+            "covered, of what: ATen's core set, the public names of PyTorch, the entries of its databases."
+        ),
+    ] = None,
+    torchscript: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write this Markdown file instead: from which opset on each construct of TorchScript is exported."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the paths of what is written as JSON.")] = False,
 ) -> None:
     """Write the HTML report of a run: coverage by opset, failures, divergence, and every cell.
 
     Beside its pages stand summary.json, summary.md for a pull request, junit.xml, and a badge. docs/reports.md
     describes them.
+
+    Exit codes: 0 if it was written; 2 if there is no such run, or nothing in it for the page that is asked for.
 
     Examples:
 
@@ -84,7 +95,12 @@ def report(
         parity report --draw "softmax*" --single-file report.html
 
         parity report --serve
+
+        parity run --tier full && parity report --operators docs/operators.md
     """
+    if operators is not None or torchscript is not None:
+        _write_markdown(run, operators, torchscript, as_json=as_json)
+        return
     if serve:
         if out is not None or single_file is not None or as_json:
             refuse("--serve writes no files: remove --out, --single-file and --json.")
@@ -116,7 +132,7 @@ def written_report(
 
 def _write(run: Path, out: Path, changes: Changes | None, *, is_served: bool = False) -> Path:
     from onnx_parity.harness.drawing.drawings import drawings_of
-    from onnx_parity.harness.surface.public_names import names_for
+    from onnx_parity.harness.results.public_names import names_for
     from onnx_parity.reports.pages.ledger import read_ledger
     from onnx_parity.reports.site import write_report
 
@@ -148,6 +164,27 @@ def _draw(run: Path, patterns: Sequence[str] | None) -> None:
             "their declarations are not here or have changed since the run.",
             error=True,
         )
+
+
+def _write_markdown(run: Path, operators: Path | None, torchscript: Path | None, *, as_json: bool) -> None:
+    import onnx_parity
+    from onnx_parity.harness.results.public_names import names_for
+    from onnx_parity.reports.operators import write_operators
+    from onnx_parity.reports.torchscript import write_constructs
+
+    written: dict[str, Path] = {}
+    try:
+        if operators is not None:
+            written["operators"] = write_operators(run, operators, onnx_parity.lowered_operators(), names_for(run))
+        if torchscript is not None:
+            written["torchscript"] = write_constructs(run, torchscript)
+    except RunStoreError as error:
+        refuse(str(error))
+    if as_json:
+        print_json({page: str(path) for page, path in written.items()})
+        return
+    for page, path in written.items():
+        print_text(f"{page}: {path}")
 
 
 def _write_single_file(folder: Path, file: Path) -> None:
@@ -229,56 +266,3 @@ def _changes(verdict: GateResult) -> Changes:
         coverage=[(status.words, gone, new) for status, (gone, new) in verdict.coverage.items()],
         undecided=verdict.undecided,
     )
-
-
-def operators(
-    run: _Run,
-    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "operators.md",
-    as_json: _AsJson = False,
-) -> None:
-    """Write a Markdown table of the opset from which on each operator and model exports and is right.
-
-    It begins with what is covered, of what: ATen's core set, the public names of PyTorch, and the entries of its
-    databases of operators and modules. What is left is named, with the reason.
-
-    Examples:
-
-        parity run --tier full && parity operators
-    """
-    import onnx_parity
-    from onnx_parity.harness.surface.public_names import names_for
-    from onnx_parity.reports.operators import write_operators
-
-    try:
-        written = write_operators(run, out, onnx_parity.lowered_operators(), names_for(run))
-    except RunStoreError as error:
-        refuse(str(error))
-    if as_json:
-        print_json({"operators": str(written)})
-    else:
-        print_text(f"operators: {written}")
-
-
-def torchscript(
-    run: _Run,
-    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "torchscript.md",
-    as_json: _AsJson = False,
-) -> None:
-    """Write a Markdown table of the constructs of TorchScript, and the opset from which on each is exported.
-
-    Exit codes: 0 if the page was written; 2 if the run has no constructs of TorchScript.
-
-    Examples:
-
-        parity run op_cases/script*.py --opsets 9-18 && parity torchscript
-    """
-    from onnx_parity.reports.torchscript import write_constructs
-
-    try:
-        written = write_constructs(run, out)
-    except RunStoreError as error:
-        refuse(str(error))
-    if as_json:
-        print_json({"torchscript": str(written)})
-    else:
-        print_text(f"torchscript: {written}")

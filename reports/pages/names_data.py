@@ -17,7 +17,7 @@ class Named(Protocol):
 
 
 class Group(Protocol):
-    """`PublicName`s of one kind, as `onnx_parity.harness.surface.public_names` lists them."""
+    """`PublicName`s of one kind, as `onnx_parity.harness.results.public_names` lists them."""
 
     @property
     def title(self) -> str: ...

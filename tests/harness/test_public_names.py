@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_parity.harness.surface import public_names
-from onnx_parity.harness.surface.public_names import NameGroup, PublicName, names_for
+from onnx_parity.harness.results import public_names
+from onnx_parity.harness.results.public_names import NameGroup, PublicName, names_for
 
 
 def test_names_are_listed_once_for_all_runs_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import start
-from onnx_parity.harness import cli
-from onnx_parity.harness.surface import site
+from documents import site
+from documents.__main__ import app
 from tests.packaging.test_documents import DOCUMENTS
 
 ROOT = Path(start.__file__).parent
@@ -82,9 +82,9 @@ def test_a_link_that_leads_nowhere_is_an_error(
 
 def test_the_command_writes_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    done = CliRunner().invoke(cli.app, ["documents", "--site", str(tmp_path / "site")])
+    done = CliRunner().invoke(app, ["site", str(tmp_path / "site")])
     assert (done.exit_code, done.output) == (0, f"{tmp_path / 'site' / 'index.html'}\n")
     monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(cli.app, ["documents", "--site", "site"])
+    refused = CliRunner().invoke(app, ["site", "site"])
     assert refused.exit_code == 2
     assert "is no clone of the project: it has no README.md" in refused.output

@@ -19,7 +19,7 @@ from onnx_parity.harness.case import Declaration, floats, op
 from tests.packaging.test_rooms import LAYERS
 
 ROOT = Path(start.__file__).parent
-#: Written by `parity documents`, `parity operators` and `parity torchscript`.
+#: Written by `python -m documents` and `parity report`.
 GENERATED = {"docs/api.md", "docs/operators.md", "docs/surface.md", "docs/torchscript.md"}
 DOCUMENTS = tuple(
     path.relative_to(ROOT).as_posix()
@@ -87,7 +87,9 @@ def broken_links(document: Path) -> list[str]:
 
 def missing_paths(text: str) -> list[str]:
     """The files and folders of the project that a document names and that do not exist."""
-    named = re.findall(r"`((?:benchmarks|docs|exporter|harness|model_zoo|op_cases|reports|tests)/[\w./]*)`", text)
+    named = re.findall(
+        r"`((?:benchmarks|docs|documents|exporter|harness|model_zoo|op_cases|reports|tests)/[\w./]*)`", text
+    )
     return sorted({path for path in named if not (ROOT / path).exists()})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -12,10 +11,10 @@ from typer.testing import CliRunner
 
 import onnx_parity
 import start
-from onnx_parity.harness.cli import app
-from onnx_parity.harness.commands.documents import PAGES
-from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, offered, torchs
-from onnx_parity.harness.surface.table import SurfaceName, exists, rows
+from documents.__main__ import PAGES, app
+from documents.surface_page import SurfaceName, exists, rows
+from documents.torch_onnx_names import DOCUMENTED, TORCH, offered, torchs
+from onnx_parity.harness import cli
 
 ROOT = Path(start.__file__).parent
 DOCUMENTED_ROWS, TODAY = rows() if torch.__version__.startswith(f"{TORCH}.") else ([], [])
@@ -24,9 +23,9 @@ pytestmark = pytest.mark.skipif(not TODAY, reason=f"the page lists the names of 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_are_what_the_code_says(page: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["documents", str(tmp_path)])
+    result = CliRunner().invoke(app, ["pages", str(tmp_path)])
     assert result.exit_code == 0
-    assert (ROOT / "docs" / page).read_text() == (tmp_path / page).read_text(), "run `parity documents`"
+    assert (ROOT / "docs" / page).read_text() == (tmp_path / page).read_text(), "run `python -m documents pages`"
 
 
 @pytest.mark.parametrize("row", [*DOCUMENTED_ROWS, *TODAY], ids=lambda row: row.spelled)
@@ -60,16 +59,11 @@ def test_the_reference_names_all_that_is_public() -> None:
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["documents", str(tmp_path / "none")])
+    result = CliRunner().invoke(app, ["pages", str(tmp_path / "none")])
     assert (result.exit_code, result.output) == (
         2,
         f"The pages cannot be written to {tmp_path}/none: there is no such folder. Create it, or name another one.\n",
     )
-
-
-def test_written_files_are_printed_as_json(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["documents", str(tmp_path), "--json"])
-    assert json.loads(result.output) == {"documents": [str(tmp_path / page) for page in PAGES]}
 
 
 @pytest.mark.parametrize(
@@ -87,5 +81,5 @@ def test_written_files_are_printed_as_json(tmp_path: Path) -> None:
 )
 def test_a_survey_of_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, file: str, why: str) -> None:
     monkeypatch.chdir(ROOT / "docs" if file == __file__ else ROOT)
-    result = CliRunner().invoke(app, ["opinfo-survey", file])
+    result = CliRunner().invoke(cli.app, ["opinfo-survey", file])
     assert (result.exit_code, result.output) == (2, f"{file} {why}\n")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorInside, ErrorPicture
 from onnx_parity.harness.record import Kind, Metrics
-from onnx_parity.harness.surface.public_names import NameGroup, PublicName
+from onnx_parity.harness.results.public_names import NameGroup, PublicName
 from onnx_parity.reports.pages.changes import Change, Changes
 
 if TYPE_CHECKING:

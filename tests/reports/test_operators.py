@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.surface.public_names import NameGroup, PublicName
+from onnx_parity.harness.results.public_names import NameGroup, PublicName
 from onnx_parity.reports.operators import operators_page, write_operators
 from tests.records import RECORD, write_run
 from tests.reports.synthetic_run import info

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from onnx_parity.harness.cli import app
+from documents.__main__ import app
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Record, RunEnd, Stage, Status
 from tests.records import INFO, RECORD, write_run
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, WITH_MEMBERS, torchs
+from documents.torch_onnx_names import DOCUMENTED, TORCH, WITH_MEMBERS, torchs
 
 __all__ = ["SurfaceName", "exists", "page", "rows"]
 
 _DECLARED = Path(__file__).with_name("shown_by.toml")
 _HEAD = """# What torch.onnx offers, and this
 
-Written by `parity documents` from the signatures of `torch.onnx`, the documentation of its first three generations, and
-`harness/surface/shown_by.toml`. A test fails where this page is not what they say, where a name is missing, and where a
-test that is named here is gone.
+Written by `python -m documents pages` from the signatures of `torch.onnx`, the documentation of its first three
+generations, and `documents/shown_by.toml`. A test fails where this page is not what they say, where a name is missing,
+and where a test that is named here is gone.
 """
 
 

@@ -14,7 +14,7 @@ __all__ = ["page"]
 
 _HEAD = """# Reference
 
-Written by `parity documents` from the docstrings of `onnx_parity`.
+Written by `python -m documents pages` from the docstrings of `onnx_parity`.
 """
 #: These come first, in this order; the others follow by name.
 _FIRST = ("export", "ONNXProgram", "capture_program", "Capture", "ExternalData", "OperatorExportTypes", "TrainingMode")

@@ -24,11 +24,11 @@ _MOST = 5
 _HEAD = """\
 # Versions
 
-Which cells passed with which versions of Python, PyTorch, onnx and onnxruntime. `parity versions` writes this page from
-runs, which the environments `versions-*` of tox make:
+Which cells passed with which versions of Python, PyTorch, onnx and onnxruntime. `python -m documents versions` writes
+this page from runs, which the environments `versions-*` of tox make:
 
     tox -m versions
-    parity versions .tox/versions/*/last
+    python -m documents versions .tox/versions/*/last
 
 A cell is *wrong* if it failed, crashed, or passed although an expectation says that it fails. What is *refused* differs
 with torch, which decomposes operators in other ways.
