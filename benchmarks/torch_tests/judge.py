@@ -19,7 +19,7 @@ from onnx_parity.exporter.errors import CaptureError, ProgramFailedError
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.exporter.verification.module_copy import copied
-from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.exporter.verification.oracle import Expected, expect, judge
 from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Device
 from onnx_parity.harness.cases.program import InputSet
@@ -250,12 +250,16 @@ def _comparable(
         expected = [each for each in expected if not _is_number(each)]
     if len(outputs) != len(expected):
         return list(outputs), expected
-    compared = []
+    compared, wanted = [], []
     for got, want in zip(outputs, expected, strict=True):
-        if not call.check_shape and got.shape != want.value.shape:
-            got = np.broadcast_to(got, want.value.shape) if got.size == 1 else got.reshape(want.value.shape)
-        compared.append(got.astype(want.value.dtype) if _is_number(want) or not call.check_dtype else got)
-    return compared, expected
+        if not call.check_shape and got.size == want.value.size:
+            got = got.reshape(want.value.shape)
+        if _is_number(want) and got.dtype != want.value.dtype:
+            # A number has no dtype that the test could ask for.
+            want = expect(want.value.astype(got.dtype), None)
+        compared.append(got if call.check_dtype else got.astype(want.value.dtype))
+        wanted.append(want)
+    return compared, wanted
 
 
 def _is_number(expected: Expected) -> bool:

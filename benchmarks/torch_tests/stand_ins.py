@@ -24,6 +24,10 @@ from benchmarks.torch_tests.source import TESTS
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.model_zoo.torchvision_import import torchvision
 
+#: As `op_cases/resize.py` declares it: the positions at which torch and onnxruntime interpolate differ by float32's
+#: rounding.
+_TOLERANCES = {"interpolate": 4e-6}
+
 
 class TestCase(common_utils.TestCase):
     """The base class of the tests. Each program is passed to `run_program`, instead of to torch's own verification."""
@@ -79,11 +83,15 @@ class TestCase(common_utils.TestCase):
             training=training,
             fold=do_constant_folding,
             fed=remained_onnx_input_idx,
-            tolerance=max(rtol or 0.0, atol or 0.0) or None,
+            tolerance=max(rtol or 0.0, atol or 0.0) or self._declared_tolerance(),
             check_shape=self.check_shape,
             check_dtype=self.check_dtype,
         )
         type(self).run_program(call)
+
+    def _declared_tolerance(self) -> float | None:
+        """The tolerance of a test that asks for none, where the oracle's own is too small."""
+        return next((each for words, each in _TOLERANCES.items() if words in self._testMethodName), None)
 
 
 def _tuple(arguments: Any) -> tuple[Any, ...]:

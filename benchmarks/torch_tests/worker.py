@@ -5,11 +5,9 @@ python -m benchmarks.torch_tests.worker FOLDER DESCRIPTOR
 
 from __future__ import annotations
 
-import os
 import sys
 import unittest
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +21,7 @@ from onnx_parity.harness.axes import ONNXRUNTIME, Capture, Shapes
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.record import Record, Stage
-from onnx_parity.harness.running.channel import Channel, die_with
+from onnx_parity.harness.running.channel import to_owner
 
 
 def run_test(tests: type[TestCase], asked: TorchTest) -> list[Record]:
@@ -63,13 +61,11 @@ def run_test(tests: type[TestCase], asked: TorchTest) -> list[Record]:
 
 def main(folder: str, descriptor: int) -> None:
     """Send the names of the tests, then answer until no more are asked for."""
-    die_with(os.getppid())
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    channel = Channel(sys.stdin.fileno(), descriptor)
     tests = import_tests(Path(folder))
-    channel.send(msgspec.json.encode(unittest.TestLoader().getTestCaseNames(tests)))
-    with suppress(EOFError):
+    with to_owner(descriptor) as channel:
+        channel.send(msgspec.json.encode(unittest.TestLoader().getTestCaseNames(tests)))
         while True:
             asked = msgspec.json.decode(channel.receive(), type=TorchTest)
             channel.send(msgspec.json.encode(run_test(tests, asked)))

@@ -28,7 +28,6 @@ from onnx_parity.harness.cluster.connection import (
     OF_A_LOST_NODE,
     ClusterError,
     Connection,
-    answers,
     connect,
     words_of,
 )
@@ -51,18 +50,15 @@ from onnx_parity.harness.cluster.messages import (
     encoded,
 )
 from onnx_parity.harness.cluster.node_worker import NodeWorker, facts_of
+from onnx_parity.harness.cluster.nodes import FAILED_STARTS, WAIT_FOR_NODES, actor_on, watch_nodes
 from onnx_parity.harness.cluster.schedule import Schedule
 from onnx_parity.harness.cluster.workforce import Node, Worker
 from onnx_parity.harness.running.channel import Channel, die_with
 
 #: Seconds after which a worker tells what it has done, if there are few; a driver can read so many answers in a second.
 _TELLS, _ANSWERS_A_SECOND = 0.5, 500
-#: Seconds between two looks at the nodes, and after which a head that does not answer is lost.
-_LOOK, _LOST_AFTER = 1.0, 10.0
-#: A node is refused after so many workers in a row that ended without a record.
-_FAILED_STARTS = 3
-#: Seconds to wait for a node if there is none.
-_WAIT_FOR_NODES = 120.0
+#: Seconds after which it is asked whether any node is left, if nothing else happens.
+_LOOK = 1.0
 #: The share of a node's memory that cells may take together.
 _MEMORY_SHARE = 0.8
 #: A worker is given its next cells when it has less than so many seconds left.
@@ -95,7 +91,11 @@ class Coordinator:
 
     def run(self) -> str:
         """Run until every cell has a record. Return why that is not possible; empty if it was."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        watch_nodes(
+            self._connection,
+            lambda nodes: self.events.put(lambda: self._look(nodes)),
+            lambda: self.events.put(self._head_lost),
+        )
         while not self._stopped and (self._schedule is None or self._schedule.left or self._fetches):
             with suppress(Empty):
                 self.events.get(timeout=_LOOK)()
@@ -139,22 +139,6 @@ class Coordinator:
 
     # Nodes.
 
-    def _watch(self) -> None:
-        """In a thread of its own, because a question to a head that is lost takes long to fail."""
-        import ray
-
-        seen = time.monotonic()
-        while True:
-            if answers(self._connection.head, 2.0):
-                seen = time.monotonic()
-                with suppress(ray.exceptions.RayError, RuntimeError, OSError):
-                    nodes = ray.nodes()
-                    self.events.put(lambda nodes=nodes: self._look(nodes))  # type: ignore[misc]
-            elif time.monotonic() - seen > _LOST_AFTER:
-                self.events.put(self._head_lost)
-                return
-            time.sleep(_LOOK)
-
     def _head_lost(self) -> None:
         raise ClusterError(self._connection.lost)
 
@@ -191,9 +175,6 @@ class Coordinator:
             self._start_worker(min(free, key=lambda node: len(node.workers) / node.cpus))
 
     def _start_worker(self, node: Node) -> None:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         node.started += 1
         name = f"{node.name}-{node.started}"
         given = self._start
@@ -201,19 +182,9 @@ class Coordinator:
             name, given.root if self._connection.is_own else "", given.folder, given.argv, given.run, given.home,
             given.environment,
         )  # fmt: skip
-        # Ray retries nothing: what becomes of the cells of a worker that ends is decided here. All workers of a node
-        # share its GPUs, and take turns as they do without a cluster.
-        actor = (
-            ray.remote(NodeWorker)
-            .options(
-                num_cpus=1,
-                num_gpus=math.floor(min(node.gpus / node.cpus, 1.0) * 1e4) / 1e4,
-                max_restarts=0,
-                max_task_retries=0,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-            )
-            .remote(encoded(start))
-        )
+        # All workers of a node share its GPUs, and take turns as they do without a cluster.
+        gpus = math.floor(min(node.gpus / node.cpus, 1.0) * 1e4) / 1e4
+        actor = actor_on(node.id, NodeWorker, encoded(start), gpus=gpus)
         worker = Worker(name, node, actor)
         node.workers[name] = self._workers[name] = worker
         self._when_done(worker, actor.facts.remote(), self._ready)
@@ -249,8 +220,8 @@ class Coordinator:
         refused = [node for node in self._nodes.values() if node.refused and not node.lost]
         if refused:
             return f"no node of the cluster can be used: {refused[0].name} ({refused[0].host}): {refused[0].refused}"
-        if time.monotonic() - self._none_since > _WAIT_FOR_NODES:
-            return f"the cluster has had no node with a processor for {_WAIT_FOR_NODES:.0f} s"
+        if time.monotonic() - self._none_since > WAIT_FOR_NODES:
+            return f"the cluster has had no node with a processor for {WAIT_FOR_NODES:.0f} s"
         return ""
 
     def _show(self) -> None:
@@ -364,7 +335,7 @@ class Coordinator:
         if reason:
             self._send(Told(f"the worker {worker.name} on {node.host} is lost: {reason}"))
             node.failed += 1
-            if node.failed >= _FAILED_STARTS:
+            if node.failed >= FAILED_STARTS:
                 self._refuse(node, f"{node.failed} workers in a row have ended there; the last: {reason}")
         if self._schedule is not None:
             for nodeid in self._schedule.lost(worker.name, by_cells=by_cells and worker.ready):

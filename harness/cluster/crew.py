@@ -19,9 +19,10 @@ from typing import Any
 
 import typer
 
-from onnx_parity.harness.cluster.connection import ClusterError, Connection, answers, connect, refuse_unusable, words_of
+from onnx_parity.harness.cluster.connection import ClusterError, Connection, connect, refuse_unusable, words_of
 from onnx_parity.harness.cluster.facts import HOW_TO_USE_IT, differences, facts
 from onnx_parity.harness.cluster.messages import Facts, decoded, encoded
+from onnx_parity.harness.cluster.nodes import FAILED_STARTS, WAIT_FOR_NODES, actor_on, watch_nodes
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import (
@@ -32,10 +33,6 @@ from onnx_parity.harness.running.worker_process import (
     start_here,
 )
 
-#: Seconds between two looks at the nodes, after which a head that does not answer is lost, and to wait for a node.
-_LOOK, _LOST_AFTER, _WAIT_FOR_NODES = 1.0, 10.0, 120.0
-#: A node is refused after so many processes in a row that did not start.
-_FAILED_STARTS = 3
 #: Seconds that a thread waits before it asks again whether it has to go on.
 _TURN = 0.5
 
@@ -109,9 +106,14 @@ class Crew:
         self._nodes: dict[str, _Node] = {}
         self._lock = threading.Lock()
         self._problem = ""
-        self._ended = threading.Event()
         self._none_since = time.monotonic()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._ended = self._watch()
+
+    def _watch(self) -> threading.Event:
+        def lose_head() -> None:
+            self._problem = self._connection.lost
+
+        return watch_nodes(self._connection, self._look, lose_head)
 
     @property
     def processors(self) -> int:
@@ -140,7 +142,7 @@ class Crew:
     def failed(self, node: _Node, reason: str) -> None:
         """A process did not start on a node."""
         node.failed += 1
-        if node.failed >= _FAILED_STARTS and not (node.lost or node.refused):
+        if node.failed >= FAILED_STARTS and not (node.lost or node.refused):
             node.refused = True
             _tell(f"{node.host} is not used: {node.failed} processes in a row did not start there: {reason}")
 
@@ -171,16 +173,7 @@ class Crew:
 
     def _started(self, node: _Node, module: str, arguments: tuple[str, ...]) -> Answering | None:
         """A process on a node; None if the node cannot be used."""
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        options = {
-            "num_cpus": 1,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
-        }
-        process = _Process(self, node, ray.remote(Seat).options(**options).remote(self._folder))
+        process = _Process(self, node, actor_on(node.id, Seat, self._folder))
         try:
             with node.checking:
                 if not node.known:
@@ -229,22 +222,8 @@ class Crew:
             node.refused or node.lost for node in self._nodes.values()
         ):
             raise ClusterError("no node of the Ray cluster can be used: what is wrong with each is told above")
-        elif time.monotonic() - self._none_since > _WAIT_FOR_NODES:
-            raise ClusterError(f"the Ray cluster has had no node with a processor for {_WAIT_FOR_NODES:g} s")
-
-    def _watch(self) -> None:
-        """In a thread of its own, because a question to a head that is lost takes long to fail."""
-        import ray
-
-        seen = time.monotonic()
-        while not self._ended.wait(_LOOK if self._nodes else 0.1):
-            if answers(self._connection.head, 2.0):
-                seen = time.monotonic()
-                with suppress(ray.exceptions.RayError, RuntimeError, OSError):
-                    self._look(ray.nodes())
-            elif time.monotonic() - seen > _LOST_AFTER:
-                self._problem = self._connection.lost
-                return
+        elif time.monotonic() - self._none_since > WAIT_FOR_NODES:
+            raise ClusterError(f"the Ray cluster has had no node with a processor for {WAIT_FOR_NODES:g} s")
 
     def _look(self, listed: list[dict[str, Any]]) -> None:
         alive = {each["NodeID"]: each for each in listed if each["Alive"] and each["Resources"].get("CPU", 0) >= 1}

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
@@ -20,8 +15,8 @@ from onnx_parity.harness.drawing.drawings import FOLDER, blank_drawing, drawings
 from onnx_parity.harness.record import WRONG, Record, RunInfo, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.content import declared_as
-from onnx_parity.harness.running.child_process import how_it_ended
-from onnx_parity.harness.running.last_words import error_in
+from onnx_parity.harness.running.child_process import ProcessEndedError
+from onnx_parity.harness.running.worker_process import WorkerProcess
 from onnx_parity.harness.store import read_columns, read_records
 
 #: Unless it is said what to draw: all cases of a run that has no more than this, and of others one case of each cause
@@ -159,51 +154,24 @@ def draw_all(
     while left:
         tell(f"drawing {len(left)} case{'' if len(left) == 1 else 's'}")
         before = len(left)
-        how = _run_worker(left, info, places)
-        left = [task for task in left if not Path(task.file).exists()]
-        # The tasks are done in their order: the first one that is left ended the process. If it did none and was not
-        # killed, it could not begin, and another one could not either.
+        how = _draw_first_ones(left, info, places)
+        # A process that ended by itself with its first case could not begin, and another one could not either.
         gone = left if len(left) == before and how.startswith("exited") else left[:1]
         for task in gone:
             keep_drawing(Path(task.file), blank_drawing(task.record, f"the process that drew it {how}"))
         left = left[len(gone) :]
 
 
-def _run_worker(wanted: Sequence[Task], info: RunInfo, places: Sequence[Path]) -> str:
-    """Start a process for these tasks, wait for its end, and return how it ended."""
-    for task in wanted:
-        Path(task.file).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "onnx_parity.harness.drawing.worker", str(info.seed), *map(str, places)]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            _send(process, wanted)
-            if not _wait(process, [Path(task.file) for task in wanted]):
-                return f"took more than {_SECONDS_OF_A_CASE:.0f} s"
-        finally:
-            process.kill()
-            process.wait()
-        how = how_it_ended(process.returncode)
-        errors.seek(0)
-        words = error_in(errors.read().decode(errors="replace")) if process.returncode >= 0 else ""
-        return f"{how}: {words}" if words else how
-
-
-def _send(process: subprocess.Popen[bytes], wanted: Sequence[Task]) -> None:
-    assert process.stdin is not None
-    # A process that has ended has left its reason elsewhere.
-    with suppress(BrokenPipeError), process.stdin as standard_input:
-        standard_input.write(b"".join(msgspec.json.encode(task) + b"\n" for task in wanted))
-
-
-def _wait(process: subprocess.Popen[bytes], files: Sequence[Path]) -> bool:
-    """Wait for the end of the process; False if a file takes too long."""
-    since, done = time.monotonic(), 0
-    while process.poll() is None:
-        now_done = sum(file.exists() for file in files)
-        if now_done > done:
-            since, done = time.monotonic(), now_done
-        if time.monotonic() - since > _SECONDS_OF_A_CASE:
-            return False
-        time.sleep(0.05)
-    return True
+def _draw_first_ones(left: list[Task], info: RunInfo, places: Sequence[Path]) -> str:
+    """Draw these cases in a process, and take away those that are drawn. Return how it ended, if it did before."""
+    process = WorkerProcess("onnx_parity.harness.drawing.worker", (str(info.seed), *map(str, places)))
+    try:
+        while left:
+            process.send(msgspec.json.encode(left[0]))
+            process.answer(_SECONDS_OF_A_CASE)
+            del left[0]
+    except ProcessEndedError as ending:
+        return str(ending)
+    finally:
+        process.kill()
+    return ""

@@ -8,8 +8,6 @@ run: where these are not here as they were, nothing is measured, and the gate sa
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,15 +19,16 @@ import msgspec
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.results.content import contents
 from onnx_parity.harness.results.environment import package_versions, platform_name
-from onnx_parity.harness.running.child_process import how_it_ended
-from onnx_parity.harness.running.last_words import error_in
+from onnx_parity.harness.running.channel import to_owner
+from onnx_parity.harness.running.child_process import ProcessEndedError
+from onnx_parity.harness.running.worker_process import WorkerProcess
 from onnx_parity.harness.store import read_columns, read_records
 
 #: How often each case is exported, how many of its cells, and with how many cases it is compared.
 ROUNDS, _MOST_CELLS, _CONTROLS = 5, 6, 8
 #: More cases are not measured again: then it is not a case that became slower.
 MOST_SUSPECTS = 40
-_TIMEOUT = 900
+_TIMEOUT = 900.0
 
 
 class NotMeasuredError(Exception):
@@ -103,18 +102,14 @@ def _measured(cells: Mapping[str, Sequence[Record]], seed: int, places: Sequence
     task = _Task(
         [[record.nodeid for record in found] for found in cells.values()], seed, str(Path.cwd()), list(map(str, places))
     )
-    command = [sys.executable, "-m", __name__]
+    process = WorkerProcess(__name__)
     try:
-        done = subprocess.run(
-            command, input=msgspec.json.encode(task), capture_output=True, timeout=_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotMeasuredError(f"measuring them failed: {error}") from error
-    try:
-        rounds = msgspec.json.decode(done.stdout, type=list[list[float | None]])
-    except msgspec.DecodeError as error:
-        words = error_in(done.stderr.decode(errors="replace")) or f"the process {how_it_ended(done.returncode)}"
-        raise NotMeasuredError(f"measuring them failed: {words}") from error
+        process.send(msgspec.json.encode(task))
+        rounds = msgspec.json.decode(process.answer(_TIMEOUT), type=list[list[float | None]])
+    except (OSError, ProcessEndedError) as error:
+        raise NotMeasuredError(f"measuring them failed: the process {error}") from error
+    finally:
+        process.kill()
     each = zip(cells, zip(*rounds, strict=True), strict=True)
     return {case: min(seconds) for case, times in each if (seconds := [time for time in times if time is not None])}
 
@@ -145,14 +140,10 @@ def _export_time(cells: Sequence[object], seed: int) -> float | None:
     return sum(times) if times and all(times) else None
 
 
-def _serve() -> None:
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=_Task)
-    # What the programs print does not belong into the answer.
-    answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    with answer:
-        answer.write(msgspec.json.encode(_measure(task)))
+def _serve(descriptor: int) -> None:
+    with to_owner(descriptor) as channel:
+        channel.send(msgspec.json.encode(_measure(msgspec.json.decode(channel.receive(), type=_Task))))
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(int(sys.argv[1]))

@@ -9,7 +9,8 @@ import ctypes
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: The number of bytes before each message that give its length.
@@ -69,6 +70,14 @@ def pipes() -> tuple[Channel, Channel]:
     """The two channels of a connection: the owner's and the child's."""
     (child_reads, owner_writes), (owner_reads, child_writes) = os.pipe(), os.pipe()
     return Channel(owner_reads, owner_writes), Channel(child_reads, child_writes)
+
+
+@contextmanager
+def to_owner(descriptor: int) -> Iterator[Channel]:
+    """A context with the channel of a process that was started with a command, until its owner sends no more."""
+    die_with(os.getppid())
+    with suppress(EOFError):
+        yield Channel(sys.stdin.fileno(), descriptor)
 
 
 def die_with(owner: int, *, first: bool = True) -> None:

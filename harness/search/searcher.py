@@ -8,14 +8,12 @@ An `Order` comes first on standard input, then numbers. Answers go to the descri
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +22,7 @@ import torch
 
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.running.channel import Channel, die_with
+from onnx_parity.harness.running.channel import Channel, to_owner
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.cause_of_failure import called, cause, rough
 from onnx_parity.harness.search.generated import GeneratedProgram
@@ -145,14 +143,12 @@ def _steady(drawn: Drawn) -> ProbedProgram | None:
 
 def main(descriptor: int) -> None:
     """Answer numbers until there are no more."""
-    die_with(os.getppid())
     # Ctrl+C reaches all processes of a terminal. The search ends its workers, and it is no crash of theirs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
-    channel = Channel(sys.stdin.fileno(), descriptor)
-    with suppress(EOFError):
+    with to_owner(descriptor) as channel:
         searcher = Searcher(msgspec.json.decode(channel.receive(), type=Order), channel)
         channel.send(READY)
         while True:

@@ -53,8 +53,8 @@ LOST = PlaceLostError("node2 is lost")
 class Unwatched(Crew):
     """The nodes of a cluster that nobody looks at."""
 
-    def _watch(self) -> None:
-        pass
+    def _watch(self) -> threading.Event:
+        return threading.Event()
 
 
 def crew_of(node: _Node, *, mixed: bool = False) -> Crew:

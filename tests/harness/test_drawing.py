@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -23,6 +24,7 @@ from onnx_parity.harness.drawing.tasks import Task, draw_all, tasks
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.content import declared_as
+from onnx_parity.harness.running.child_process import ProcessEndedError
 from tests.records import INFO, RECORD, write_run
 
 
@@ -256,18 +258,28 @@ def test_a_case_that_ends_the_process_is_told_and_the_next_are_drawn(
     wanted = tasks(run, HERE)
     begun: list[int] = []
 
-    def worker(left: list[Task], *_: object) -> str:
+    class Worker:
         """Draws the first case, and ends with the second."""
-        begun.append(len(left))
-        for task in left:
-            if task.record.case == "elu[1]":
-                return f"was killed by {signal.SIGSEGV.name}"
-            keep_drawing(Path(task.file), blank_drawing(task.record))
-        return "exited with 0"
 
-    monkeypatch.setattr(tasks_module, "_run_worker", worker)
+        def __init__(self, *_: object) -> None:
+            begun.append(0)
+
+        def send(self, message: bytes) -> None:
+            task = msgspec.json.decode(message, type=Task)
+            begun[-1] += 1
+            if task.record.case == "elu[1]":
+                raise ProcessEndedError(f"was killed by {signal.SIGSEGV.name}")
+            keep_drawing(Path(task.file), blank_drawing(task.record))
+
+        def answer(self, within: float) -> bytes:
+            return b""
+
+        def kill(self) -> None:
+            pass
+
+    monkeypatch.setattr(tasks_module, "WorkerProcess", Worker)
     draw_all(wanted, INFO, [])
-    assert begun == [3, 1]
+    assert begun == [2, 1]
     assert {each.case: each.missing for each in drawings_of(run)} == {
         "elu[0]": "",
         "elu[1]": "the process that drew it was killed by SIGSEGV",
