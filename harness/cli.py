@@ -33,11 +33,12 @@ from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
 from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
-from onnx_parity.harness.commands.submit import attach, submit
 from onnx_parity.harness.commands.terminal import refuse
 
 #: Earlier commands, and what to use instead.
 _REPLACED = {
+    "attach": "`parity run --follow JOB --on http://HEAD:8265` follows a run that was sent to a cluster",
+    "submit": "`parity run --on http://HEAD:8265` sends a run to a cluster",
     "compare": "run the samples with `parity run op_cases/opinfo.py op_cases/operator_database.py --samples 4 "
     "--exporters parity,torch_dynamo,torch_script`, which prints the comparison, as `parity exporters` does again",
     "documents": "`python -m documents` writes the generated pages of the documentation, in a clone of the project",
@@ -102,8 +103,6 @@ def main(
 app.command()(export)
 app.command()(show)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(submit)
-app.command()(attach)
 app.command("list")(list_cases)
 app.command()(init)
 app.command()(report)

@@ -313,16 +313,16 @@ def job(project: Path, wanted: dict[str, Record]) -> list[str]:
     """A run is sent to a cluster; who follows it is stopped, and another one follows it to its end."""
     with cluster_of(2, dashboard=True) as cluster:
         on = ("--on", f"http://{cluster.ray.webui_url}")
-        sent = start(project, *on, "--python", sys.executable, command="submit")
+        sent = start(project, *on, "--python", sys.executable)
         if sent.end() != 0:
             return [f"it could not be sent: {sent.text[-300:]}"]
-        first = start(project, *on, command="attach")
+        first = start(project, "--follow", "last", *on)
         first.wait_for(1)
         first.process.send_signal(signal.SIGINT)
         code = first.end()
         left = code == 2 and "goes on. Follow it again" in first.text
         wrong = [] if left else [f"following it ended with {code}: {first.text[-300:]}"]
-        second = start(project, "--no-report", *on, command="attach")
+        second = start(project, "--follow", "last", "--no-report", *on)
         code = second.end()
     assert first.folder is not None, first.text
     # There are crashes among the cells.

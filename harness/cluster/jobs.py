@@ -91,10 +91,10 @@ class Jobs:
         return job
 
     def newest(self) -> str:
-        """The job that `parity submit` has sent last."""
+        """The job that `parity run` has sent last."""
         ours = [each for each in self._listed() if (each.submission_id or "").startswith(_PREFIX)]
         if not ours:
-            raise ClusterError(f"{self.address} knows no job that `parity submit` has sent.")
+            raise ClusterError(f"{self.address} knows no job that `parity run` has sent.")
         return str(max(ours, key=lambda each: each.start_time or 0).submission_id)
 
     def follow(self, job: str, copy: Copy, show: Callable[[str], None]) -> int:
@@ -158,7 +158,7 @@ class Jobs:
         folder = f" What has arrived is in {copy.last}." if copy.runs else ""
         return ClusterError(
             f"the cluster at {self.address}, which runs {job}, does not answer any more{words}.{folder} Once it does, "
-            f"follow the run again: parity attach {job} --on {self.address}"
+            f"follow the run again: parity run --follow {job} --on {self.address}"
         )
 
     def _info(self, job: str) -> Any:

@@ -1,4 +1,4 @@
-"""The process of a job that `parity submit` has sent: it runs `parity run` on the cluster, and its output carries home
+"""The process of a job that was sent to a cluster: it runs `parity run` on the cluster, and its output carries home
 what is written into the folder of the run.
 
     python -m onnx_parity.harness.cluster.on_head ARGUMENTS OF PARITY RUN

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from onnx_parity.harness.axes import Tier
-from onnx_parity.harness.commands import defaults
+from onnx_parity.harness.commands import defaults, job
 from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import written_report
 from onnx_parity.harness.commands.stopping import exit_code_of
@@ -62,10 +62,25 @@ def run(
         str | None,
         typer.Option(
             metavar="CLUSTER",
-            help="Run the cells on a Ray cluster: host:port, or ray for RAY_ADDRESS or a cluster of this machine.",
+            help="Run the cells on a Ray cluster: host:port, or ray for RAY_ADDRESS or a cluster of this machine. With "
+            "the address of its Jobs API, http://host:8265, or jobs for RAY_API_SERVER_ADDRESS, the run is sent there "
+            "and goes on when this terminal is closed.",
             show_default="here",
         ),
     ] = None,
+    follow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Follow a run that was sent to a cluster, by the name of its job, or last: its folder fills here.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str, typer.Option(help="Of a run that is sent: a folder of the cluster, such as a shared disk, to keep it in.")
+    ] = "",
+    python: Annotated[
+        str, typer.Option(help="Of a run that is sent: the Python of the cluster that has onnx-parity.")
+    ] = "python",
     runs: Annotated[
         Path | None, typer.Option(help="The folder in which the run is created.", show_default="runs")
     ] = None,
@@ -102,19 +117,33 @@ def run(
         parity run --shard 2/8 --durations-of runs/20260131-101500-4711
 
         parity run --tier full --on 10.0.0.5:6379
+
+        parity run --tier full --on http://10.0.0.5:8265 --keep /mnt/shared/runs
+
+        parity run --follow last --on http://10.0.0.5:8265
     """
+    if follow is not None:
+        _refuse_other_options(context, "follow", ("on", "runs", "report", "as_json"), "is about a run that was sent")
+        job.follow(follow, on, runs, report=report, as_json=as_json)
     if not (workers.isdecimal() or workers in ("auto", "logical")):
         refuse(f"-n {workers} is not a number of processes. Write 0 or a larger number, auto, or logical.")
     if resume is not None:
-        _refuse_options_of_its_own(context)
+        why = "continues a run with the options that it was started with"
+        _refuse_other_options(context, "resume", ("workers", "on", "report", "as_json"), why)
         code, run = _resume(resume, workers, on, quiet=as_json)
         _end(run, code, report=report, as_json=as_json)
     if not any(path.exists() for path in paths or ()):
         _refuse_elsewhere()
-    command = [*_PYTEST, *_workers(workers, on)]
-    command += ["-k", keyword] if keyword else []
+    options = ["-k", keyword] if keyword else []
     for name, value in (("tier", tier), ("opsets", opsets), ("devices", devices)):
-        command += [f"{prefixed(name)}={value}"] if value is not None else []
+        options += [f"{prefixed(name)}={value}"] if value is not None else []
+    if job.is_jobs_address(on):
+        if runs is not None:
+            refuse("--runs is for runs of this machine: leave it out, or give it with --follow.")
+        options += ["-n", workers] if _is_given(context, "workers") else []
+        words = [*options, *context.args, *map(str, paths or ())]
+        job.send(str(on), words, keep=keep, python=python, as_json=as_json)
+    command = [*_PYTEST, *_workers(workers, on), *options]
     command += [f"{prefixed('runs')}={runs}"] if runs is not None else []
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
     command += ["-o", f"testpaths={shlex.join(map(str, defaults.declarations()))}"]
@@ -137,23 +166,19 @@ def _refuse_elsewhere() -> None:
         refuse(f"The declarations of this project are run in its folder, or by their names: cd {project.root}")
 
 
-#: The parameters that may be given with `--resume`. They do not select cells or change how cells are run.
-_WITH_RESUME = ("resume", "workers", "on", "report", "as_json")
-
-
-def _refuse_options_of_its_own(context: typer.Context) -> None:
-    """Refuse other options, because a resumed run has the options that it was started with."""
-    given = [
-        each.opts[0]
-        for each in context.command.params
-        if each.name not in (*_WITH_RESUME, "paths") and _is_given(context, str(each.name))
-    ]
+def _refuse_other_options(context: typer.Context, option: str, allowed: tuple[str, ...], why: str) -> None:
+    """Refuse all options but these, because an option is about a run that has options already."""
+    names = {str(each.name): each.opts[0] for each in context.command.params}
+    given = [names[name] for name in names if name not in (option, *allowed, "paths") and _is_given(context, name)]
     # Typer puts options that it does not know among the paths.
     given += [*context.args, *map(str, context.params["paths"] or ())]
     if given:
+        spelled = [
+            each for name in allowed for each in ((names[name], "--no-report") if name == "report" else (names[name],))
+        ]
+        *first, last = spelled
         refuse(
-            f"--resume continues a run with the options that it was started with: remove {shlex.join(given)}. "
-            "Only -n, --on, --report, --no-report and --json may be given with it."
+            f"--{option} {why}: remove {shlex.join(given)}. Only {', '.join(first)} and {last} may be given with it."
         )
 
 

@@ -105,7 +105,7 @@ def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None
         follow(client, tmp_path)
     assert str(lost.value) == (
         "the cluster at http://there, which runs a job, does not answer any more: refused. What has arrived is in "
-        f"{tmp_path / '1-1'}. Once it does, follow the run again: parity attach a job --on http://there"
+        f"{tmp_path / '1-1'}. Once it does, follow the run again: parity run --follow a job --on http://there"
     )
 
 
@@ -126,25 +126,26 @@ def test_the_last_job_is_that_of_parity() -> None:
         Jobs("http://there", Client()).follow("unknown", Copy(Path()), print)
 
 
-@pytest.mark.parametrize("command", ["submit", "attach"])
-def test_what_is_no_address_is_told(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--follow", "last")], ids=["send", "follow"])
+def test_what_is_no_address_is_told(options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(jobs.ADDRESS, raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases.py").write_text("from onnx_parity.harness.case import op\n")
 
-    def ended(*options: str) -> tuple[int, str]:
-        result = CliRunner().invoke(app, [command, *options])
+    def ended(on: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, ["run", *options, "--on", on])
         return result.exit_code, result.stderr
 
     monkeypatch.setattr(jobs, "find_spec", lambda name: None)
-    assert ended("--on", "http://10.0.0.5:8265") == (
+    assert ended("http://10.0.0.5:8265") == (
         2,
         "sending a run to a cluster needs Ray, which is not installed here: pip install 'onnx-parity[ray]'\n",
     )
     monkeypatch.setattr(jobs, "find_spec", lambda name: object() if name == "ray" else None)
-    assert ended() == (2, "no cluster is named. Give --on http://10.0.0.5:8265, or set RAY_API_SERVER_ADDRESS.\n")
-    for address in ("10.0.0.5:8265", "ray://10.0.0.5:10001", "http://10.0.0.5:port"):
-        assert ended("--on", address) == (
+    assert ended("jobs") == (2, "no cluster is named. Give --on http://10.0.0.5:8265, or set RAY_API_SERVER_ADDRESS.\n")
+    others = ("10.0.0.5:8265", "ray://10.0.0.5:10001") if options else ()
+    for address in (*others, "http://10.0.0.5:port"):
+        assert ended(address) == (
             2,
             f"--on {address} is no address of Ray's Jobs API: write that of the head's dashboard, such as "
             "http://10.0.0.5:8265, or set RAY_API_SERVER_ADDRESS.\n",
@@ -152,15 +153,24 @@ def test_what_is_no_address_is_told(command: str, monkeypatch: pytest.MonkeyPatc
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-        assert ended("--on", address) == (
+        assert ended(address) == (
             2,
             f"nothing answers at {address}, where --on or RAY_API_SERVER_ADDRESS says that a Ray cluster is.\n",
         )
 
 
-def test_options_without_a_meaning_there_are_refused() -> None:
-    ended = CliRunner().invoke(app, ["submit", "--on", "http://10.0.0.5:8265", "--resume", "runs/last"])
-    assert (ended.exit_code, ended.stderr) == (
-        2,
-        "--resume is for runs of this machine: leave it out, or give it to `parity attach` if that has it.\n",
-    )
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--since", "runs/last"), "--since is for runs of this machine: leave it out."),
+        (("--runs", "here"), "--runs is for runs of this machine: leave it out, or give it with --follow."),
+        (
+            ("--follow", "last", "--tier", "full"),
+            "--follow is about a run that was sent: remove --tier. Only --on, --runs, --report, --no-report and --json "
+            "may be given with it.",
+        ),
+    ],
+)
+def test_options_without_a_meaning_there_are_refused(options: tuple[str, ...], why: str) -> None:
+    ended = CliRunner().invoke(app, ["run", "--on", "http://10.0.0.5:8265", *options])
+    assert (ended.exit_code, ended.stderr) == (2, f"{why}\n")

@@ -221,6 +221,27 @@ def test_help_teaches_by_example(command: str) -> None:
     assert f"parity {command}" in text
 
 
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("attach", "parity run --follow JOB --on http://HEAD:8265"),
+        ("compare", "parity run op_cases/opinfo.py op_cases/operator_database.py --samples 4"),
+        ("documents", "python -m documents"),
+        ("operators", "parity report --operators docs/operators.md"),
+        ("submit", "parity run --on http://HEAD:8265"),
+        ("torchscript", "parity report --torchscript docs/torchscript.md"),
+        ("versions", "python -m documents versions"),
+    ],
+)
+def test_an_earlier_command_says_what_replaces_it(command: str, instead: str) -> None:
+    code, text = invoke(command, "--any", "option")
+    assert code == 2
+    assert text.startswith(f"`parity {command}` is no more: ")
+    assert text.count("\n") == 1
+    assert f"`{instead}" in text
+    assert command not in _COMMANDS
+
+
 def test_runs_as_a_module() -> None:
     command = (sys.executable, "-m", "onnx_parity", "runn")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
