@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -142,7 +142,7 @@ class Coordinator:
     def _head_lost(self) -> None:
         raise ClusterError(self._connection.lost)
 
-    def _look(self, nodes: list[Mapping[str, Any]]) -> None:
+    def _look(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """See which nodes have come and gone."""
         alive = {each["NodeID"] for each in nodes if each["Alive"]}
         for each in nodes:
