@@ -2,7 +2,7 @@
 
 The lowerings of the other families take a tenth of the time of a process's first export to import, so they are imported
 when an operator is met that none of these lowers, when a user registers a lowering, or when all lowerings are listed.
-So are the rules for complex and nested tensors and those of TorchScript when a program has such tensors, or scripts.
+So are the rules for symbolic sizes, complex and nested tensors, and TorchScript when a program has any of them.
 """
 
 # ruff: noqa: F401  (what is imported registers its rules)
@@ -19,7 +19,6 @@ import onnx_parity.exporter.operators.creation.lowering
 import onnx_parity.exporter.operators.cumulative.lowering
 import onnx_parity.exporter.operators.elementwise.lowering
 import onnx_parity.exporter.operators.embedding.lowering
-import onnx_parity.exporter.operators.functions_of_numbers
 import onnx_parity.exporter.operators.indexing.lowering
 import onnx_parity.exporter.operators.indexing.scatter
 import onnx_parity.exporter.operators.joining.lowering
@@ -106,6 +105,23 @@ def _import_complex_rules() -> None:
     import onnx_parity.exporter.operators.complex.rearranging
 
 
+@when_needed(Aspect.NUMBERS)
+def _import_sizes() -> None:
+    """Register what programs with dynamic sizes need."""
+    import onnx_parity.exporter.operators.attention.sizes
+    import onnx_parity.exporter.operators.creation.sizes
+    import onnx_parity.exporter.operators.creation.tensors_of_numbers
+    import onnx_parity.exporter.operators.embedding.sizes
+    import onnx_parity.exporter.operators.fourier.sizes
+    import onnx_parity.exporter.operators.indexing.sizes
+    import onnx_parity.exporter.operators.joining.sizes
+    import onnx_parity.exporter.operators.pooling.sizes
+    import onnx_parity.exporter.operators.recurrent.sizes
+    import onnx_parity.exporter.operators.resize.sizes
+    import onnx_parity.exporter.operators.shape.sizes
+    import onnx_parity.exporter.operators.sorting.sizes
+
+
 @when_needed(Aspect.NESTED)
 def _import_nested_rules() -> None:
     import onnx_parity.exporter.operators.nested.functions
@@ -113,8 +129,18 @@ def _import_nested_rules() -> None:
 
 @when_needed(Aspect.SCRIPT)
 def _import_steps_of_scripts() -> None:
-    import onnx_parity.exporter.operators.script.numbers_in_operators
-    import onnx_parity.exporter.operators.script.padded_rows
+    import onnx_parity.exporter.operators.activation.script
+    import onnx_parity.exporter.operators.arithmetic.script
+    import onnx_parity.exporter.operators.attention.script
+    import onnx_parity.exporter.operators.comparison.script
+    import onnx_parity.exporter.operators.creation.script
+    import onnx_parity.exporter.operators.indexing.script
+    import onnx_parity.exporter.operators.joining.script
+    import onnx_parity.exporter.operators.linear_algebra.script
+    import onnx_parity.exporter.operators.padding.script
+    import onnx_parity.exporter.operators.random.script
+    import onnx_parity.exporter.operators.shape.script
+    import onnx_parity.exporter.operators.sorting.script
 
 
 register_kernels()

@@ -30,12 +30,24 @@ def _encode(
     is_causal: bool | None = None,
 ) -> torch.Tensor:
     """Return zeros at padding, as torch's fast path does."""
-    if src_key_padding_mask is not None:
-        from onnx_parity.exporter.operators.script.padded_rows import encoded_without_padding, takes_padding_out
+    if src_key_padding_mask is None or not _takes_padding_out(self, src, mask):
+        return torchs(self, src, mask, src_key_padding_mask, is_causal)
+    from onnx_parity.exporter.kinds.padded_rows import zero_padding  # Few programs need it.
 
-        if takes_padding_out(self, src, mask):
-            return encoded_without_padding(self, src, src_key_padding_mask)
-    return torchs(self, src, mask, src_key_padding_mask, is_causal)
+    padding = torch.nn.functional._canonical_mask(src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype)
+    output = src
+    for layer in self.layers:
+        output = layer(output, src_mask=None, is_causal=False, src_key_padding_mask=padding)
+    assert padding is not None
+    output = zero_padding(output, padding.logical_not())
+    return output if self.norm is None else self.norm(output)
+
+
+def _takes_padding_out(encoder: torch.nn.TransformerEncoder, src: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    """Whether an encoder takes out padding of which it is given a mask. `mask` is its other mask."""
+    uses_them = getattr(encoder, "use_nested_tensor", False)  # An encoder that was saved years ago lacks it.
+    usual = mask is None and not torch.is_autocast_enabled()
+    return uses_them and not encoder.layers[0].training and src.dim() == 3 and usual
 
 
 def _check_unless_packed(

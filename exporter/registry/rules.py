@@ -9,8 +9,9 @@ A family of operators (`operators/convolution/` and others) makes its rules with
     @result_of_whole, @result_with_dynamic_sizes      the fake results that this exporter computes itself
     @complex_of(aten.mul.Tensor)                      what it does to the parts of complex tensors
     @Jagged.rule("unbind")                            what a function of torch does to nested tensors
-    @with_symbolic_numbers(torch.zeros)               a function of torch that is given symbolic sizes
+    @with_symbolic_numbers(torch.narrow)              a function of torch that is given symbolic numbers
     @step_of("aten::copy_")                           what TorchScript's interpreter does
+    @with_numbers_as_tensors("leaky_relu")            what it does if a number depends on values
 
 A recording looks rules up in the table of an aspect, which lies where the aspect is used. This list is for people:
 `rules_of("aten::narrow")` are all rules of an operator, wherever they stand. Families that few programs need are

@@ -17,24 +17,26 @@ from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks, Iteration,
 from onnx_parity.exporter.recording.leaves import Leaf, is_number, share_memory
 from onnx_parity.exporter.recording.quantized import Quantized, call_quantized
 from onnx_parity.exporter.script import (  # noqa: F401  (importing them registers their steps)
-    comparisons,
-    container_methods,
-    container_ops,
-    tensor_ops,
+    steps_comparing,
+    steps_on_containers,
+    steps_on_objects,
+    steps_on_tensors,
+    steps_over_items,
 )
 from onnx_parity.exporter.script.block_captures import Outside
-from onnx_parity.exporter.script.given_out import given_out
-from onnx_parity.exporter.script.numbers import NUMERIC, compute, converted
+from onnx_parity.exporter.script.numbers import NUMERIC, compute, convert
 from onnx_parity.exporter.script.operator_arguments import (
     DTYPE_OF_NUMBER,
     Part,
     arguments_of,
     depends_on_values,
-    taken_in,
+    from_python,
 )
 from onnx_parity.exporter.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
-from onnx_parity.exporter.script.steps import call_with_tensors, step_function
+from onnx_parity.exporter.script.results import results_in_python
+from onnx_parity.exporter.script.steps import step_function
 from onnx_parity.exporter.script.tensors_of_the_caller import watch, watch_replaced
+from onnx_parity.exporter.script.unknown_numbers import call_with_unknown_numbers
 from onnx_parity.exporter.script.values import (
     Form,
     Maybe,
@@ -98,9 +100,9 @@ class Interpreter:
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script = parsed(callee)
         given = _bound(callee, args, kwargs)
-        self._given = list(map(taken_in, given))
+        self._given = list(map(from_python, given))
         results = self._results(script, self._given)
-        outputs = given_out(self.blocks, results, [value.type() for value in script.graph.outputs()])
+        outputs = results_in_python(self.blocks, results, [value.type() for value in script.graph.outputs()])
         if self._chosen and not self.blocks.recorder.of_script:
             values = [*script.graph.inputs(), *script.graph.outputs()]
             watch(self.blocks.recorder, script.aliases, self._chosen, zip(values, [*given, *outputs], strict=True))
@@ -110,7 +112,7 @@ class Interpreter:
         self._uses, self._script = script.uses, script
         self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, arguments, strict=True))
-        env.update({number: taken_in(constant) for number, constant in script.constants.items()})
+        env.update({number: from_python(constant) for number, constant in script.constants.items()})
         self._variables = env
         self._run(script.body, env)
         return [env[number] for number in script.body.outputs]
@@ -213,7 +215,7 @@ class Interpreter:
         ):
             # The operation is on numbers and strings, and TorchScript computes it.
             function = getattr(torch.ops.aten, step.kind.removeprefix("aten::"))
-            return taken_in(function(*map(self._as_argument, arguments)))
+            return from_python(function(*map(self._as_argument, arguments)))
         raise self.blocks.error(f"the script uses {step.kind}, which cannot be recorded: use operators on tensors")
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
@@ -226,14 +228,13 @@ class Interpreter:
             if not parameter.takes_tensor
             for number in (value.items if isinstance(value, ScriptList) and value.is_known else [value])
         ]
+        values = [self._as_argument(value) for value in arguments]
         if any(map(depends_on_values, numbers)):
-            names = (parameter.name for parameter in operator.parameters)
-            given = dict(zip(names, map(self._as_argument, arguments), strict=False))
             with torch._C.DisableTorchFunction():
-                result = call_with_tensors(self.blocks, operator.call, given)
+                result = call_with_unknown_numbers(self.blocks, operator, values)
             if result is not NotImplemented:
-                return taken_in(result)
-        operator, prepared = arguments_of(self.blocks, operator, [self._as_argument(value) for value in arguments])
+                return from_python(result)
+        operator, prepared = arguments_of(self.blocks, operator, values)
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for parameter, value in zip(operator.parameters, prepared, strict=False):
@@ -242,10 +243,10 @@ class Interpreter:
             else:
                 positional.append(value)
         if self.blocks.recorder.lifts:
-            return taken_in(operator.call(*positional, **named))
+            return from_python(operator.call(*positional, **named))
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with torch._C.DisableTorchFunction():
-            return taken_in(operator.call(*positional, **named))
+            return from_python(operator.call(*positional, **named))
 
     def _quantized(self, operator: Operator, arguments: list[Any]) -> Any:
         """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""
@@ -265,7 +266,7 @@ class Interpreter:
         named = [parameter.name for parameter in operator.parameters if parameter.named]
         positional = rest[: len(rest) - len(named)]
         with torch._C.DisableTorchFunction():
-            return taken_in(
+            return from_python(
                 call_quantized(operator.call, namespace, name, (first, *positional), {key: given[key] for key in named})
             )
 
@@ -469,7 +470,7 @@ def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
     if len(given) > len(parameters):
         raise refused_here(f"{callee.name}() takes {len(parameters)} arguments and was called with {len(given)}")
     return [
-        converted(value.reshape(()), str(parameter.type)) if _is_number_in_tensor(value, parameter) else value
+        convert(value.reshape(()), str(parameter.type)) if _is_number_in_tensor(value, parameter) else value
         for value, parameter in zip(given, parameters, strict=True)
     ]
 

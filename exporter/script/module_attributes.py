@@ -13,7 +13,7 @@ import torch
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import is_number, same_leaf
 from onnx_parity.exporter.recording.recorder import Recorder
-from onnx_parity.exporter.script.operator_arguments import Part, taken_in
+from onnx_parity.exporter.script.operator_arguments import Part, from_python
 from onnx_parity.exporter.script.values import Instance, ScriptList
 
 __all__ = ["ModuleAttributes"]
@@ -48,11 +48,11 @@ class ModuleAttributes:
         if isinstance(value, _MODULES):
             return Part(value, f"{part.path}.{name}" if part.path else name)
         if not isinstance(value, (list, dict)):
-            return taken_in(value)
+            return from_python(value)
         key = (part.module, name)
         if key not in self._containers:
-            self._containers[key] = taken_in(value)
-            self._before[key] = (taken_in(value), part.path)
+            self._containers[key] = from_python(value)
+            self._before[key] = (from_python(value), part.path)
         return self._containers[key]
 
     def assigned(self, part: Part, name: str) -> Instance:

@@ -15,7 +15,7 @@ from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
 
-__all__ = ["NUMERIC", "compute", "converted", "is_known"]
+__all__ = ["NUMERIC", "compute", "convert", "is_known"]
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:
@@ -137,10 +137,10 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
         tensors = [tensor.to(torch.float64) for tensor in tensors]
     if name in _COMPARISONS and all(tensor.dtype is torch.bool for tensor in tensors):
         tensors = [tensor.to(torch.int64) for tensor in tensors]
-    return converted(over_tensors(*tensors), returns)
+    return convert(over_tensors(*tensors), returns)
 
 
-def converted(tensor: torch.Tensor, returns: str) -> torch.Tensor:
+def convert(tensor: torch.Tensor, returns: str) -> torch.Tensor:
     """A number in the dtype that represents its TorchScript type, and in the CPU's memory, as every number is."""
     dtype = _DTYPES.get(returns)
     tensor = tensor if tensor.device.type == "cpu" else tensor.cpu()

@@ -1,4 +1,4 @@
-"""Converts the values of a script to arguments of operators: numbers that are in tensors, and lists of the script."""
+"""Values of a script as arguments of operators and as values of Python, and those as values of a script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ __all__ = [
     "arguments_of",
     "beside",
     "depends_on_values",
-    "taken_in",
+    "from_python",
+    "read_numbers",
+    "to_python",
 ]
 
 #: TorchScript represents dtypes and layouts by numbers, also in the constants of its graphs. They are in this order.
@@ -65,14 +67,14 @@ class Part:
         self.path = path
 
 
-def taken_in(value: Any) -> Any:
+def from_python(value: Any) -> Any:
     """A Python value, or the result of an operator, as the interpreter represents it."""
     if isinstance(value, (list, torch.Size)):
-        return ScriptList([taken_in(item) for item in value])
+        return ScriptList([from_python(item) for item in value])
     if isinstance(value, tuple):
-        return tuple(taken_in(item) for item in value)
+        return tuple(from_python(item) for item in value)
     if isinstance(value, dict):
-        return {key: taken_in(item) for key, item in value.items()}
+        return {key: from_python(item) for key, item in value.items()}
     if isinstance(value, TensorList):
         return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
     if isinstance(value, TensorOrNone):
@@ -80,6 +82,16 @@ def taken_in(value: Any) -> Any:
     if isinstance(value, torch.dtype):
         return NUMBER_OF_DTYPE[value]
     return NUMBER_OF_LAYOUT[value] if isinstance(value, torch.layout) else value
+
+
+def to_python(value: Any) -> Any:
+    """A value of the interpreter as functions of Python take it."""
+    if not isinstance(value, ScriptList):
+        return value
+    if not value.is_known:
+        of_stack = value.sequence is None
+        return TensorList(value.stack if of_stack else value.sequence, of_numbers=False, stacked=of_stack)
+    return [to_python(item) for item in value.items]
 
 
 def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
@@ -102,7 +114,7 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
                 prepared[place] = beside(blocks, anchor, value)
     for place in wrong:
         if sibling is None or place not in scalars:
-            prepared[place] = _number(blocks, operator, prepared[place])
+            prepared[place] = read_numbers(blocks, operator, prepared[place])
     return sibling or operator, prepared
 
 
@@ -136,10 +148,14 @@ def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
-def _number(blocks: Blocks, operator: Operator, value: Any) -> Any:
+def read_numbers(blocks: Blocks, operator: Operator, value: Any, *, floats: bool = False) -> Any:
+    """The number in a tensor of one number, also in a list: a symbol if it is an int that depends on an input.
+
+    Of a float that does, `floats` leaves the tensor. Other values are as they are.
+    """
     if isinstance(value, list):
-        return [_number(blocks, operator, item) for item in value]
-    if not isinstance(value, torch.Tensor):
+        return [read_numbers(blocks, operator, item, floats=floats) for item in value]
+    if not isinstance(value, torch.Tensor) or (floats and value.is_floating_point()):
         return value
     if value.dtype is torch.int64:
         return blocks.number(value)

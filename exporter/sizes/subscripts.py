@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.sizes.symbolic_numbers import OF_NUMBERS, numbered
+from onnx_parity.exporter.sizes.symbolic_numbers import functions_with_symbolic_numbers, read_number
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -38,6 +38,7 @@ class SymbolicSubscripts(TorchFunctionMode):
     def __init__(self, shape_is_read: Callable[[torch.Tensor], None]) -> None:
         super().__init__()
         self._shape_is_read = shape_is_read
+        self._functions = functions_with_symbolic_numbers()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -46,7 +47,7 @@ class SymbolicSubscripts(TorchFunctionMode):
             return _subscripted(func, *args)
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
-        elif (ours := OF_NUMBERS.get(func)) is not None:
+        elif (ours := self._functions.get(func)) is not None:
             made = ours(*args, **(kwargs or {}))
             if made is not NotImplemented:
                 return made
@@ -70,7 +71,7 @@ def _place(item: Any) -> Any:
     """The number of a tensor of one int, also inside a slice; other items unchanged."""
     if isinstance(item, slice):
         return slice(_end(item.start), _end(item.stop), _end(item.step))
-    return numbered(item)
+    return read_number(item)
 
 
 def _is_flag(item: object) -> bool:
@@ -85,7 +86,7 @@ def _is_byte(item: object) -> bool:
 def _end(end: Any) -> Any:
     """An end of a slice, for which Python accepts tensors of one int with any number of axes."""
     if not isinstance(end, torch.Tensor) or end.ndim == 0:
-        return numbered(end)
+        return read_number(end)
     is_int = not end.is_floating_point() and not end.is_complex() and end.dtype is not torch.bool
     return end.reshape(()).item() if is_int and all(same_size(size, 1) for size in end.shape) else end
 

@@ -5,29 +5,17 @@ those that take masks of bytes, which torch's fake kernels refuse.
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.registry.recorded import instead_of
 
-__all__ = [
-    "arange",
-    "diagonal",
-    "indices_of_triangle",
-    "linspace",
-    "logspace",
-    "narrow",
-    "unpacked",
-    "unraveled",
-    "window",
-]
+__all__: list[str] = []
 
 _aten = torch.ops.aten
 
@@ -213,127 +201,3 @@ def _centred(length: Size, reaches_ends: bool, device: torch.device) -> torch.Te
     count = cast("int", length)
     span = torch.sym_max(count - 1, 1) if reaches_ends else count
     return (2 * torch.arange(count, dtype=torch.float64, device=device) - (count - 1)) / span
-
-
-def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None, device: Any = None) -> torch.Tensor:
-    """`torch.arange` for floats that are not known: start + step i, for ceil((end - start) / step) of them."""
-    dtype = dtype or torch.get_default_dtype()
-    first, last, by = map(_as_float64, (start, end, step))
-    if not dtype.is_floating_point:
-        # torch makes them integers first.
-        first, last, by = first.trunc(), last.trunc(), by.trunc()
-    count = ((last - first) / by).ceil().clamp(min=0).to(torch.int64).item()
-    return (first + by * torch.arange(cast("int", count), dtype=torch.float64, device=device)).to(dtype)
-
-
-def _as_float64(number: Any) -> torch.Tensor:
-    if isinstance(number, torch.Tensor):
-        return number.to("cpu", torch.float64).reshape(())
-    return torch.scalar_tensor(number, dtype=torch.float64)
-
-
-def window(
-    name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype: torch.dtype | None, device: Any = None
-) -> torch.Tensor:
-    """`torch.hann_window` and its kin, for a length that is not known."""
-    period = torch.sym_max(length if periodic else length - 1, 1)
-    places = torch.arange(length, dtype=torch.float64, device=device)
-    turns = places * (2 * math.pi) / period
-    if name == "bartlett_window":
-        made = 1 - torch.abs(places * 2 / period - 1)
-    elif name == "blackman_window":
-        made = 0.42 - 0.5 * torch.cos(turns) + 0.08 * torch.cos(2 * turns)
-    elif name == "kaiser_window":
-        (beta,) = factors or (12.0,)
-        bent = torch.sqrt(torch.clamp(1 - (places * 2 / period - 1) ** 2, min=0))
-        made = torch.special.i0(beta * bent) / torch.special.i0(torch.tensor(beta, dtype=torch.float64))
-    else:
-        defaults = (0.5, 0.5) if name == "hann_window" else (0.54, 0.46)
-        known = [*factors, *defaults[len(factors) :]]
-        made = known[0] - known[1] * torch.cos(turns)
-    # Of a window of one, torch makes a 1.
-    is_one = torch.scalar_tensor(length, device=device) == 1
-    return torch.where(is_one, 1.0, made).to(dtype or torch.get_default_dtype())
-
-
-def narrow(x: torch.Tensor, dim: int, start: torch.SymInt, length: Size) -> torch.Tensor:
-    """`torch.narrow` at a place that is not known, and that may count from the end: a view, into which can be written.
-
-    torch's own asks whether the place is negative, which would fix it.
-    """
-    size = x.shape[dim]
-    symbols = start.node.shape_env
-    counts_from_end = torch.sym_min(torch.sym_max(-start, 0), 1)
-    first = start if symbols.never_negative(start) else start + size * counts_from_end
-    # torch raises if the result is not within the axis.
-    for low, high in ((0, first), (first, size), (first, first + length), (first + length, size)):
-        symbols.know_order(low, high)
-    part: torch.Tensor = _aten.slice.Tensor(x, dim, first, first + length)
-    return part
-
-
-def diagonal(x: torch.Tensor, offset: torch.SymInt, dim1: int, dim2: int) -> torch.Tensor:
-    """`torch.diagonal` for an offset that is not known: the main diagonal of the rows or columns that begin there.
-
-    The result is a view, so that the program may write to it.
-    """
-    for dim, start in ((dim1, torch.sym_max(-offset, 0)), (dim2, torch.sym_max(offset, 0))):
-        size = x.shape[dim]
-        first = torch.sym_min(start, size)
-        offset.node.shape_env.know_order(0, first)
-        offset.node.shape_env.know_order(first, size)
-        x = _aten.slice.Tensor(x, dim, first, size)
-    return x.diagonal(0, dim1, dim2)
-
-
-def indices_of_triangle(
-    part: Callable[..., torch.Tensor], rows: int, columns: int, offset: int = 0, *, dtype: torch.dtype = torch.int64,
-    device: Any = None, **options: Any,
-) -> torch.Tensor:  # fmt: skip
-    """`torch.tril_indices` or `torch.triu_indices` of symbolic sizes; `part` is `torch.tril` or `torch.triu`."""
-    inside = part(torch.ones(rows, columns, dtype=torch.bool, device=device), offset)
-    return inside.nonzero().T.to(dtype)
-
-
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, device: Any = None, **options: Any
-) -> Any:
-    """`torch.linspace` of symbolic numbers, computed like torch's from both ends towards the middle."""
-    return _spaced(start, end, steps, device).to(dtype or torch.get_default_dtype())
-
-
-def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: torch.dtype | None = None, device: Any = None,
-    **options: Any,
-) -> Any:  # fmt: skip
-    """`torch.logspace` of symbolic numbers."""
-    return torch.pow(base, _spaced(start, end, steps, device)).to(dtype or torch.get_default_dtype())
-
-
-def _spaced(start: Any, end: Any, steps: int, device: Any) -> torch.Tensor:
-    wide = torch.float64
-    start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
-    places = torch.arange(steps, dtype=wide, device=device)
-    step = (end - start) / torch.sym_max(steps - 1, 1)
-    return torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
-
-
-def unraveled(indices: torch.Tensor, shape: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-    """`torch.unravel_index` for a shape with symbols, which torch makes a tensor of."""
-    found = []
-    for size in reversed(shape):
-        found.append(indices % size)
-        indices = indices // size
-    return tuple(reversed(found))
-
-
-def unpacked(
-    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: Size
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """A packed sequence that is unpacked to a number of steps, and the lengths. torch takes a plain number."""
-    rows, lengths = _aten._pad_packed_sequence.default(data, batch_sizes, batch_first, value, -1)
-    own = batch_sizes.shape[0]
-    if not same_size(steps, own):
-        axes_after = rows.ndim - (2 if batch_first else 1)
-        rows = F.pad(rows, [*[0, 0] * axes_after, 0, cast("int", steps - own)], value=value)
-    return rows, lengths

@@ -1,7 +1,4 @@
-"""Comparisons of values and types in TorchScript: equality of lists and tuples, membership, isinstance.
-
-Importing this module registers its steps.
-"""
+"""Steps that compare values and types: equality of lists and tuples, membership, isinstance."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from onnx_parity.exporter.script.numbers import compute
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 from onnx_parity.exporter.script.values import Maybe, ScriptList
+
+__all__ = ["equal"]
 
 _CONTAINERS = (ScriptList, tuple, dict)
 

@@ -1,4 +1,4 @@
-"""Methods of lists and dicts that read all items, and builtins for lists. Importing this registers the steps."""
+"""Steps that read all items of lists and dicts: methods such as `sort` and `update`, and builtins such as `sum`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
-from onnx_parity.exporter.script.comparisons import equal
 from onnx_parity.exporter.script.numbers import compute
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
+from onnx_parity.exporter.script.steps_comparing import equal
 from onnx_parity.exporter.script.values import ScriptList, stacked
 
 # --- builtins ---------------------------------------------------------------------------------------------------------
@@ -138,17 +138,3 @@ def _pop_item(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not arguments[0]:
         raise blocks.error("the script calls popitem on an empty dict")
     return arguments[0].popitem()
-
-
-# --- with -------------------------------------------------------------------------------------------------------------
-
-
-@step_of("prim::Enter", "prim::Exit")
-def _context(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
-    """Ignore torch's own contexts (no_grad, profiling), since they have no effect on the exported model."""
-    kind = str(next(step.node.inputs()).type().annotation_str)
-    if not kind.startswith("__torch__.torch."):
-        raise blocks.error(
-            f"the script enters a `with` of the class {kind.rpartition('.')[2]}, whose __enter__ and __exit__ are not "
-            "recorded: call its methods without `with`"
-        )

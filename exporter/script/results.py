@@ -16,7 +16,7 @@ from onnx_parity.exporter.recording.leaves import EMPTY, Leaf
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone, mark_number
 from onnx_parity.exporter.script.values import Maybe, ScriptList
 
-__all__ = ["given_out"]
+__all__ = ["results_in_python"]
 
 #: The dtypes of the items of lists that are empty.
 _DTYPES_OF_ITEMS = {
@@ -24,29 +24,29 @@ _DTYPES_OF_ITEMS = {
 }  # fmt: skip
 
 
-def given_out(blocks: Blocks, results: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
+def results_in_python(blocks: Blocks, results: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
     """The results of a script, of which TorchScript knows the types."""
-    outputs = [_given_out(blocks, result, kind) for result, kind in zip(results, kinds, strict=True)]
+    outputs = [_in_python(blocks, result, kind) for result, kind in zip(results, kinds, strict=True)]
     if blocks.recorder.of_script and all(leaf is None for leaf in pytree.tree_leaves(outputs)):
         # A model has an output, so that empty lists are outputs where a script returns nothing else.
         return [_emptied(blocks, output, kind) for output, kind in zip(outputs, kinds, strict=True)]
     return outputs
 
 
-def _given_out(blocks: Blocks, value: Any, kind: Any) -> Any:
+def _in_python(blocks: Blocks, value: Any, kind: Any) -> Any:
     """A result as the Python object that the script returns."""
     match value:
         case ScriptList(items=items, stack=None, sequence=None):
-            return [_given_out(blocks, item, kind.getElementType()) for item in items]
+            return [_in_python(blocks, item, kind.getElementType()) for item in items]
         case ScriptList(stack=stack, sequence=sequence):
             if EMPTY in (stack, sequence):
                 return []
             of_numbers = kind.getElementType().kind() != "TensorType"
             return TensorList(stack if sequence is None else sequence, of_numbers, stacked=sequence is None)
         case tuple():
-            return tuple(_given_out(blocks, item, part) for item, part in zip(value, kind.elements(), strict=True))
+            return tuple(_in_python(blocks, item, part) for item, part in zip(value, kind.elements(), strict=True))
         case dict():
-            return {key: _given_out(blocks, item, kind.getValueType()) for key, item in value.items()}
+            return {key: _in_python(blocks, item, kind.getValueType()) for key, item in value.items()}
         case Maybe(present=present, value=inner):
             return _or_none(blocks, present, inner)
         case torch.Tensor() if kind.kind() == "IntType":

@@ -6,15 +6,16 @@ computed from the factor with operators, for one axis after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.sizes.symbolic_numbers import with_symbolic_numbers
 
-__all__ = ["interpolated_by_symbols"]
+__all__: list[str] = []
 
 _NAMES = ("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias")
 _NEAREST = {"nearest": 0.0, "nearest-exact": 0.5}
@@ -23,35 +24,34 @@ _SMOOTH = frozenset({"linear", "bilinear", "trilinear", "bicubic"})
 _CUBIC = -0.75
 
 
-def interpolated_by_symbols(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
-    """The result of a call of `F.interpolate` with symbolic factors; None if the call is another."""
+@with_symbolic_numbers(F.interpolate)
+def interpolate(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     given = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
     x: torch.Tensor = given["input"]
     factors, mode = given.get("scale_factor"), given.get("mode", "nearest")
     count = x.ndim - 2
     factors = [*factors] if isinstance(factors, (list, tuple)) else [factors] * count
     if len(factors) != count or not any(isinstance(factor, Varying) for factor in factors):
-        return None
+        return NotImplemented
     sizes = [torch.sym_int(size * factor) for size, factor in zip(x.shape[2:], factors, strict=True)]
     if given.get("recompute_scale_factor") or given.get("align_corners"):
         # torch then uses the factors for the sizes alone.
         left = {name: value for name, value in given.items() if name not in ("scale_factor", "recompute_scale_factor")}
-        made: torch.Tensor = F.interpolate(**{**left, "size": sizes})
-        return made
+        return torchs(**{**left, "size": sizes})
     if given.get("antialias") or not x.is_floating_point() or mode not in {*_NEAREST, *_SMOOTH}:
-        return None
+        return NotImplemented
     for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
-        x = _along(x, axis, size, factor, mode)
+        x = _interpolate_axis(x, axis, size, factor, mode)
     return x
 
 
-def _along(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> torch.Tensor:
+def _interpolate_axis(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> torch.Tensor:
     last = x.shape[axis] - 1
     if mode in _NEAREST:
         # torch computes these in float32, which decides which element is taken.
         steps = torch.arange(size, dtype=torch.float32, device=x.device) + _NEAREST[mode]
         places = (steps * torch.scalar_tensor(1.0 / factor, dtype=torch.float32, device=x.device)).floor()
-        return x.index_select(axis, _within(places, last))
+        return x.index_select(axis, _clamp_to_axis(places, last))
     places = (torch.arange(size, dtype=torch.float64, device=x.device) + 0.5) / factor - 0.5
     if mode != "bicubic":
         places = places.clamp(min=0)
@@ -60,13 +60,13 @@ def _along(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> tor
     weights = _cubic_weights(rest) if mode == "bicubic" else {0: 1 - rest, 1: rest}
     shape = [-1, *[1] * (x.ndim - 1 - axis)]
     parts = [
-        x.index_select(axis, _within(first + offset, last)) * weight.to(x.dtype).view(shape)
+        x.index_select(axis, _clamp_to_axis(first + offset, last)) * weight.to(x.dtype).view(shape)
         for offset, weight in weights.items()
     ]
     return sum(parts[1:], start=parts[0])
 
 
-def _within(places: torch.Tensor, last: Any) -> torch.Tensor:
+def _clamp_to_axis(places: torch.Tensor, last: Any) -> torch.Tensor:
     return places.to(torch.int64).clamp(min=0).clamp(max=last)
 
 

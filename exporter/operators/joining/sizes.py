@@ -1,0 +1,11 @@
+"""Splitting into parts of symbolic sizes: `x.split(n)`."""
+
+from __future__ import annotations
+
+import torch
+
+from onnx_parity.exporter.sizes.symbolic_numbers import read_numbers_after
+
+__all__: list[str] = []
+
+read_numbers_after(1, torch.split, torch.Tensor.split)

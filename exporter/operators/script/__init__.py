@@ -1,1 +1,0 @@
-"""What the interpreter of TorchScript does for operators that are given numbers or rows that depend on values."""

@@ -1,0 +1,52 @@
+"""Functions of symbolic sizes and diagonals: `x.view(n, 2)`, `x.diagonal(n)`, `torch.tril_indices(n, n)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
+
+__all__: list[str] = []
+
+_Function = Callable[..., Any]
+
+read_numbers_after(
+    1, torch.reshape, torch.Tensor.reshape, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repeat
+)  # fmt: skip
+
+
+@with_symbolic_numbers(torch.diagonal, torch.Tensor.diagonal, "aten::diagonal")
+def diagonal(torchs: _Function, input: torch.Tensor, offset: Any = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The main diagonal of the rows or columns that begin at an offset that is not known: a view, for writes."""
+    offset = read_number(offset)
+    if not isinstance(offset, torch.SymInt):
+        return torchs(input, offset, dim1, dim2)
+    symbols = offset.node.shape_env
+    for dim, start in ((dim1, torch.sym_max(-offset, 0)), (dim2, torch.sym_max(offset, 0))):
+        size = input.shape[dim]
+        first = torch.sym_min(start, size)
+        symbols.know_order(0, first)
+        symbols.know_order(first, size)
+        input = torch.ops.aten.slice.Tensor(input, dim, first, size)
+    return input.diagonal(0, dim1, dim2)
+
+
+@with_symbolic_numbers("aten::diag")
+def diag(operator: _Function, input: torch.Tensor, offset: Any) -> Any:
+    return NotImplemented if input.ndim == 1 else diagonal(torch.diagonal, input, offset)
+
+
+@with_symbolic_numbers(torch.tril_indices, torch.triu_indices, "aten::tril_indices", "aten::triu_indices")
+def indices_of_triangle(
+    torchs: _Function, row: Any, col: Any, offset: Any = 0, *, dtype: torch.dtype = torch.int64, device: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    if not any(isinstance(each, Varying) for each in (row, col, offset)):
+        return NotImplemented
+    part = torch.tril if torchs.__name__ == "tril_indices" else torch.triu
+    inside = part(torch.ones(row, col, dtype=torch.bool, device=device), offset)
+    return inside.nonzero().T.to(dtype)
