@@ -95,8 +95,14 @@ class Leaves:
         assert isinstance(made, FakeTensor)
         return made
 
-    def number(self, tensor: torch.Tensor) -> Any:
+    def as_tensor(self, leaf: Leaf) -> torch.Tensor:
+        """A number as a tensor for use by the program; a tensor of the program as it is."""
+        return leaf if isinstance(leaf, torch.Tensor) else self.give(self.tensor(leaf))  # type: ignore[return-value]
+
+    def number(self, tensor: Leaf) -> Any:
         """The number in a tensor of one int, for use as a size or an index; a symbol if it depends on an input."""
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
         if self.recorder.fakes.symbols is None and self.depends_on_input(tensor):
             raise Reconsider(Decision.SYMBOLS)
         return tensor.item()
@@ -140,7 +146,7 @@ class Leaves:
             return functools.reduce(join, map(self._over_sizes, expression.args))
         symbols = self.recorder.fakes.symbols
         assert symbols is not None
-        one, other = (self.give(self.tensor(symbols.size_of(side))) for side in expression.args)
+        one, other = (self.as_tensor(symbols.size_of(side)) for side in expression.args)
         return _COMPARISONS[type(expression).__name__](one, other)
 
     def new_size(self, like: Size) -> torch.SymInt:

@@ -41,13 +41,13 @@ from onnx_parity.exporter.script.values import (
     Form,
     Maybe,
     ScriptList,
+    as_sequence,
+    as_stack,
     form_of,
-    joined,
+    join_forms,
     leaves_of,
-    made_of,
+    make_value,
     put_back,
-    sequenced,
-    stacked,
     stacks,
 )
 
@@ -316,7 +316,7 @@ class Interpreter:
         forms: list[Form] = []
 
         def flatten(one: Any, other: Any) -> Callable[[Any], Sequence[Leaf]]:
-            form = joined(form_of(one), form_of(other))
+            form = join_forms(form_of(one), form_of(other))
             if form is None:
                 raise self.blocks.error(
                     "the branches of an `if` make lists, dicts or tuples of different structure: give them the same one"
@@ -325,7 +325,7 @@ class Interpreter:
             return lambda result: list(leaves_of(result, form, self.blocks))
 
         leaves = self.blocks.branch(condition, way(then), way(orelse), outside.tensors, flatten)
-        results, containers = made_of(forms[0], iter(leaves))
+        results, containers = make_value(forms[0], iter(leaves))
         put_back(outside.containers, containers)
         return results  # type: ignore[no-any-return]
 
@@ -387,16 +387,15 @@ class Interpreter:
             except UnlikeItems as unlike:
                 blocks.recorder.restore(before)
                 collecting = lists.pop(unlike.place)
-                collecting.items, collecting.stack, collecting.sequence = [], None, sequenced(collecting, blocks)
+                collecting.become([], sequence=as_sequence(collecting, blocks))
                 start = outside.carried(state, lists)
                 form = form_of(start)
         results, stacks = recorded
-        ends, containers = made_of(form, iter(results))
+        ends, containers = make_value(form, iter(results))
         put_back(start[1], containers)
         for collecting, stack in zip(lists, stacks, strict=True):
             known = collecting.items or not collecting.is_known
-            collecting.stack = torch.cat([stacked(collecting, blocks), stack]) if known else stack
-            collecting.items = []
+            collecting.become([], torch.cat([as_stack(collecting, blocks), stack]) if known else stack)
         return ends  # type: ignore[no-any-return]
 
     def _recorded_loop(
@@ -414,7 +413,7 @@ class Interpreter:
         blocks = self.blocks
 
         def iteration(number: torch.Tensor, leaves: Sequence[Leaf], own: Sequence[torch.Tensor]) -> Iteration:
-            carried, containers = made_of(form, iter(leaves))
+            carried, containers = make_value(form, iter(leaves))
             fresh = [ScriptList() for _ in lists]
             inside = outside.filled(own, start[1], containers, lists, fresh)
             index = number + done if done else number
@@ -422,7 +421,7 @@ class Interpreter:
             self._run(body, inside)
             more, *outs = (inside[value] for value in body.outputs)
             result = (tuple(outs), containers)
-            wider = joined(form, form_of(result))
+            wider = join_forms(form, form_of(result))
             if wider is None:
                 raise blocks.error(
                     "a loop carries a list, dict or tuple whose structure changes in an iteration: keep its structure"
@@ -432,8 +431,7 @@ class Interpreter:
             for place, (collecting, new) in enumerate(zip(lists, fresh, strict=True)):
                 if not stacks(collecting, new):
                     raise UnlikeItems(place)
-            items = [each.items[0] for each in fresh]
-            collected = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in items]
+            collected = [blocks.as_tensor(each.items[0]) for each in fresh]
             return Iteration(self._truth(more), list(leaves_of(result, form, blocks)), collected)
 
         leaves = list(leaves_of(start, form, blocks))

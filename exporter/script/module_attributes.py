@@ -75,8 +75,7 @@ class ModuleAttributes:
             after = self._assigned[key].attributes[name] if key in self._assigned else self._containers[key]
             if not _same(before, after):
                 path = paths.get(module, path)
-                as_tensor = blocks.give(blocks.tensor(after)) if is_number(after) else after
-                found[f"{path}.{name}" if path else name] = as_tensor
+                found[f"{path}.{name}" if path else name] = blocks.as_tensor(after) if is_number(after) else after
         return found
 
 

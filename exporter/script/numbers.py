@@ -24,23 +24,25 @@ def _gamma(x: torch.Tensor) -> torch.Tensor:
     return torch.where((x < 0) & odd, -torch.exp(torch.lgamma(x)), torch.exp(torch.lgamma(x)))
 
 
-#: Each operation for Python numbers (None: TorchScript's own is called), and for tensors of one element.
-_FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tensor]]] = {
-    "add": (operator.add, torch.add),
-    "sub": (operator.sub, torch.sub),
-    "mul": (operator.mul, torch.mul),
+#: Each operation for Python numbers, and for tensors of one element.
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., torch.Tensor]]] = {
+    **{
+        name: (getattr(operator, name), getattr(torch, name))
+        for name in ("add", "sub", "mul", "neg", "lt", "le", "gt", "ge", "eq", "ne")
+    },
+    **{
+        name: (getattr(math, name), getattr(torch, name))
+        for name in (
+            "sqrt", "exp", "log", "sin", "cos", "tan", "atan", "tanh", "ceil", "floor", "asin", "acos", "atan2", "sinh",
+            "cosh", "asinh", "acosh", "atanh", "log10", "log1p", "expm1", "copysign", "fmod", "isnan", "isinf",
+            "isfinite", "erf", "erfc", "lgamma", "gcd",
+        )
+    },
     "div": (operator.truediv, torch.true_divide),
     "floordiv": (operator.floordiv, torch.floor_divide),
     "remainder": (operator.mod, torch.remainder),
     "pow": (operator.pow, torch.pow),
-    "neg": (operator.neg, torch.neg),
     "abs": (abs, torch.abs),
-    "lt": (operator.lt, torch.lt),
-    "le": (operator.le, torch.le),
-    "gt": (operator.gt, torch.gt),
-    "ge": (operator.ge, torch.ge),
-    "eq": (operator.eq, torch.eq),
-    "ne": (operator.ne, torch.ne),
     "__and__": (operator.and_, torch.bitwise_and),
     "__or__": (operator.or_, torch.bitwise_or),
     "__xor__": (operator.xor, torch.bitwise_xor),
@@ -49,43 +51,13 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tenso
     "__rshift__": (operator.rshift, torch.bitwise_right_shift),
     "max": (max, torch.maximum),
     "min": (min, torch.minimum),
-    "sqrt": (math.sqrt, torch.sqrt),
-    "exp": (math.exp, torch.exp),
-    "log": (math.log, torch.log),
-    "sin": (math.sin, torch.sin),
-    "cos": (math.cos, torch.cos),
-    "tan": (math.tan, torch.tan),
-    "atan": (math.atan, torch.atan),
-    "tanh": (math.tanh, torch.tanh),
-    "ceil": (math.ceil, torch.ceil),
-    "floor": (math.floor, torch.floor),
     "round": (round, torch.round),
-    "asin": (math.asin, torch.asin),
-    "acos": (math.acos, torch.acos),
-    "atan2": (math.atan2, torch.atan2),
-    "sinh": (math.sinh, torch.sinh),
-    "cosh": (math.cosh, torch.cosh),
-    "asinh": (math.asinh, torch.asinh),
-    "acosh": (math.acosh, torch.acosh),
-    "atanh": (math.atanh, torch.atanh),
-    "log10": (math.log10, torch.log10),
-    "log1p": (math.log1p, torch.log1p),
-    "expm1": (math.expm1, torch.expm1),
     "fabs": (math.fabs, torch.abs),
-    "copysign": (math.copysign, torch.copysign),
-    "fmod": (math.fmod, torch.fmod),
     "degrees": (math.degrees, torch.rad2deg),
     "radians": (math.radians, torch.deg2rad),
-    "isnan": (math.isnan, torch.isnan),
-    "isinf": (math.isinf, torch.isinf),
-    "isfinite": (math.isfinite, torch.isfinite),
-    "erf": (math.erf, torch.erf),
-    "erfc": (math.erfc, torch.erfc),
-    "lgamma": (math.lgamma, torch.lgamma),
     "gamma": (math.gamma, _gamma),
     "ldexp": (math.ldexp, lambda x, exponent: x * torch.pow(2.0, exponent)),
-    "gcd": (math.gcd, torch.gcd),
-}
+}  # fmt: skip
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 #: Operations that may be applied to conditions on sizes.
 _OF_CONDITIONS: dict[str, Callable[..., Any]] = {
@@ -111,22 +83,20 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
     if all(map(is_known, arguments)):
         if name == "div" and arguments[1] == 0:
             raise blocks.error("the script divides by zero")
-        return in_python(*arguments) if in_python is not None else getattr(torch.ops.aten, name)(*arguments)
+        return in_python(*arguments)
     if name in ("__and__", "__or__") and any(isinstance(argument, bool) for argument in arguments):
         decided, other = arguments if isinstance(arguments[0], bool) else arguments[::-1]
         return other if decided is (name == "__and__") else decided
     if not any(isinstance(argument, torch.Tensor) for argument in arguments):
         if name in _OVER_SIZES and not any(isinstance(argument, float) for argument in arguments):
-            assert in_python is not None
             return in_python(*arguments)
         if name in _COMPARISONS and not any(isinstance(argument, float) for argument in arguments):
-            assert in_python is not None
             return blocks.truth(in_python(*arguments))
     if name in _OF_CONDITIONS:
         conditions = [blocks.of_sizes(argument) for argument in arguments]
         if None not in conditions:
             return blocks.over_sizes(_OF_CONDITIONS[name](*conditions))
-    tensors = [blocks.give(blocks.tensor(a)) if not isinstance(a, torch.Tensor) else a for a in arguments]
+    tensors = [*map(blocks.as_tensor, arguments)]
     floating = (
         name in _OF_FLOATS
         or returns == "float"

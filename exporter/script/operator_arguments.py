@@ -143,7 +143,7 @@ def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
 
 def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
     """A number as a tensor with the dtype that type promotion gives the number beside another tensor."""
-    tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
+    tensor = blocks.as_tensor(number)
     dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 

@@ -11,7 +11,7 @@ from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.script.numbers import compute
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
-from onnx_parity.exporter.script.values import Maybe, ScriptList
+from onnx_parity.exporter.script.values import Maybe, ScriptList, known_items
 
 __all__ = ["equal"]
 
@@ -53,9 +53,9 @@ def _all_equal(blocks: Blocks, ones: list[Any], others: list[Any]) -> Leaf:
 
 
 def _items(blocks: Blocks, value: Any) -> list[Any]:
-    if isinstance(value, ScriptList) and not value.is_known:
-        raise blocks.error("the script compares a list whose length depends on values: compare its items in a loop")
-    return value.items if isinstance(value, ScriptList) else list(value)
+    if not isinstance(value, ScriptList):
+        return list(value)
+    return known_items(value, blocks, "compares", "compare its items in a loop")
 
 
 @step_of("aten::__contains__")

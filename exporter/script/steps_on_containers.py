@@ -14,9 +14,11 @@ from onnx_parity.exporter.script.numbers import compute
 from onnx_parity.exporter.script.operator_arguments import to_python
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
-from onnx_parity.exporter.script.values import ScriptList, sequenced, stacked, stacks
+from onnx_parity.exporter.script.values import ScriptList, as_sequence, as_stack, known_items, stacks
 
 __all__: list[str] = []
+
+_ONLY_APPENDS = ("inserts or deletes items in", "only append to it")
 
 
 @step_of("prim::TupleConstruct")
@@ -27,9 +29,7 @@ def _tuple(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("prim::TupleUnpack", "prim::ListUnpack")
 def _unpack(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
-    items = value.items if isinstance(value, ScriptList) else value
-    if isinstance(value, ScriptList) and not value.is_known:
-        raise blocks.error("the script unpacks a list whose length depends on values: take its items by index")
+    items = known_items(value, blocks, "unpacks", "take its items by index") if isinstance(value, ScriptList) else value
     if len(items) != len(step.outputs):
         raise blocks.error(f"the script unpacks {len(step.outputs)} values from a list of {len(items)}")
     return items[0] if len(step.outputs) == 1 else tuple(items)
@@ -77,19 +77,15 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if isinstance(value, ScriptList) and value.stack is EMPTY:
         return recorded_lists.item_of(blocks, EMPTY, place)
     if isinstance(value, ScriptList) and value.stack is not None:
-        return torch.select(stacked(value, blocks), 0, _index(blocks, place))
+        return torch.select(as_stack(value, blocks), 0, blocks.number(place))
     if isinstance(place, (torch.Tensor, torch.SymInt)):
         found = ScriptList(list(items))
         if not items or not stacks(found):
-            return recorded_lists.item_of(blocks, sequenced(found, blocks), place)
-        return torch.select(stacked(found, blocks), 0, _index(blocks, place))
+            return recorded_lists.item_of(blocks, as_sequence(found, blocks), place)
+        return torch.select(as_stack(found, blocks), 0, blocks.number(place))
     if not -len(items) <= place < len(items):
         raise blocks.error(f"the script reads item {place} of a list of {len(items)} items")
     return items[place]
-
-
-def _index(blocks: Blocks, place: Any) -> Any:
-    return blocks.number(place) if isinstance(place, torch.Tensor) else place
 
 
 @step_of("aten::append")
@@ -100,9 +96,9 @@ def _append(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     elif target.stack is None:
         target.items.append(item)
     elif not stacks(target, ScriptList([item])):
-        target.stack, target.sequence = None, recorded_lists.inserted(blocks, sequenced(target, blocks), item)
+        target.become([], sequence=recorded_lists.inserted(blocks, as_sequence(target, blocks), item))
     else:
-        one = stacked(ScriptList([item]), blocks)
+        one = as_stack(ScriptList([item]), blocks)
         target.stack = one if target.stack is EMPTY else torch.cat([target.stack, one])
     return target
 
@@ -117,12 +113,10 @@ def _set(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if target.is_known and not isinstance(place, (torch.Tensor, torch.SymInt)):
         target.items[place] = item
     elif not stacks(target, ScriptList([item])):
-        sequence = recorded_lists.replaced(blocks, sequenced(target, blocks), place, item)
-        target.items, target.stack, target.sequence = [], None, sequence
+        target.become([], sequence=recorded_lists.replaced(blocks, as_sequence(target, blocks), place, item))
     else:
-        one = item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item))
-        target.stack = torch.select_scatter(stacked(target, blocks), one, 0, _index(blocks, place))
-        target.items = []
+        one = blocks.as_tensor(item)
+        target.become([], torch.select_scatter(as_stack(target, blocks), one, 0, blocks.number(place)))
     return target
 
 
@@ -131,8 +125,8 @@ def _extend(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, other = arguments[:2]
     if not isinstance(target, ScriptList):
         return NotImplemented
-    joined = _joined(blocks, target, other)
-    target.items, target.stack, target.sequence = joined.items, joined.stack, joined.sequence
+    joined = _join(blocks, target, other)
+    target.become(joined.items, joined.stack, joined.sequence)
     return target
 
 
@@ -140,19 +134,19 @@ def _extend(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _add(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     one, other = arguments[:2]
     if isinstance(one, ScriptList):
-        return _joined(blocks, one, other)
+        return _join(blocks, one, other)
     return one + other if isinstance(one, str) else NotImplemented
 
 
-def _joined(blocks: Blocks, one: ScriptList, other: ScriptList) -> ScriptList:
+def _join(blocks: Blocks, one: ScriptList, other: ScriptList) -> ScriptList:
     if one.is_known and other.is_known:
         return ScriptList([*one.items, *other.items])
     if other.is_known and not stacks(one, other):
-        sequence = sequenced(one, blocks)
+        sequence = as_sequence(one, blocks)
         for item in other.items:
             sequence = recorded_lists.inserted(blocks, sequence, item)
         return ScriptList(sequence=sequence)
-    parts = [part for part in (stacked(one, blocks), stacked(other, blocks)) if part is not EMPTY]
+    parts = [part for part in (as_stack(one, blocks), as_stack(other, blocks)) if part is not EMPTY]
     return ScriptList([], torch.cat(parts) if len(parts) > 1 else parts[0] if parts else EMPTY)
 
 
@@ -172,7 +166,7 @@ def _range_list(blocks: Blocks, step: Step, arguments: list[Any]) -> ScriptList:
 def _new_dict(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """A dict of nothing, of pairs, or of what another dict has."""
     pairs = arguments[0] if arguments else {}
-    return dict(_known(blocks, pairs).items if isinstance(pairs, ScriptList) else pairs)
+    return dict(known_items(pairs, blocks, *_ONLY_APPENDS) if isinstance(pairs, ScriptList) else pairs)
 
 
 @step_of("aten::list", "aten::copy")
@@ -200,7 +194,7 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
             "index"
         )
     if not value.is_known or by_values:
-        return ScriptList([], _slice_of(blocks, stacked(value, blocks), start, end, by[0] if by else 1))
+        return ScriptList([], _slice_of(blocks, as_stack(value, blocks), start, end, by[0] if by else 1))
     return ScriptList(value.items[start : end : by[0] if by else 1])
 
 
@@ -214,7 +208,7 @@ def _known_places(blocks: Blocks, *places: Any) -> None:
 
 def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int) -> torch.Tensor:
     if by > 0:
-        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, _index(blocks, start), _index(blocks, end), by)
+        part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, blocks.number(start), blocks.number(end), by)
         return part
     if (start, end, by) != (None, None, -1):
         raise blocks.error("a list whose length depends on values can be sliced backwards only with [::-1]")
@@ -249,7 +243,7 @@ def _clear(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if isinstance(arguments[0], dict):
         arguments[0].clear()
     else:
-        arguments[0].items, arguments[0].stack, arguments[0].sequence = [], None, None
+        arguments[0].become([])
 
 
 @step_of("aten::insert")
@@ -259,7 +253,7 @@ def _insert(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         target.sequence = recorded_lists.inserted(blocks, target.sequence, item, place)
     else:
         _known_places(blocks, place)
-        _known(blocks, target).items.insert(place, item)
+        known_items(target, blocks, *_ONLY_APPENDS).insert(place, item)
 
 
 @step_of("aten::reverse")
@@ -267,22 +261,14 @@ def _reverse(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target = arguments[0]
     target.items.reverse()
     if not target.is_known and target.stack is not EMPTY:
-        target.stack = stacked(target, blocks).flip([0])
+        target.stack = as_stack(target, blocks).flip([0])
 
 
 @step_of("aten::Delete")
 def _delete(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place = arguments
     _known_places(blocks, place)
-    del (target if isinstance(target, dict) else _known(blocks, target).items)[place]
-
-
-def _known(blocks: Blocks, value: ScriptList) -> ScriptList:
-    if not value.is_known:
-        raise blocks.error(
-            "the script inserts or deletes items in a list whose length depends on values: only append to it"
-        )
-    return value
+    del (target if isinstance(target, dict) else known_items(target, blocks, *_ONLY_APPENDS))[place]
 
 
 @step_of("aten::keys", "aten::values", "aten::items")
@@ -307,7 +293,7 @@ def _str(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("prim::min", "prim::max")
 def _extreme(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     name = step.kind.removeprefix("prim::")
-    numbers = _known(blocks, arguments[0]).items if isinstance(arguments[0], ScriptList) else arguments
+    numbers = known_items(arguments[0], blocks, *_ONLY_APPENDS) if isinstance(arguments[0], ScriptList) else arguments
     return functools.reduce(lambda one, other: compute(blocks, name, [one, other], step.returns), numbers)
 
 

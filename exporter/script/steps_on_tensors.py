@@ -20,7 +20,7 @@ from onnx_parity.exporter.script.operator_arguments import (
 )
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
-from onnx_parity.exporter.script.values import ScriptList, stacked
+from onnx_parity.exporter.script.values import ScriptList, as_stack
 
 __all__: list[str] = []
 
@@ -31,9 +31,7 @@ __all__: list[str] = []
 @step_of("aten::size")
 def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     x, *axis = arguments
-    if axis and isinstance(axis[0], torch.Tensor):
-        axis = [blocks.number(axis[0])]
-    return x.shape[axis[0]] if axis else ScriptList(list(x.shape))
+    return x.shape[blocks.number(axis[0])] if axis else ScriptList(list(x.shape))
 
 
 @step_of("aten::stride")
@@ -92,7 +90,7 @@ def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any])
     if isinstance(value, torch.SymInt):
         if returns == "int":
             return value
-        value = blocks.give(blocks.tensor(value))
+        value = blocks.as_tensor(value)
     if not isinstance(value, torch.Tensor):
         return known(value)
     if not blocks.depends_on_input(value):
@@ -147,7 +145,7 @@ def _make_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     elif not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in flat):
         made = torch.tensor(to_python(data), dtype=dtype)
     else:
-        items = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in flat]
+        items = [*map(blocks.as_tensor, flat)]
         made = items[0] if not shape else torch.stack(items).reshape(shape)
     if dtype is None:
         dtype = torch.get_default_dtype() if made.is_floating_point() else made.dtype
@@ -159,6 +157,6 @@ def _flatten(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
     if not isinstance(data, ScriptList):
         return [data], []
     if not data.is_known:
-        return stacked(data, blocks), []
+        return as_stack(data, blocks), []
     parts = [_flatten(blocks, item) for item in data.items]
     return [number for numbers, _ in parts for number in numbers], [len(parts), *(parts[0][1] if parts else [])]

@@ -13,7 +13,7 @@ from onnx_parity.exporter.script.numbers import compute
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 from onnx_parity.exporter.script.steps_comparing import equal
-from onnx_parity.exporter.script.values import ScriptList, stacked
+from onnx_parity.exporter.script.values import ScriptList, as_stack, known_items
 
 # --- builtins ---------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def _sort(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in items):
         ordered = sorted(items, reverse=backwards)
     else:
-        ordered = list(torch.sort(stacked(value, blocks), descending=backwards)[0].unbind(0))
+        ordered = list(torch.sort(as_stack(value, blocks), descending=backwards)[0].unbind(0))
     if step.kind == "aten::sorted":
         return ScriptList(ordered)
     value.items = ordered
@@ -78,7 +78,7 @@ def _index_of(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         raise blocks.error(f"the script calls index({arguments[1]!r}) on a list that does not contain it")
     found: Leaf = known
     for place in reversed([number for number, each in enumerate(same) if isinstance(each, torch.Tensor)]):
-        found = torch.where(same[place], place, blocks.give(blocks.tensor(found)))
+        found = torch.where(same[place], place, blocks.as_tensor(found))
     return found
 
 
@@ -113,11 +113,7 @@ def _same(blocks: Blocks, value: ScriptList, item: Any) -> list[Leaf]:
 
 
 def _items(blocks: Blocks, value: ScriptList) -> list[Any]:
-    if not value.is_known:
-        raise blocks.error(
-            "the script uses all items of a list whose length depends on values: use a loop, or a tensor"
-        )
-    return value.items
+    return known_items(value, blocks, "uses all items of", "use a loop, or a tensor")
 
 
 # --- dicts ------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from onnx_parity.exporter.script.parse import Operator
 from onnx_parity.exporter.sizes.symbolic_numbers import operator_with_symbolic_numbers
 
 __all__ = [
-    "as_tensor",
     "call_with_unknown_numbers",
     "dtype_of_result",
     "scale",
@@ -95,11 +94,6 @@ def dtype_of_result(given: Mapping[str, Any], number: torch.Tensor | None = None
     if requested is not None:
         return requested
     return torch.get_default_dtype() if number is None or number.is_floating_point() else number.dtype
-
-
-def as_tensor(blocks: Blocks, number: Leaf) -> torch.Tensor:
-    tensor: torch.Tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
-    return tensor
 
 
 def scale(blocks: Blocks, x: torch.Tensor, factor: Leaf) -> torch.Tensor:

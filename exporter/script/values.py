@@ -19,13 +19,14 @@ __all__ = [
     "Instance",
     "Maybe",
     "ScriptList",
+    "as_sequence",
+    "as_stack",
     "form_of",
-    "joined",
+    "join_forms",
+    "known_items",
     "leaves_of",
-    "made_of",
+    "make_value",
     "put_back",
-    "sequenced",
-    "stacked",
     "stacks",
 ]
 
@@ -43,6 +44,10 @@ class ScriptList(msgspec.Struct, eq=False):
     def is_known(self) -> bool:
         """Whether the number of items does not depend on values."""
         return self.stack is None and self.sequence is None
+
+    def become(self, items: list[Any], stack: Leaf = None, sequence: Leaf = None) -> None:
+        """Take the items of another list."""
+        self.items, self.stack, self.sequence = items, stack, sequence
 
 
 class Instance(msgspec.Struct, eq=False):
@@ -92,14 +97,14 @@ def form_of(value: Any) -> Form:
     return _UNSET if value is UNSET else _LEAF
 
 
-def joined(one: Form, other: Form) -> Form | None:
+def join_forms(one: Form, other: Form) -> Form | None:
     """A form to which values of both forms can be converted; None if there is none."""
     if one == other or other is _UNSET:
         return one
     if one is _UNSET:
         return other
     if {one.kind, other.kind} & {"none", "maybe"}:
-        inner = joined(
+        inner = join_forms(
             *(_UNSET if form is _NONE else form.parts[0] if form.kind == "maybe" else form for form in (one, other))
         )
         return inner and Form("maybe", (inner,))
@@ -111,7 +116,7 @@ def joined(one: Form, other: Form) -> Form | None:
         return Form("stack", shapes=shapes) if _SEQUENCE not in (one, other) and _alike(shapes) else _SEQUENCE
     if one.kind != other.kind or one.keys != other.keys or len(one.parts) != len(other.parts):
         return None
-    parts = tuple(joined(a, b) for a, b in zip(one.parts, other.parts, strict=True))
+    parts = tuple(join_forms(a, b) for a, b in zip(one.parts, other.parts, strict=True))
     return None if None in parts else Form(one.kind, parts, one.keys)  # type: ignore[arg-type]
 
 
@@ -136,9 +141,9 @@ def leaves_of(value: Any, form: Form, blocks: Blocks) -> Iterator[Leaf]:
         case "leaf":
             yield value
         case "stack":
-            yield value if value is UNSET else stacked(value, blocks)
+            yield value if value is UNSET else as_stack(value, blocks)
         case "sequence":
-            yield value if value is UNSET else sequenced(value, blocks)
+            yield value if value is UNSET else as_sequence(value, blocks)
         case "maybe":
             yield value.present if isinstance(value, Maybe) else value is not UNSET and value is not None
             inner = value.value if isinstance(value, Maybe) else UNSET if value is None else value
@@ -161,7 +166,7 @@ def _parts_of(value: Any, form: Form) -> list[Any]:
     return [UNSET] * len(form.parts)
 
 
-def made_of(form: Form, leaves: Iterator[Leaf]) -> Any:
+def make_value(form: Form, leaves: Iterator[Leaf]) -> Any:
     """A value of this form, made of the leaves."""
     match form.kind:
         case "leaf":
@@ -175,8 +180,8 @@ def made_of(form: Form, leaves: Iterator[Leaf]) -> Any:
         case "unset":
             return UNSET
         case "maybe":
-            return Maybe(next(leaves), made_of(form.parts[0], leaves))
-    parts = [made_of(part, leaves) for part in form.parts]
+            return Maybe(next(leaves), make_value(form.parts[0], leaves))
+    parts = [make_value(part, leaves) for part in form.parts]
     match form.kind:
         case "list":
             return ScriptList(parts)
@@ -194,14 +199,15 @@ def put_back(original: Any, value: Any) -> None:
             assert isinstance(value, ScriptList)
             for old, new in zip(original.items, value.items, strict=False):
                 put_back(old, new)
-            original.items = _kept(original.items, value.items)
-            original.stack, original.sequence = value.stack, value.sequence
+            original.become(_keep_containers(original.items, value.items), value.stack, value.sequence)
         case dict():
             for key in original.keys() & value.keys():
                 put_back(original[key], value[key])
-            kept = dict(zip(value, _kept([original.get(key) for key in value], list(value.values())), strict=True))
+            items = dict(
+                zip(value, _keep_containers([original.get(key) for key in value], list(value.values())), strict=True)
+            )
             original.clear()
-            original.update(kept)
+            original.update(items)
         case Instance():
             put_back(original.attributes, value.attributes)
         case tuple():
@@ -209,13 +215,13 @@ def put_back(original: Any, value: Any) -> None:
                 put_back(old, new)
 
 
-def _kept(old: list[Any], new: list[Any]) -> list[Any]:
+def _keep_containers(old: list[Any], new: list[Any]) -> list[Any]:
     """The new items, except that containers that existed before remain the same objects."""
     same = [a if isinstance(a, (ScriptList, dict, Instance)) else b for a, b in zip(old, new, strict=False)]
     return [*same, *new[len(same) :]]
 
 
-def sequenced(value: ScriptList, blocks: Blocks) -> Leaf:
+def as_sequence(value: ScriptList, blocks: Blocks) -> Leaf:
     """All items as one list of the graph."""
     if value.sequence is not None:
         return value.sequence
@@ -223,12 +229,10 @@ def sequenced(value: ScriptList, blocks: Blocks) -> Leaf:
         return EMPTY
     if value.stack is not None:
         return recorded_lists.parts_of(blocks, value.stack)
-    return recorded_lists.list_of(
-        blocks, [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in value.items]
-    )
+    return recorded_lists.list_of(blocks, [*map(blocks.as_tensor, value.items)])
 
 
-def stacked(value: ScriptList, blocks: Blocks) -> Leaf:
+def as_stack(value: ScriptList, blocks: Blocks) -> Leaf:
     """All items of a list in one tensor."""
     if value.stack is not None:
         return value.stack
@@ -237,8 +241,11 @@ def stacked(value: ScriptList, blocks: Blocks) -> Leaf:
             "the script uses a list whose length depends on values and whose items may differ in size: only torch.cat, "
             "torch.stack, len, append, insert, pop, an index and a loop can be applied to it"
         )
-    if not value.items:
-        return EMPTY
-    return torch.stack(
-        [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in value.items]
-    )
+    return torch.stack([*map(blocks.as_tensor, value.items)]) if value.items else EMPTY
+
+
+def known_items(value: ScriptList, blocks: Blocks, use: str, advice: str) -> list[Any]:
+    """The items of a list. The error says what use the script makes of it, and what it can do instead."""
+    if not value.is_known:
+        raise blocks.error(f"the script {use} a list whose length depends on values: {advice}")
+    return value.items

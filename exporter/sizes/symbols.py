@@ -33,7 +33,7 @@ from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_h
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
-from onnx_parity.exporter.sizes.conditions import satisfying
+from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
 
 __all__ = ["Assumption", "Symbols"]
@@ -273,7 +273,7 @@ class Symbols:
         """
         outside = self.hints, self._ranges, self._conditions, self.assumptions, self._certain
         self._conditions = (*self._conditions, condition)
-        self.hints = satisfying(self.hints, self._conditions)
+        self.hints = find_sizes(self.hints, self._conditions)
         self._ranges = narrowed(self._ranges, condition)
         self.assumptions, self._certain = {}, {}
         try:

@@ -19,7 +19,7 @@ from onnx_parity.exporter.expressions.conditions import (
 from onnx_parity.exporter.expressions.expression import Expression, Number, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 from onnx_parity.exporter.expressions.solving import in_order, narrowed
-from onnx_parity.exporter.sizes.conditions import satisfying
+from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 
 N, M = Symbol("n"), Symbol("m")
 SIZES = {N: Range(0, math.inf), M: Range(0, math.inf)}
@@ -93,11 +93,11 @@ def test_conditions_narrow_the_ranges() -> None:
     ],
 )
 def test_sizes_that_satisfy_conditions_are_found(conditions: list[Expression]) -> None:
-    found = satisfying({N: 6, M: 8}, conditions)
+    found = find_sizes({N: 6, M: 8}, conditions)
     assert all(condition.at(found) for condition in conditions)
     assert min(found.values()) > 1
 
 
 def test_sizes_stay_where_the_conditions_hold_or_cannot() -> None:
-    assert satisfying({N: 6, M: 8}, [of(Greater, N, 3)]) == {N: 6, M: 8}
-    assert satisfying({N: 6, M: 8}, [of(Less, N, 2)]) == {N: 6, M: 8}
+    assert find_sizes({N: 6, M: 8}, [of(Greater, N, 3)]) == {N: 6, M: 8}
+    assert find_sizes({N: 6, M: 8}, [of(Less, N, 2)]) == {N: 6, M: 8}

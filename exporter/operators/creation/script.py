@@ -12,8 +12,8 @@ from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER, depends_on_values
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
-from onnx_parity.exporter.script.unknown_numbers import as_tensor, dtype_of_result, with_numbers_as_tensors
-from onnx_parity.exporter.script.values import ScriptList, stacked
+from onnx_parity.exporter.script.unknown_numbers import dtype_of_result, with_numbers_as_tensors
+from onnx_parity.exporter.script.values import ScriptList, as_stack
 
 __all__: list[str] = []
 
@@ -21,13 +21,13 @@ __all__: list[str] = []
 @with_numbers_as_tensors("linspace", "logspace")
 def space(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     """The mean of both ends, weighted by the places between them."""
-    steps = blocks.number(given["steps"]) if isinstance(given["steps"], torch.Tensor) else given["steps"]
-    start, end = (as_tensor(blocks, given[name]).to(torch.float64) for name in ("start", "end"))
+    steps = blocks.number(given["steps"])
+    start, end = (blocks.as_tensor(given[name]).to(torch.float64) for name in ("start", "end"))
     places = torch.arange(steps, dtype=torch.float64)
     last = torch.sym_max(steps - 1, 1)
     spaced = start * ((last - places) / last) + end * (places / last)
     if "base" in given:
-        spaced = torch.pow(as_tensor(blocks, given["base"]).to(torch.float64), spaced)
+        spaced = torch.pow(blocks.as_tensor(given["base"]).to(torch.float64), spaced)
     return spaced.to(dtype_of_result(given))
 
 
@@ -35,7 +35,7 @@ def space(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 def full(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     if not depends_on_values(given["fill_value"]):
         return NotImplemented
-    value = as_tensor(blocks, given["fill_value"])
+    value = blocks.as_tensor(given["fill_value"])
     return value.to(dtype_of_result(given, value)).expand(given["size"]).clone()
 
 
@@ -45,7 +45,7 @@ def full_like(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     if not depends_on_values(given["fill_value"]):
         return NotImplemented
     dtype = like.dtype if given.get("dtype") is None else DTYPE_OF_NUMBER[given["dtype"]]
-    return as_tensor(blocks, given["fill_value"]).to(like.device, dtype).expand(given.get("size", like.shape)).clone()
+    return blocks.as_tensor(given["fill_value"]).to(like.device, dtype).expand(given.get("size", like.shape)).clone()
 
 
 @step_of("aten::zeros", "aten::ones", "aten::full", "aten::new_zeros", "aten::new_ones", "aten::new_full")
@@ -56,10 +56,10 @@ def fill_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     sizes = given["size"]
     if not isinstance(sizes, ScriptList) or sizes.is_known:
         return NotImplemented
-    number = as_tensor(blocks, given.get("fill_value", 1 if step.kind.endswith("ones") else 0))
+    number = blocks.as_tensor(given.get("fill_value", 1 if step.kind.endswith("ones") else 0))
     like = given.get("self")
     dtype = like.dtype if like is not None and given.get("dtype") is None else None
     of_number = number if "fill_value" in given else None
     device = given.get("device") or (number if like is None else like).device
     number = number.to(device, dtype or dtype_of_result(given, of_number))
-    return recorded_lists.expanded(blocks, number, stacked(sizes, blocks))
+    return recorded_lists.expanded(blocks, number, as_stack(sizes, blocks))

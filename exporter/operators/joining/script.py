@@ -52,7 +52,7 @@ def split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if step.kind == "aten::split" and _has_known_parts(length, count):
         return NotImplemented
     if step.kind == "aten::chunk":
-        count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+        count = blocks.number(count)
         count = torch.sym_max((length + count - 1) // count, 1)
     return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
 

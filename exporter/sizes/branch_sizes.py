@@ -1,4 +1,4 @@
-"""Sizes for which conditions hold, in the branch of a program that runs only where they do."""
+"""Sizes with which a branch of a program is recorded that runs only where conditions on sizes hold."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from onnx_parity.exporter.expressions.expression import Expression, Number, Symbol
 
-__all__ = ["satisfying"]
+__all__ = ["find_sizes"]
 
 #: How many sizes are changed together to make a condition hold, and how many values of each are tried.
 _MOST_CHANGED = 2
 _MOST_TRIED = 32
 
 
-def satisfying(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> dict[Symbol, int]:
+def find_sizes(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> dict[Symbol, int]:
     """Values of sizes for which all the conditions hold, as like the given ones as possible.
 
     Those that are given if no others are found. A size is never set to 0 or 1, for which torch would record the program
