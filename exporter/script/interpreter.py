@@ -24,12 +24,11 @@ from onnx_parity.exporter.script import (  # noqa: F401  (importing them registe
     steps_over_items,
 )
 from onnx_parity.exporter.script.block_captures import Outside
-from onnx_parity.exporter.script.numbers import NUMERIC, compute, convert
+from onnx_parity.exporter.script.numbers import NUMERIC, compute, convert, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import (
     DTYPE_OF_NUMBER,
     Part,
     arguments_of,
-    depends_on_values,
     from_python,
 )
 from onnx_parity.exporter.script.parse import Body, Operator, Script, Step, parsed, writes_to_container

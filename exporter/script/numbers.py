@@ -15,7 +15,7 @@ from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
 
-__all__ = ["NUMERIC", "compute", "convert", "is_known"]
+__all__ = ["NUMERIC", "compute", "convert", "depends_on_values"]
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:
@@ -73,14 +73,15 @@ _OF_FLOATS = frozenset({"isnan", "isinf", "isfinite"})
 _DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
-def is_known(value: Leaf) -> bool:
-    return not isinstance(value, (torch.Tensor, torch.SymInt))
+def depends_on_values(number: Any) -> bool:
+    """Whether a number is only known at run time: it is in a tensor, or is a symbol of sizes."""
+    return isinstance(number, (torch.Tensor, torch.SymInt))
 
 
 def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) -> Leaf:
     """Compute one operation on numbers."""
     in_python, over_tensors = _FUNCTIONS[name]
-    if all(map(is_known, arguments)):
+    if not any(map(depends_on_values, arguments)):
         if name == "div" and arguments[1] == 0:
             raise blocks.error("the script divides by zero")
         return in_python(*arguments)

@@ -19,7 +19,6 @@ __all__ = [
     "Part",
     "arguments_of",
     "beside",
-    "depends_on_values",
     "from_python",
     "read_numbers",
     "to_python",
@@ -116,11 +115,6 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
         if sibling is None or place not in scalars:
             prepared[place] = read_numbers(blocks, operator, prepared[place])
     return sibling or operator, prepared
-
-
-def depends_on_values(number: Any) -> bool:
-    """Whether a number is only known at run time: it is in a tensor, or is a symbol of sizes."""
-    return isinstance(number, (torch.Tensor, torch.SymInt))
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
-from onnx_parity.exporter.script.numbers import compute
+from onnx_parity.exporter.script.numbers import compute, depends_on_values
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 from onnx_parity.exporter.script.values import Maybe, ScriptList, known_items
@@ -61,7 +61,7 @@ def _items(blocks: Blocks, value: Any) -> list[Any]:
 @step_of("aten::__contains__")
 def _contains(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     within, item = arguments
-    if isinstance(within, str) or (isinstance(within, dict) and not isinstance(item, (torch.Tensor, torch.SymInt))):
+    if isinstance(within, str) or (isinstance(within, dict) and not depends_on_values(item)):
         return item in within
     result: Leaf = False
     for each in within if isinstance(within, dict) else _items(blocks, within):

@@ -10,7 +10,7 @@ import torch
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY
-from onnx_parity.exporter.script.numbers import compute
+from onnx_parity.exporter.script.numbers import compute, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import to_python
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
@@ -71,21 +71,15 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return value.get(place, default[0] if default else None)
     if isinstance(value, str):
         return value[place]
-    items = value.items if isinstance(value, ScriptList) else value
-    if isinstance(value, ScriptList) and value.sequence is not None:
-        return recorded_lists.item_of(blocks, value.sequence, place)
-    if isinstance(value, ScriptList) and value.stack is EMPTY:
-        return recorded_lists.item_of(blocks, EMPTY, place)
-    if isinstance(value, ScriptList) and value.stack is not None:
-        return torch.select(as_stack(value, blocks), 0, blocks.number(place))
-    if isinstance(place, (torch.Tensor, torch.SymInt)):
-        found = ScriptList(list(items))
-        if not items or not stacks(found):
-            return recorded_lists.item_of(blocks, as_sequence(found, blocks), place)
-        return torch.select(as_stack(found, blocks), 0, blocks.number(place))
-    if not -len(items) <= place < len(items):
-        raise blocks.error(f"the script reads item {place} of a list of {len(items)} items")
-    return items[place]
+    items = value if isinstance(value, ScriptList) else ScriptList(list(value))
+    if items.is_known and not depends_on_values(place):
+        if not -len(items.items) <= place < len(items.items):
+            raise blocks.error(f"the script reads item {place} of a list of {len(items.items)} items")
+        return items.items[place]
+    stack = as_stack(items, blocks) if stacks(items) else EMPTY
+    if stack is not EMPTY:
+        return torch.select(stack, 0, blocks.number(place))
+    return recorded_lists.item_of(blocks, as_sequence(items, blocks), place)
 
 
 @step_of("aten::append")
@@ -110,7 +104,7 @@ def _set(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         _known_places(blocks, place)
         target[place] = item
         return target
-    if target.is_known and not isinstance(place, (torch.Tensor, torch.SymInt)):
+    if target.is_known and not depends_on_values(place):
         target.items[place] = item
     elif not stacks(target, ScriptList([item])):
         target.become([], sequence=recorded_lists.replaced(blocks, as_sequence(target, blocks), place, item))
@@ -187,7 +181,7 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return NotImplemented
     if value.stack is EMPTY:
         return ScriptList()
-    by_values = any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in (start, end, *by))
+    by_values = any(map(depends_on_values, (start, end, *by)))
     if by_values and value.is_known and not stacks(value):
         raise blocks.error(
             "the script slices a list at indices that depend on values, and its items differ in size: take items by "
@@ -199,7 +193,7 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def _known_places(blocks: Blocks, *places: Any) -> None:
-    if any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in places):
+    if any(map(depends_on_values, places)):
         raise blocks.error(
             "the script uses a number that depends on values as a key of a dict, or as an index into a string or a "
             "list of fixed length: use a tensor and index that"

@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.recording.blocks import Blocks
-from onnx_parity.exporter.script.numbers import convert
+from onnx_parity.exporter.script.numbers import convert, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import (
     DTYPE_OF_NUMBER,
     NUMBER_OF_DTYPE,
@@ -142,7 +142,7 @@ def _make_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     flat, shape = _flatten(blocks, data)
     if isinstance(flat, torch.Tensor):
         made = flat
-    elif not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in flat):
+    elif not any(map(depends_on_values, flat)):
         made = torch.tensor(to_python(data), dtype=dtype)
     else:
         items = [*map(blocks.as_tensor, flat)]

@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
-from onnx_parity.exporter.script.numbers import compute
+from onnx_parity.exporter.script.numbers import compute, depends_on_values
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 from onnx_parity.exporter.script.steps_comparing import equal
@@ -53,7 +53,7 @@ def _sort(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return NotImplemented
     backwards = bool(options[0]) if options else False
     items = _items(blocks, value)
-    if not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in items):
+    if not any(map(depends_on_values, items)):
         ordered = sorted(items, reverse=backwards)
     else:
         ordered = list(torch.sort(as_stack(value, blocks), descending=backwards)[0].unbind(0))

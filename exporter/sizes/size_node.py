@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx.experimental.sym_node import SymNode
 
 from onnx_parity.exporter.expressions import conditions
 from onnx_parity.exporter.expressions import integers_and_reals as of
-from onnx_parity.exporter.expressions.expression import Add, Condition, Expression, Mul, Number, expression_of, known
+from onnx_parity.exporter.expressions.expression import (
+    Add,
+    Condition,
+    Expression,
+    Mul,
+    Number,
+    Plain,
+    expression_of,
+    known,
+)
 from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
 from onnx_parity.exporter.sizes import layouts
-
-if TYPE_CHECKING:
-    from onnx_parity.exporter.sizes.symbols import Symbols
 
 __all__ = ["SizeNode", "as_number", "function_of", "with_text_of_number"]
 
@@ -29,13 +35,26 @@ __all__ = ["SizeNode", "as_number", "function_of", "with_text_of_number"]
 asks_for_its_caller(__file__)
 
 
+class Answers(Protocol):
+    """What a node asks of the symbols of its recording, which `symbols.py` has."""
+
+    #: Results of arithmetic on sizes, and nodes of plain numbers.
+    computed: dict[Any, SizeNode]
+
+    def has_value(self, expression: Expression) -> bool: ...
+    def value_of(self, expression: Expression) -> Plain | None: ...
+    def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain: ...
+    def is_assured(self, question: Expression) -> bool: ...
+    def known(self, question: Expression) -> bool | None: ...
+
+
 class SizeNode(SymNode):
     """The node of a `SymInt`, a `SymFloat` or a `SymBool`."""
 
-    shape_env: Any
+    shape_env: Answers
     _expr: Expression
 
-    def __init__(self, expression: Expression, symbols: Symbols, pytype: type) -> None:
+    def __init__(self, expression: Expression, symbols: Answers, pytype: type) -> None:
         self._expr = expression
         self.shape_env = symbols
         self.pytype = pytype
@@ -55,7 +74,7 @@ class SizeNode(SymNode):
     _hint = hint
 
     def has_hint(self) -> bool:
-        return bool(self.shape_env.has_value(self._expr))
+        return self.shape_env.has_value(self._expr)
 
     def maybe_as_int(self) -> int | None:
         return self.constant if type(self.constant) is int else None
@@ -125,7 +144,7 @@ class _NodeOfNumber(SizeNode):
 _SYMBOLIC: dict[type, Any] = {int: torch.SymInt, float: torch.SymFloat, bool: torch.SymBool}
 
 
-def as_number(expression: Expression, symbols: Symbols) -> Any:
+def as_number(expression: Expression, symbols: Answers) -> Any:
     """The number of the program that an expression stands for: a plain one if it is known."""
     if expression.is_number:
         return known(expression)
@@ -269,7 +288,7 @@ def _of_layout(name: str) -> Callable[[SizeNode, Sequence[SymNode], Sequence[Sym
     return operation
 
 
-def _known(symbols: Symbols, key: Any, compute: Callable[[], SizeNode]) -> SymNode:
+def _known(symbols: Answers, key: Any, compute: Callable[[], SizeNode]) -> SymNode:
     known = symbols.computed.get(key)
     if known is None:
         known = symbols.computed[key] = compute()

@@ -9,7 +9,8 @@ import torch
 
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks
-from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER, depends_on_values
+from onnx_parity.exporter.script.numbers import depends_on_values
+from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 from onnx_parity.exporter.script.unknown_numbers import dtype_of_result, with_numbers_as_tensors

@@ -109,5 +109,5 @@ def window(torchs: _Function, window_length: Any, *settings: Any, **options: Any
         known = [*factors, *defaults[len(factors) :]]
         made = known[0] - known[1] * torch.cos(turns)
     # Of a window of one, torch makes a 1.
-    is_one = torch.scalar_tensor(length, device=options.get("device")) == 1
+    is_one = torch.scalar_tensor(cast("int", length), device=options.get("device")) == 1
     return torch.where(is_one, 1.0, made).to(options.get("dtype") or torch.get_default_dtype())

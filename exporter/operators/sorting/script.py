@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
-from onnx_parity.exporter.script.operator_arguments import beside, depends_on_values
+from onnx_parity.exporter.script.numbers import depends_on_values
+from onnx_parity.exporter.script.operator_arguments import beside
 from onnx_parity.exporter.script.unknown_numbers import with_numbers_as_tensors
 
 __all__: list[str] = []
