@@ -97,7 +97,7 @@ class Leaves:
 
     def as_tensor(self, leaf: Leaf) -> torch.Tensor:
         """A number as a tensor for use by the program; a tensor of the program as it is."""
-        return leaf if isinstance(leaf, torch.Tensor) else self.give(self.tensor(leaf))  # type: ignore[return-value]
+        return leaf if isinstance(leaf, torch.Tensor) else self.give(self.tensor(leaf))
 
     def number(self, tensor: Leaf) -> Any:
         """The number in a tensor of one int, for use as a size or an index; a symbol if it depends on an input."""

@@ -31,13 +31,13 @@ class Outside:
         self.tensors = list(tensors.values())
         self.containers = tuple(containers.values())
 
-    def copied(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
+    def copy(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
         """The outer values for a block, with its own tensors and containers in place of these; and those containers."""
         replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
-        containers = tuple(_copied(container, replaced) for container in self.containers)
+        containers = tuple(_copy(container, replaced) for container in self.containers)
         return self._with(replaced), containers
 
-    def filled(
+    def fill(
         self,
         own: Sequence[torch.Tensor],
         originals: Sequence[Any],
@@ -54,14 +54,14 @@ class Outside:
     def _with(self, replaced: dict[int, Any]) -> dict[int, Any]:
         if not replaced:
             return dict(self._env)
-        changed = {number: _copied(self._env[number], replaced) for number in self._captured}
+        changed = {number: _copy(self._env[number], replaced) for number in self._captured}
         return {**self._env, **changed}
 
-    def carried(self, state: Sequence[Any], lists: Sequence[ScriptList]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def carry(self, state: Sequence[Any], lists: Sequence[ScriptList]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The values that a loop carries: its own state, and the containers that it does not only append to."""
         return tuple(state), tuple(c for c in self.containers if not any(c is each for each in lists))
 
-    def collecting(self, body: Body) -> list[ScriptList]:
+    def find_collecting(self, body: Body) -> list[ScriptList]:
         """Lists that the body only appends to, one item in each iteration."""
         uses: dict[int, int] = {}
         for number in body.uses():
@@ -98,24 +98,22 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors_in(inner)
 
 
-def _copied(value: Any, replaced: dict[int, Any]) -> Any:
+def _copy(value: Any, replaced: dict[int, Any]) -> Any:
     """A copy of a value, with its tensors and containers replaced."""
     known = replaced.get(id(value))
     if known is not None:
         return known
     match value:
         case ScriptList(items=items, stack=stack):
-            made: Any = ScriptList(
-                [_copied(item, replaced) for item in items], _copied(stack, replaced), value.sequence
-            )
+            made: Any = ScriptList([_copy(item, replaced) for item in items], _copy(stack, replaced), value.sequence)
         case dict():
-            made = {key: _copied(item, replaced) for key, item in value.items()}
+            made = {key: _copy(item, replaced) for key, item in value.items()}
         case Instance(attributes=attributes):
-            made = Instance(_copied(attributes, replaced))
+            made = Instance(_copy(attributes, replaced))
         case tuple():
-            return tuple(_copied(item, replaced) for item in value)
+            return tuple(_copy(item, replaced) for item in value)
         case Maybe(present=present, value=inner):
-            return Maybe(_copied(present, replaced), _copied(inner, replaced))
+            return Maybe(_copy(present, replaced), _copy(inner, replaced))
         case _:
             return value
     replaced[id(value)] = made

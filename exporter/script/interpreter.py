@@ -7,6 +7,7 @@ node with its blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -30,8 +31,9 @@ from onnx_parity.exporter.script.operator_arguments import (
     Part,
     arguments_of,
     from_python,
+    split_arguments,
 )
-from onnx_parity.exporter.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
+from onnx_parity.exporter.script.parse import Body, Operator, Script, Step, parse, writes_to_container
 from onnx_parity.exporter.script.results import results_in_python
 from onnx_parity.exporter.script.steps import step_function
 from onnx_parity.exporter.script.tensors_of_the_caller import watch, watch_replaced
@@ -97,8 +99,8 @@ class Interpreter:
         self._given: Sequence[Any] = ()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        script = parsed(callee)
-        given = _bound(callee, args, kwargs)
+        script = parse(callee)
+        given = _bind(callee, args, kwargs)
         self._given = list(map(from_python, given))
         results = self._results(script, self._given)
         outputs = results_in_python(self.blocks, results, [value.type() for value in script.graph.outputs()])
@@ -159,7 +161,7 @@ class Interpreter:
                 f"the script calls {step.name!r} of an interface that a class implements: declare the value with the "
                 "class itself"
             )
-        script = parsed(owner.module._get_method(step.name))
+        script = parse(owner.module._get_method(step.name))
         if script.body.writes and env is not self._variables:
             raise self.blocks.error(
                 f"the script calls {step.name!r} of a module interface in a branch or a loop, and the method writes to "
@@ -219,42 +221,31 @@ class Interpreter:
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
         """Call an operator of torch's dispatcher."""
-        if self._quantizes and (found := self._quantized(operator, arguments)) is not NotImplemented:
-            return found
-        numbers = [
-            number
-            for parameter, value in zip(operator.parameters, arguments, strict=False)
-            if not parameter.takes_tensor
-            for number in (value.items if isinstance(value, ScriptList) and value.is_known else [value])
-        ]
         values = [self._as_argument(value) for value in arguments]
-        if any(map(depends_on_values, numbers)):
+        numbers = (
+            number
+            for parameter, value in zip(operator.parameters, values, strict=False)
+            if not parameter.takes_tensor
+            for number in (value if isinstance(value, list) else [value])
+        )
+        has_unknown = any(map(depends_on_values, numbers))
+        if self._quantizes or has_unknown:
             with torch._C.DisableTorchFunction():
-                result = call_with_unknown_numbers(self.blocks, operator, values)
+                result = self._call_quantized(operator, values) if self._quantizes else NotImplemented
+                if has_unknown and result is NotImplemented:
+                    result = call_with_unknown_numbers(self.blocks, operator, values)
             if result is not NotImplemented:
                 return from_python(result)
         operator, prepared = arguments_of(self.blocks, operator, values)
-        positional: list[Any] = []
-        named: dict[str, Any] = {}
-        for parameter, value in zip(operator.parameters, prepared, strict=False):
-            if parameter.named:
-                named[parameter.name] = value
-            else:
-                positional.append(value)
-        if self.blocks.recorder.lifts:
-            return from_python(operator.call(*positional, **named))
+        positional, named = split_arguments(operator, prepared)
         # Overrides in Python do not apply to scripts, and calling them is slow.
-        with torch._C.DisableTorchFunction():
+        with nullcontext() if self.blocks.recorder.lifts else torch._C.DisableTorchFunction():
             return from_python(operator.call(*positional, **named))
 
-    def _quantized(self, operator: Operator, arguments: list[Any]) -> Any:
+    def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""
         namespace, _, name = operator.call._schema.name.partition("::")
-        given = {
-            parameter.name: self._as_argument(value)
-            for parameter, value in zip(operator.parameters, arguments, strict=False)
-        }
-        first, *rest = given.values()
+        (first, *rest), named = split_arguments(operator, values)
         of_first = first[0] if isinstance(first, list) and first else first
         if namespace == "quantized":
             rest = [value.module if isinstance(value, Part) else value for value in rest]
@@ -262,12 +253,7 @@ class Interpreter:
             rest[-1] = DTYPE_OF_NUMBER[rest[-1]]
         elif not isinstance(of_first, Quantized):
             return NotImplemented
-        named = [parameter.name for parameter in operator.parameters if parameter.named]
-        positional = rest[: len(rest) - len(named)]
-        with torch._C.DisableTorchFunction():
-            return from_python(
-                call_quantized(operator.call, namespace, name, (first, *positional), {key: given[key] for key in named})
-            )
+        return call_quantized(operator.call, namespace, name, (first, *rest), named)
 
     def _as_argument(self, value: Any) -> Any:
         if isinstance(value, ScriptList):
@@ -295,7 +281,7 @@ class Interpreter:
         condition = self._truth(env[step.inputs[0]])
         then, orelse = step.blocks
         if isinstance(condition, torch.Tensor) and (then.raises or orelse.raises):
-            self._say_unchecked(step)
+            self._warn_of_exception(step)
             condition = orelse.raises
         if isinstance(condition, bool):
             taken = then if condition else orelse
@@ -306,7 +292,7 @@ class Interpreter:
 
         def way(body: Body) -> Callable[[Sequence[torch.Tensor]], Any]:
             def run(own: Sequence[torch.Tensor]) -> Any:
-                inside, containers = outside.copied(own)
+                inside, containers = outside.copy(own)
                 self._run(body, inside)
                 return tuple(inside[number] for number in body.outputs), containers
 
@@ -328,7 +314,7 @@ class Interpreter:
         put_back(outside.containers, containers)
         return results  # type: ignore[no-any-return]
 
-    def _say_unchecked(self, step: Step) -> None:
+    def _warn_of_exception(self, step: Step) -> None:
         origin = self.blocks.recorder.origins.find()
         text = (
             f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot raise it: the "
@@ -356,7 +342,7 @@ class Interpreter:
         if not done:
             self._refuse_seen_twice(step, env)
         self._refuse_seen_elsewhere(step)
-        return self._kept_loop(rest, going, state, body, env, done)
+        return self._record_loop(rest, going, state, body, env, done)
 
     def _refuse_seen_twice(self, step: Step, env: dict[int, Any]) -> None:
         """Refuse a body that, in its first iteration, writes in place to a tensor that is also used outside of it."""
@@ -368,18 +354,18 @@ class Interpreter:
             if self._uses[number] > 1 or any(other is value or share_memory(other, value) for other in others):
                 raise self.blocks.error(SEEN_TWICE)
 
-    def _kept_loop(
+    def _record_loop(
         self, trips: Leaf, going: Leaf, state: Sequence[Any], body: Body, env: dict[int, Any], done: int
     ) -> Sequence[Any]:
         blocks = self.blocks
         outside = Outside(env, (body,))
-        lists = outside.collecting(body)
+        lists = outside.find_collecting(body)
         before = blocks.recorder.checkpoint()
-        start = outside.carried(state, lists)
+        start = outside.carry(state, lists)
         form, recorded = form_of(start), None
         while recorded is None:
             try:
-                recorded = self._recorded_loop(trips, going, start, form, lists, body, outside, done)
+                recorded = self._record_with_form(trips, going, start, form, lists, body, outside, done)
             except _OtherForm as other:
                 blocks.recorder.restore(before)
                 form = other.form
@@ -387,7 +373,7 @@ class Interpreter:
                 blocks.recorder.restore(before)
                 collecting = lists.pop(unlike.place)
                 collecting.become([], sequence=as_sequence(collecting, blocks))
-                start = outside.carried(state, lists)
+                start = outside.carry(state, lists)
                 form = form_of(start)
         results, stacks = recorded
         ends, containers = make_value(form, iter(results))
@@ -397,7 +383,7 @@ class Interpreter:
             collecting.become([], torch.cat([as_stack(collecting, blocks), stack]) if known else stack)
         return ends  # type: ignore[no-any-return]
 
-    def _recorded_loop(
+    def _record_with_form(
         self,
         trips: Leaf,
         going: Leaf,
@@ -414,7 +400,7 @@ class Interpreter:
         def iteration(number: torch.Tensor, leaves: Sequence[Leaf], own: Sequence[torch.Tensor]) -> Iteration:
             carried, containers = make_value(form, iter(leaves))
             fresh = [ScriptList() for _ in lists]
-            inside = outside.filled(own, start[1], containers, lists, fresh)
+            inside = outside.fill(own, start[1], containers, lists, fresh)
             index = number + done if done else number
             inside.update(zip(body.inputs, (index, *carried), strict=True))
             self._run(body, inside)
@@ -453,7 +439,7 @@ def _count(form: Form) -> int:
     return own + sum(map(_count, form.parts))
 
 
-def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def _bind(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments in the order of the parameters. For a method, the first one is the object."""
     parameters = callee.schema.arguments
     given = [Part(callee.owner, ""), *args] if hasattr(callee, "owner") else list(args)

@@ -39,7 +39,7 @@ class ModuleAttributes:
         known = _recorded.get(blocks.recorder)
         if known is None:
             known = _recorded[blocks.recorder] = ModuleAttributes()
-            blocks.recorder.at_end.append(lambda program: known.left_behind(program, blocks))
+            blocks.recorder.at_end.append(lambda program: known.find_changed(program, blocks))
         return known
 
     def read(self, part: Part, name: str) -> Any:
@@ -64,7 +64,7 @@ class ModuleAttributes:
             self._before.setdefault(key, (value, part.path))
         return self._assigned[key]
 
-    def left_behind(self, program: object, blocks: Blocks) -> dict[str, Any]:
+    def find_changed(self, program: object, blocks: Blocks) -> dict[str, Any]:
         """The changed attributes, by their names from the root of the program."""
         paths = {}
         if isinstance(program, torch.nn.Module):

@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
-from onnx_parity.exporter.script.parse import Operator, described
+from onnx_parity.exporter.script.parse import Operator, describe
 from onnx_parity.exporter.script.values import Maybe, ScriptList
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "beside",
     "from_python",
     "read_numbers",
+    "split_arguments",
     "to_python",
 ]
 
@@ -117,6 +118,12 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
     return sibling or operator, prepared
 
 
+def split_arguments(operator: Operator, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Those that are given by position, and those that are given by name."""
+    pairs = list(zip(operator.parameters, values, strict=False))
+    return [value for each, value in pairs if not each.named], {each.name: value for each, value in pairs if each.named}
+
+
 def _holds_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or (
         isinstance(value, list) and any(isinstance(item, torch.Tensor) for item in value)
@@ -127,7 +134,7 @@ def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
     """The overload with the same parameters that takes tensors at these positions, if there is one."""
     packet = operator.call.overloadpacket
     for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
-        found = described(getattr(packet, name)) if name in packet.overloads() else None
+        found = describe(getattr(packet, name)) if name in packet.overloads() else None
         if found is None or len(found.parameters) != len(operator.parameters):
             continue
         if all(found.parameters[place].takes_tensor for place in places):

@@ -21,7 +21,7 @@ from onnx_parity.exporter.script.alias_uses import Aliases
 from onnx_parity.exporter.script.inlined_calls import graph_of_call
 from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
 
-__all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
+__all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "describe", "parse", "writes_to_container"]
 
 #: A step that TorchScript does not have. It returns an object with a module attribute that scripts assign to.
 ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
@@ -109,7 +109,7 @@ class Body:
         used += [number for step in self.steps for block in step.blocks for number in block.captured]
         self.captured = tuple(dict.fromkeys(number for number in (*used, *self.outputs) if number not in own))
         self.writes = any(_writes(step) for step in self.steps)
-        self.written = frozenset(_written_in(self.steps))
+        self.written = frozenset(_find_written(self.steps))
         self.raises = any(step.kind == "prim::RaiseException" for step in self.steps)
 
     def uses(self) -> Iterator[int]:
@@ -156,17 +156,17 @@ class Script:
 _functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakKeyDictionary()
 
 
-def parsed(callee: Any) -> Script:
+def parse(callee: Any) -> Script:
     """The graph of a compiled function or method."""
     if not isinstance(callee, torch._C.ScriptFunction):
-        return _Parser(_inlined(callee)).script
+        return _Parser(_inline(callee)).script
     known = _functions.get(callee)
     if known is None:
-        known = _functions[callee] = _Parser(_inlined(callee)).script
+        known = _functions[callee] = _Parser(_inline(callee)).script
     return known
 
 
-def _inlined(callee: Any) -> torch._C.Graph:
+def _inline(callee: Any) -> torch._C.Graph:
     """The graph with what it calls. torch compares its constants, some of which are tensors, to share equal ones, which
     must not be recorded."""
     with outside_of_modes():
@@ -221,7 +221,7 @@ class _Parser:
                 steps += self._steps(taken)
                 self._renamed.update(zip(numbers, self._ids(taken.outputs()), strict=True))
                 continue
-            graph = _forked(node) if kind == "prim::fork" else graph_of_call(node)
+            graph = _graph_of_fork(node) if kind == "prim::fork" else graph_of_call(node)
             if graph is not None:
                 called, self._renamed[numbers[0]] = self._call_of(graph, inputs)
                 steps += called
@@ -279,7 +279,7 @@ class _Parser:
             yield value.unique() + self._first
 
 
-def _forked(node: Any) -> torch._C.Graph:
+def _graph_of_fork(node: Any) -> torch._C.Graph:
     """The graph of a forked call, which is made where it is forked: its result is also the future."""
     graph: torch._C.Graph = node.g("Subgraph").copy()
     torch._C._jit_pass_inline(graph)
@@ -307,11 +307,11 @@ def operator_of(schema: str) -> Operator | None:
     overload = found[2] or "default"
     if packet is None or overload not in packet.overloads():
         return None
-    return described(getattr(packet, overload))
+    return describe(getattr(packet, overload))
 
 
 @cache
-def described(call: OpOverload) -> Operator | None:
+def describe(call: OpOverload) -> Operator | None:
     """The facts from an operator's schema; None if it has no tensors."""
     schema = call._schema
     types = [str(parameter.type) for parameter in schema.arguments]
@@ -325,7 +325,7 @@ def described(call: OpOverload) -> Operator | None:
     return Operator(call, parameters, bool(schema.is_mutable), returns_view)
 
 
-def _written_in(steps: Sequence[Step]) -> set[int]:
+def _find_written(steps: Sequence[Step]) -> set[int]:
     """The values that operators write to in place, and the values of which these are views."""
     written: set[int] = set()
     for step in reversed(steps):

@@ -76,7 +76,7 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         if not -len(items.items) <= place < len(items.items):
             raise blocks.error(f"the script reads item {place} of a list of {len(items.items)} items")
         return items.items[place]
-    stack = as_stack(items, blocks) if stacks(items) else EMPTY
+    stack: Any = as_stack(items, blocks) if stacks(items) else EMPTY
     if stack is not EMPTY:
         return torch.select(stack, 0, blocks.number(place))
     return recorded_lists.item_of(blocks, as_sequence(items, blocks), place)

@@ -51,7 +51,7 @@ class Answers(Protocol):
 class SizeNode(SymNode):
     """The node of a `SymInt`, a `SymFloat` or a `SymBool`."""
 
-    shape_env: Answers
+    shape_env: Any
     _expr: Expression
 
     def __init__(self, expression: Expression, symbols: Answers, pytype: type) -> None:
@@ -74,7 +74,7 @@ class SizeNode(SymNode):
     _hint = hint
 
     def has_hint(self) -> bool:
-        return self.shape_env.has_value(self._expr)
+        return bool(self.shape_env.has_value(self._expr))
 
     def maybe_as_int(self) -> int | None:
         return self.constant if type(self.constant) is int else None
