@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 from onnx_parity.harness.escaping import markdown_code, markdown_line
+from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.reports.arrangement import Declaration, arrange
-from onnx_parity.reports.operators import reasons, since, written_to
-from onnx_parity.reports.wording import opset_ranges, plural
+from onnx_parity.reports.operators import since, written_to
+from onnx_parity.reports.wording import opset_ranges, plural, shortened
 
 __all__ = ["constructs_page", "write_constructs"]
 
+#: At most this many reasons are listed for a construct, the most frequent first.
+_MOST_REASONS = 3
+_LONGEST_REASON = 160
 _SCRIPTED, _TRACED = "script_", "traced_"
 #: What the constructs of a family of cases are, in the order of the page.
 _TITLES = {
@@ -77,7 +81,25 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
         how = _TRACED if declaration.name.startswith(_TRACED) else _SCRIPTED
         constructs[declaration.name.removeprefix(_TRACED).removeprefix(_SCRIPTED)][how] = declaration
     for name, found in sorted(constructs.items()):
-        opsets = [since(list(found[how].records))[0] if how in found else "" for how in (_SCRIPTED, _TRACED)]
-        why = next((text for each in found.values() if (text := reasons(each))), "")
+        opsets = [str(since(found[how].records) or "–") if how in found else "" for how in (_SCRIPTED, _TRACED)]
+        why = next((text for each in found.values() if (text := _reasons(each))), "")
         yield f"| {markdown_code(name)} | {' | '.join(opsets)} | {why} |"
     yield f"\n{plural(len(constructs), 'construct')}.\n"
+
+
+def _reasons(declaration: Declaration) -> str:
+    """Unsupported or wrong results with their opsets, and the use of onnx.reference instead of the runtime."""
+    opsets: defaultdict[str, set[int]] = defaultdict(set)
+    often: Counter[str] = Counter()
+    for record in declaration.records:
+        if record.status is Status.ABSENT or (record.status is Status.PASSED and not record.reason):
+            continue
+        text = markdown_line(shortened(record.reason, _LONGEST_REASON))
+        if record.status in WRONG:
+            text = f"**{record.status.words}**: {text}"
+        opsets[text].add(record.opset)
+        often[text] += 1
+    listed = [f"{opset_ranges(opsets[text])}: {text}" for text, _ in often.most_common(_MOST_REASONS)]
+    if len(opsets) > _MOST_REASONS:
+        listed.append(f"and {len(opsets) - _MOST_REASONS} more")
+    return "<br>".join(listed)

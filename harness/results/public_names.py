@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +28,8 @@ class PublicName(msgspec.Struct, frozen=True):
 
     name: str
     why_not: str = ""
+    #: Whether a program that calls it is recorded by other operators, which can be exported or not.
+    as_others: bool = False
 
 
 class NameGroup(msgspec.Struct, frozen=True):
@@ -113,29 +117,56 @@ def _aten() -> Iterator[NameGroup]:
 
     lowered = {name.partition(".")[0] for name in lowered_operators()}
     core: set[str] = set()
-    names: set[str] = set()
+    overloads: defaultdict[str, list[str]] = defaultdict(list)
     for qualified in torch._C._dispatch_get_all_op_names():
         name, _, overload = qualified.partition(".")
         if not name.startswith("aten::") or name.startswith("aten::_") or name.endswith("_backward"):
             continue
-        names.add(name)
+        overloads[name].append(qualified)
         found: Any = torch._C._get_operation_overload(name, overload)
         if found is not None and torch.Tag.core in found[2]:
             core.add(name)
 
     def group(title: str, wanted: set[str]) -> NameGroup:
-        return NameGroup(title, "aten", [PublicName(name, _why_not_traced(name, lowered)) for name in sorted(wanted)])
+        return NameGroup(title, "aten", [_untraced(name, overloads[name], lowered) for name in sorted(wanted)])
 
     yield group("ATen, core set", core)
-    yield group("ATen, all others", names - core)
+    yield group("ATen, all others", overloads.keys() - core)
 
 
-def _why_not_traced(name: str, lowered: set[str]) -> str:
+def _untraced(name: str, overloads: Sequence[str], lowered: set[str]) -> PublicName:
+    """An operator, and why no cell may have traced it."""
     if name in lowered:
-        return "it has a lowering, which no case reached"
+        return PublicName(name, "it has a lowering, which no case reached")
     if name.endswith(("_", "_copy")):
-        return "in-place writes and copies of views are recorded as other operators"
-    return "it has no lowering: torch decomposes it, or it cannot be exported"
+        return PublicName(name, "in-place writes and copies of views are recorded as other operators", as_others=True)
+    if name.startswith("aten::sym_"):
+        return PublicName(name, "sizes are part of the recording", as_others=True)
+    if _is_decomposed(name, overloads):
+        return PublicName(name, "it is recorded as the operators that it consists of", as_others=True)
+    if name.removeprefix("aten::").startswith(("cudnn_", "miopen_", "mkldnn_")):
+        return PublicName(name, "programs reach this kernel of a library by other operators", as_others=True)
+    return PublicName(name, "it has neither a lowering nor a decomposition")
+
+
+def _is_decomposed(name: str, overloads: Sequence[str]) -> bool:
+    """Whether torch or a rule of the exporter takes an operator apart."""
+    import torch
+
+    if any(torch._C._dispatch_has_kernel_for_dispatch_key(each, "CompositeImplicitAutograd") for each in overloads):
+        return True
+    return not _taken_apart().isdisjoint({name, *overloads})
+
+
+@cache
+def _taken_apart() -> frozenset[str]:
+    import torch
+    from torch._decomp import decomposition_table
+
+    from onnx_parity.exporter.registry.rules import all_rules
+
+    by_torch = (each.name() for each in decomposition_table if isinstance(each, torch._ops.OpOverload))
+    return frozenset(by_torch).union(rule.name for rule in all_rules())
 
 
 def _opinfo() -> Iterator[PublicName]:

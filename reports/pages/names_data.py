@@ -14,6 +14,8 @@ class Named(Protocol):
     def name(self) -> str: ...
     @property
     def why_not(self) -> str: ...
+    @property
+    def as_others(self) -> bool: ...
 
 
 class Group(Protocol):
@@ -48,6 +50,8 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
         seen = found.get(each.name)
         why_not = "" if seen else each.why_not or _WHY_NOT[group.kind]
         row = {"name": each.name, "state": STATE_NUMBERS[_state(seen)], "why": why_not}
+        if each.as_others and not seen:
+            row["as_others"] = True
         rows.append(row | seen.data() if seen else row)
     right = sum(row["state"] == STATE_NUMBERS[State.PASSED] for row in rows)
     return {"title": group.title, "covered": right, "of": len(rows), "rows": rows}
@@ -62,14 +66,18 @@ _WHY_NOT = {
     "opinfo": "no case of this run is a sample of it",
     "models": "no model of this run has this name",
 }
+NOT_TRIED = frozenset(_WHY_NOT.values())
 
 
 def _state(seen: Sightings | None) -> State:
-    """Wrong if one of its cells is, covered if one passed, and unsupported if it was only refused."""
+    """Wrong if one of its cells is, covered if one passed, a known failure if it was exported and failed as expected,
+    and unsupported if it was only refused."""
     if seen is None:
         return State.NOT_COVERED
     if seen.wrong_at:
         return State.FAILED
     if seen.passed_at:
         return State.PASSED
+    if seen.known_at:
+        return State.KNOWN
     return State.UNSUPPORTED if seen.refused_at else State.ABSENT

@@ -25,8 +25,10 @@ class Sightings:
     nodes: int = 0
     passed_at: set[int] = field(default_factory=set)
     wrong_at: set[int] = field(default_factory=set)
-    #: The opsets at which the exporter refused a cell, or it failed as expected.
+    #: The opsets at which the exporter refused a cell.
     refused_at: set[int] = field(default_factory=set)
+    #: The opsets at which a cell failed as an expectation says.
+    known_at: set[int] = field(default_factory=set)
     opsets: set[int] = field(default_factory=set)
     #: Kind, family and name.
     declarations: dict[tuple[Kind, str, str], None] = field(default_factory=dict)
@@ -49,6 +51,12 @@ _DATABASES = ("opinfo", "operator_database", "module_database")
 #: How the label of a case begins that is one of the models that torchvision lists. Others have declarations of their
 #: own, so that torchvision's models are known by their plain names.
 _TORCHVISION = "torchvision_models["
+
+
+def database_entry(declaration: str) -> str:
+    """The entry of torch's databases that a declaration is, by its name; empty if it is none."""
+    place, _, entry = declaration.partition(".")
+    return entry if place in _DATABASES else ""
 
 
 class Traced:
@@ -91,8 +99,8 @@ class Traced:
 
     def _entry(self, declaration: Declaration) -> Sightings | None:
         """What is known of the entry of torch's databases that the declaration is, if it is one."""
-        place, _, entry = declaration.name.partition(".")
-        return self.opinfo[entry] if entry and place in _DATABASES else None
+        entry = database_entry(declaration.name)
+        return self.opinfo[entry] if entry else None
 
     def _add_models(self, declaration: Declaration, key: tuple[Kind, str, str]) -> None:
         for case in declaration.cases:
@@ -135,6 +143,8 @@ def _see(seen: Sightings, declaration: tuple[Kind, str, str], opset: int, status
         seen.passed_at.add(opset)
     elif status in WRONG:
         seen.wrong_at.add(opset)
+    elif status is Status.KNOWN:
+        seen.known_at.add(opset)
     elif status is not Status.ABSENT:
         seen.refused_at.add(opset)
 

@@ -41,3 +41,13 @@ def test_torchvision_registers_its_models_by_these_names() -> None:
     names = list(public_names._torchvision_models())
     assert {"alexnet", "resnet18", "densenet121", "swin_t", "fasterrcnn_resnet50_fpn"} <= set(names)
     assert len(names) == len(set(names))
+
+
+def test_an_operator_that_consists_of_others_is_none_that_cannot_be_exported() -> None:
+    names = {each.name: each for group in public_names._aten() for each in group.names}
+    for name in ("aten::addmv_", "aten::absolute", "aten::lerp", "aten::logit", "aten::cudnn_convolution"):
+        assert names[name].as_others, name
+    assert names["aten::sparse_mask"] == PublicName(
+        "aten::sparse_mask", "it has neither a lowering nor a decomposition"
+    )
+    assert names["aten::elu"] == PublicName("aten::elu", "it has a lowering, which no case reached")

@@ -90,7 +90,7 @@ def test_every_error_and_its_other_names_are_on_the_page() -> None:
     assert {name for name in kinds | names if name not in TEXT} == set()
 
 
-def _kinds_of(base: type) -> Iterator[type]:
+def _kinds_of(base: type[Exception]) -> Iterator[type[Exception]]:
     for each in base.__subclasses__():
         yield each
         yield from _kinds_of(each)

@@ -13,15 +13,14 @@ from tests.records import RECORD, write_run
 from tests.reports.synthetic_run import info
 
 
-def _record(opset: int, status: Status, reason: str = "", dtype: str = "float32") -> Record:
+def _record(opset: int, status: Status, reason: str = "", name: str = "erf") -> Record:
     return replace(
         RECORD,
-        cell=f"erf-{dtype}-opset{opset}",
-        case="erf",
-        name="erf",
+        cell=f"{name}-float32-opset{opset}",
+        case=name,
+        name=name,
         family="elementwise",
         opset=opset,
-        dtype=dtype,
         status=status,
         stage=Stage.COMPARE,
         reason=reason,
@@ -33,59 +32,60 @@ def _run(folder: Path, *records: Record) -> Path:
     return write_run(folder, records, info())
 
 
-def test_says_since_when_and_why_not_earlier(tmp_path: Path) -> None:
+def test_says_how_many_are_right_from_which_opset_on(tmp_path: Path) -> None:
     run = _run(
         tmp_path,
         _record(8, Status.UNSUPPORTED, "ONNX has Erf only from opset 9"),
         _record(9, Status.PASSED),
         _record(10, Status.PASSED),
+        _record(9, Status.PASSED, name="wrong later"),
+        _record(18, Status.FAILED, "output 0 differs", "wrong later"),
+        _record(18, Status.PASSED, name="opinfo.clamp"),
     )
-    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
-    assert row == "| elementwise | `erf` | 1 | 9 |  | float32 | 8: ONNX has Erf only from opset 9 |"
+    page = operators_page(run)
+    assert "| declared | of | opset 7 | opset 9 | opset 11 |" in page
+    assert "\n| operators | 2 | 0 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |\n" in page
 
 
-def test_a_dtype_that_is_right_from_another_opset_names_it(tmp_path: Path) -> None:
-    run = _run(
-        tmp_path,
-        _record(9, Status.PASSED),
-        _record(13, Status.PASSED),
-        _record(9, Status.UNSUPPORTED, "no bfloat16", "bfloat16"),
-        _record(13, Status.PASSED, "", "bfloat16"),
-        _record(9, Status.PASSED, "", "float16"),
-        _record(18, Status.PASSED),
-    )
-    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
-    assert row == "| elementwise | `erf` | 1 | 9 |  | bfloat16:13 float16 float32 | 9: no bfloat16 |"
-
-
-def test_a_failure_is_not_since_anything(tmp_path: Path) -> None:
-    run = _run(tmp_path, _record(9, Status.PASSED), _record(10, Status.FAILED, "output 0 differs"))
-    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
-    assert "| – |" in row
-    assert "10: **failed**: output 0 differs" in row
-
-
-def test_untested_lowerings_are_listed_as_not_covered(tmp_path: Path) -> None:
+def test_lowerings_that_no_cell_traced_are_listed(tmp_path: Path) -> None:
     run = _run(tmp_path, _record(9, Status.PASSED))
     page = operators_page(run, ("aten::erf", "aten::erfc", "aten::max.dim"))
-    assert page.endswith(
-        "## Not covered\n\n2 operators with a lowering that no cell of this run traced:\n\n`aten::erfc`, `aten::max`\n"
-    )
+    assert page.endswith("- 2 operators with a lowering that no cell of this run traced: `aten::erfc`, `aten::max`\n")
 
 
 def test_says_what_is_covered_of_what(tmp_path: Path) -> None:
-    run = _run(tmp_path, _record(9, Status.PASSED), replace(_record(9, Status.PASSED), name="opinfo.clamp", case="c"))
+    run = _run(
+        tmp_path,
+        _record(9, Status.PASSED),
+        _record(9, Status.PASSED, name="opinfo.clamp"),
+        _record(18, Status.KNOWN, "onnxruntime's Sigmoid is imprecise", "opinfo.silu"),
+        _record(18, Status.UNSUPPORTED, "sparse", "opinfo.sparse"),
+    )
     names = [
-        NameGroup("ATen, core set", "aten", [PublicName("aten::erf"), PublicName("aten::sgn", "it has no lowering")]),
-        NameGroup("OpInfo entries", "opinfo", [PublicName("clamp"), PublicName("rand", "random"), PublicName("sgn")]),
+        NameGroup(
+            "ATen, core set",
+            "aten",
+            [
+                PublicName("aten::erf"),
+                PublicName("aten::sgn", "it has neither a lowering nor a decomposition"),
+                PublicName("aten::add_", "in-place", as_others=True),
+            ],
+        ),
+        NameGroup("OpInfo entries", "opinfo", [PublicName(name) for name in ("clamp", "silu", "sparse", "sgn")]),
     ]
     page = operators_page(run, (), names)
-    assert "| ATen, core set | 1 | 2 |\n| OpInfo entries | 1 | 3 |\n" in page
-    assert "## Left of ATen, core set\n\n- it has no lowering (1): `aten::sgn`\n" in page
-    assert (
-        "## Left of OpInfo entries\n\n- no case of this run is a sample of it (1): `sgn`\n- random (1): `rand`\n"
-        in page
-    )
+    assert "| ATen, core set | 3 | 1 | 0 | 0 | 0 | 1 | 1 |\n| OpInfo entries | 4 | 1 | 1 | 1 | 0 | 0 | 1 |\n" in page
+    assert page.partition("## What is missing\n\n")[2].splitlines() == [
+        "- ATen, core set, it has neither a lowering nor a decomposition: `aten::sgn`",
+        "- OpInfo entries, every cell that has it is refused: `sparse`",
+        "- OpInfo entries, exported, and fails as an expectation says: `silu`",
+    ]
+
+
+def test_a_long_list_is_counted(tmp_path: Path) -> None:
+    names = [NameGroup("OpInfo entries", "opinfo", [PublicName(f"n{number}", "random") for number in range(42)])]
+    page = operators_page(_run(tmp_path, _record(9, Status.PASSED)), (), names)
+    assert page.endswith("`n39`, and 2 more\n")
 
 
 def test_replaces_the_page_whole(tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ def test_a_row_has_the_script_and_the_trace_of_a_construct(tmp_path: Path) -> No
     ]
 
 
+def test_a_wrong_result_is_no_refusal_and_has_no_opset(tmp_path: Path) -> None:
+    records = [_record("script_dict", 9, Status.PASSED), _record("script_dict", 10, Status.FAILED, "output 0 differs")]
+    assert _rows(write_run(tmp_path, records, info())) == ["| `dict` | – |  | 10: **failed**: output 0 differs |"]
+
+
 def test_other_families_are_not_on_the_page(tmp_path: Path) -> None:
     records = [_record("erf", 11, Status.PASSED, family="elementwise"), _record("script_dict", 11, Status.PASSED)]
     out = write_constructs(write_run(tmp_path, records, info()), tmp_path / "docs" / "page.md")
