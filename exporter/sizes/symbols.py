@@ -54,6 +54,12 @@ class Assumption(msgspec.Struct, frozen=True):
     origin: Origin
     #: Whether the user's own code needed the answer (`if x.shape[0] > 1`), rather than torch.
     by_user: bool
+    #: Whether the example has the other answer: it has a size of 0 or 1, and was recorded with another one.
+    is_other_in_example: bool = False
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset(self.expression.free_symbols)
 
     def spelled(self, axis_names: Mapping[str, str]) -> str:
         """The expression, with the user's names for the sizes."""
@@ -361,23 +367,25 @@ class Symbols:
         torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
         need not be told from others.
         """
-        known = self.assumptions.get(question)
-        if known is not None and question not in self._denied:
-            return known.answer
         if question in self._certain:
             return self._certain[question]
         if question.is_number:
             return question.plain  # type: ignore[attr-defined, no-any-return]
-        if self.closed:
-            raise Unsupported(f"its lowering needs {question} as a constant, but it is a dynamic size")
-        frame = sys._getframe(1)
-        asker = frame
+        asker = sys._getframe(1)
         in_python = False
         while asker.f_back is not None and asked_for_caller(asker.f_code):
             # Without a frame of `SymBool.__bool__` the comparison was made in C++, such as an index check.
             in_python = in_python or asker.f_code.co_filename == torch.__file__
             asker = asker.f_back
-        user = nearest_user_place(frame)
+        user = nearest_user_place(asker) if in_python else None
+        by_user = user is not None and user.frame is asker
+        known = self.assumptions.get(question)
+        # What torch has asked before is a branch of the program if the program asks it too.
+        if known is not None and question not in self._denied and known.by_user >= by_user:
+            return known.answer
+        if self.closed:
+            raise Unsupported(f"its lowering needs {question} as a constant, but it is a dynamic size")
+        user = user or nearest_user_place(asker)
         is_question = isinstance(question, Condition)
         if not self.has_value(question):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
@@ -386,7 +394,6 @@ class Symbols:
             answer = self._in_example(question) if followed else None
             return self._of_values(question, fallback, general) if answer is None else answer
         answer = question.at(self.hints)
-        by_user = user is not None and asker is user.frame and in_python
         if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and _says_special(question, answer):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
             self.has_taken_general = True
@@ -402,7 +409,8 @@ class Symbols:
         if not is_question and self.has_one_value(question):
             self._certain[question] = answer
             return answer
-        self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user)
+        is_other = question.free_symbols <= self._example.keys() and question.at(self._example) != answer
+        self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user, is_other)
         return answer
 
     def evaluate_sym_node(

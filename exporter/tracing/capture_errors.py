@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OperatorFailedError",
     "changed_numbers",
+    "contradicted_by_example",
     "ended_the_process",
     "failed_while_recorded",
     "fixed_axes",
@@ -231,6 +232,19 @@ def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mappin
         if strict:
             raise FrozenValueError(text)
         warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+
+
+def contradicted_by_example(branches: Sequence[Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
+    """The error for branches that the program takes for the sizes of the example, and not for others."""
+    lines = "\n".join(
+        f"  -{known.origin.placed}: {known.spelled(axis_names)} is {not known.answer} in the example, and "
+        f"{known.answer} for other sizes"
+        for known in branches
+    )
+    return DynamicAxisError(
+        f"the program does something else for the sizes of the example, 0 or 1, than for others:\n{lines}\n"
+        "Give an example of another size, for which a model can be right; or leave the axes out of dynamic_axes."
+    )
 
 
 def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:

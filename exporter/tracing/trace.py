@@ -32,6 +32,7 @@ from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTria
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
+    contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
     warn_of_branches_on_sizes,
@@ -97,6 +98,13 @@ class _Tracing:
             # The program has used what it had stored in an earlier attempt.
             traced = self._recorded(self._wanted, self._attempt, is_last=True)
         branches = self._branches_that_matter(traced)
+        contradicted = [each for each in branches if each.is_other_in_example]
+        if contradicted:
+            names = {traced.graph.axis_names.get(str(each)) for known in contradicted for each in known.symbols}
+            if not names <= self._attempt.axes.automatic:
+                raise contradicted_by_example(contradicted, traced.graph.axis_names)
+            self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
+            return self.traced()
         warn_of_branches_on_sizes(branches, traced.graph.axis_names, self._wanted.options.strict)
         for each in self._static_axes:
             warn_of_static_axes(each.fixed, each.axis_names)

@@ -487,3 +487,28 @@ def test_a_dynamic_number_of_groups_is_refused() -> None:
         onnx_parity.UnsupportedOperatorsError, match=r"needs 4\*batch as a constant, but it is a dynamic"
     ):
         onnx_parity.export(correlated, (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 3, 3)), dynamic_axes=axes)
+
+
+@pytest.mark.parametrize("question", ["== 1", "> 1", "< 2", "!= 1"])
+def test_a_branch_that_only_the_example_takes_is_refused(question: str) -> None:
+    def branches(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if eval(f"x.shape[0] {question}") else x * 3
+
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(branches, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
+    holds = eval(f"1 {question}")
+    assert f"batch {question} is {holds} in the example, and {not holds} for other sizes\n" in str(caught.value)
+    assert str(caught.value).endswith("or leave the axes out of dynamic_axes.")
+    batch = torch.export.Dim.AUTO
+    program = onnx_parity.export(branches, (torch.ones(1, 4),), dynamic_shapes=({0: batch},))
+    assert torch.equal(program(torch.ones(1, 4)), branches(torch.ones(1, 4)))
+
+
+def test_a_branch_that_torch_has_asked_about_before_is_warned_of() -> None:
+    def writes_first(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[:, 0] = 1
+        return y * 2 if x.shape[0] == 3 else y * 3
+
+    with pytest.warns(onnx_parity.TracerWarning, match="batch == 3 is False in the example"):
+        onnx_parity.export(writes_first, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
