@@ -79,7 +79,7 @@ class QuantizedTensor:
 
 
 class _Again(msgspec.Struct, frozen=True):
-    """An object that stands elsewhere in the structure, by its number."""
+    """A further occurrence of an object in the structure, by the number of the object."""
 
     number: int
 

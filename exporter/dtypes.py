@@ -32,7 +32,7 @@ _Type = TypeVar("_Type")
 
 
 class _ByDtype(dict[torch.dtype, _Type]):
-    """What stands for torch's dtypes in ONNX. A dtype that is not among them refuses the operator."""
+    """The ONNX dtypes of torch's dtypes. An operator is refused if a dtype has none."""
 
     def __missing__(self, dtype: torch.dtype) -> _Type:
         raise Unsupported(f"{dtype} is not exported: compute in another dtype, such as torch.float32")

@@ -25,7 +25,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _EXPORTER = os.path.join(_HERE, "exporter")
 
 if os.path.islink(_EXPORTER) or not os.path.isdir(_EXPORTER):
-    # This is a clone of the project, where `exporter/`, `harness/` and the others stand beside this folder. The links
+    # This is a clone of the project, where `exporter/`, `harness/` and the others are next to this folder. The links
     # in it are for editors and type checkers. Python looks into the clone itself: tracebacks then name the real files.
     from onnx_parity.short_names import alias_short_names
 

@@ -1,7 +1,7 @@
 """The short names of a clone: there `import exporter` is `import onnx_parity.exporter`, one module by two names.
 
-Scripts and declaration files that stand in a clone may say `exporter`, `harness.case` and so on, for these are the
-folders that they see. A project that has folders of these names itself keeps them: only what Python would find in this
+Scripts and declaration files in a clone may say `exporter`, `harness.case` and so on, which are the folders that their
+authors see. A project that has folders of these names itself keeps them: only what Python would find in this
 clone is given the other name.
 """
 

@@ -65,6 +65,6 @@ def variant(record: Record) -> tuple[str, ...]:
 
 
 def case_address(kind: Kind, family: str, name: str, case: str) -> str:
-    """The address of a case's page: what is shown stands after `#`, as `address` in static/data.js reads it."""
+    """The address of a case's page: the part after `#` says what is shown, as `address` in static/data.js reads it."""
     shown = {"name": name, "family": family, "kind": kind.value, "case": case}
     return f"case.html#{urlencode({key: markup_text(value) for key, value in shown.items()})}"

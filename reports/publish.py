@@ -237,7 +237,7 @@ def _files_by_kind(folder: Path) -> set[str]:
 
 
 def _is_own(folder: Path, file: str) -> bool:
-    """Whether a report wrote the file. A page without the mark was put there by somebody else."""
+    """Whether a report wrote the file. A page without the mark was not."""
     path = folder / file
     if _leads_elsewhere(file, folder) or path.is_symlink() or not path.is_file():
         return False

@@ -1,4 +1,4 @@
-"""`parity report --serve`: shows a report to the browsers of this machine, and writes it anew while the run goes on.
+"""`parity report --serve`: shows a report to the browsers of this machine, and updates it while the run goes on.
 
 The server listens on the loopback address alone. It answers requests for its own name only, and none that another
 site's page makes, so that no page of the web can read a report through the reader's browser.
@@ -26,7 +26,7 @@ from onnx_parity.reports.publish import ReportError
 HOST = "127.0.0.1"
 #: While the run goes on: seconds between two looks at it, and between two loads of a page.
 _LOOK, _RELOAD = 1.0, 10
-#: A report is written anew after at least this many times what the last one took.
+#: A report is written again after at least this many times the duration of the last time.
 _REST = 3.0
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -87,7 +87,7 @@ class Followed:
                     self.update()
                     self.trouble = ""
                 except (OSError, RunStoreError, ReportError) as error:
-                    self.trouble = f"It could not be written anew: {error}"
+                    self.trouble = f"It could not be updated: {error}"
                 rest = max(_LOOK, _REST * (time.monotonic() - began))
         finally:
             if not self.has_ended and not stopped.is_set():

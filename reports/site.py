@@ -62,8 +62,8 @@ _PAGES = {
     "changes.html": (),
 }
 
-#: A page that tells more with a baseline, and those that a report has only with several exporters or runtimes, or with
-#: a ledger of findings.
+#: A page that has more content with a baseline, and those that a report has only with several exporters or runtimes, or
+#: with a ledger of findings.
 _CHANGES, _SUBJECTS, _RUNTIMES, _FINDINGS = "changes.html", "exporters.html", "runtimes.html", "findings.html"
 _NAV = (
     ("index.html", "Overview"),
@@ -92,7 +92,7 @@ def write_report(
 ) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
-    `names` are the public names of which the report says whether they are covered, `changes` those since a baseline.
+    `names` are the public names whose coverage the report shows, `changes` those since a baseline.
     `tell` is called with a description of what cannot be read of the run, if anything. `drawings` are those of
     `onnx_parity.harness.drawing`, and `findings` those of a ledger. `places` are the files and folders
     of declarations whose source may be shown. A report that is served asks the server for drawings that it lacks.

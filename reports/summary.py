@@ -43,7 +43,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ExporterOnRuntime:
-    """An exporter with a runtime, and what came of their cells."""
+    """An exporter with a runtime, and the outcomes of their cells."""
 
     exporter: str
     runtime: str
@@ -93,7 +93,7 @@ class RunMeter:
                 self._by_stage[stage] += seconds
 
     def by_exporter(self) -> dict[str, Tally]:
-        """What came of the cells of each exporter, in the order of their names."""
+        """The outcomes of the cells of each exporter, in the order of their names."""
         found: defaultdict[str, Tally] = defaultdict(Counter)
         for (exporter, _), counts in sorted(self.by_subject.items()):
             found[exporter].update(counts)
@@ -141,7 +141,7 @@ def _subjects(meter: RunMeter) -> tuple[ExporterOnRuntime, ...]:
 def verdict(counts: Tally, by_exporter: Mapping[str, Tally] = MappingProxyType({})) -> str:
     """One sentence about the run. Cells that did not run, or are unsupported, are never counted as passed.
 
-    What several exporters get wrong is told for each of them.
+    Wrong results are counted for each exporter, if there are several.
     """
     ran = counts.total() - counts[Status.ABSENT]
     wrong = sum(counts[status] for status in WRONG)

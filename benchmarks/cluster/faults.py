@@ -385,7 +385,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help="Only scenarios whose names contain this.")] = "",
     tally: Annotated[
-        Path | None, typer.Option(help="A file that is told what was played: another call goes on from there.")
+        Path | None, typer.Option(help="A file that lists the finished scenarios, from which another call continues.")
     ] = None,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many minutes.")] = math.inf,
 ) -> None:

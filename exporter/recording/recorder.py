@@ -129,7 +129,7 @@ class Recorder(TorchDispatchMode):
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
         self.open_ranks = OpenRanks(origins)
-        #: The ids of the weights that autograd sees other tensors in the place of, to compute gradients by them.
+        #: The ids of the weights in whose place autograd sees other tensors, so that gradients by them can be computed.
         self.differentiated: frozenset[int] = frozenset()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False

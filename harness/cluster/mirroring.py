@@ -21,7 +21,7 @@ from onnx_parity.harness.cluster.messages import Piece
 MARK = "parity-piece "
 #: The most bytes of a file that a line carries.
 _PIECE = 256 << 10
-#: Files that only grow: records and nodes. Any other file that has changed is said anew from its beginning.
+#: Files that only grow: records and nodes. Any other file that has changed is sent again as a whole.
 _GROWING = ".jsonl"
 #: What is of use only where it was written, or can be made again.
 _LEFT_OUT = ("in-flight-", "stderr-", "records.parquet", ".")

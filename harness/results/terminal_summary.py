@@ -27,7 +27,7 @@ def cells_here(records: Iterable[Record]) -> str:
 
 def not_here(records: Iterable[Record]) -> Iterator[str]:
     """One line for each of the most frequent reasons why other cells could not run here, and one for all the others.
-    These cells are told apart, for they say nothing."""
+    They are not counted with the others, because nothing was tested by them."""
     reasons = Counter(each.reason for each in records if each.status is Status.ABSENT).most_common()
     for reason, number in reasons[:_MOST]:
         yield f"absent: {_cells(number)} more: {reason}"

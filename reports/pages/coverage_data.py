@@ -17,7 +17,7 @@ from onnx_parity.reports.pages.case_data import Distinct
 
 
 class SinceData(msgspec.Struct, frozen=True):
-    """Since when the dtype with the most cells is right, and in words the dtypes and exporters of which that differs.
+    """The opset from which on the dtype with the most cells is right, and the dtypes and exporters with another opset.
 
     A dtype is compared over the opsets at which it ran. What did not run is never counted as failed.
     """

@@ -1,4 +1,4 @@
-"""How it has gone: the figures of every run beside this one, each of which a report of that run has kept.
+"""The page of history: the figures of this run and of the others in its folder, which their reports have stored.
 
 A report writes `figures.json` into its run's folder, so that the next one need not read the records of all runs.
 """

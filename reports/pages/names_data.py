@@ -1,4 +1,4 @@
-"""The page of what is covered, of what: every public name, with what came of its cells or why it has none."""
+"""The page of coverage of names: every public name with the outcome of its cells, or the reason why it has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of runtimes: what each made of the models that it was given, as `parity scoreboard` tells it."""
+"""The page of runtimes: the outcome of each model in each runtime, as `parity scoreboard` prints it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Runtimes:
         return {
             "subjects": [markup_text(subject) for subject in subjects],
             "endings": list(Ending),
-            #: How many of the endings are grave: those of which a runtime does not tell.
+            #: How many of the endings are grave: a wrong result, a crash or a hang.
             "grave": len(GRAVE),
             "totals": [[self._totals[subject][ending] for ending in Ending] for subject in subjects],
             "seconds": [round(self._seconds[subject], 2) for subject in subjects],
