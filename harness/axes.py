@@ -45,16 +45,9 @@ BACKEND = "backend:"
 #: What may be done to a model between its export and its run. A chain of them is written `onnxslim+float16`.
 TRANSFORMATION_NAMES = (
     *(f"ort:{level}" for level in ("basic", "extended", "layout", "all")),
-    "onnxslim",
-    "onnxsim",
-    "onnxscript:optimize",
-    "onnxscript:rewrite",
-    "float16",
-    "float16:mixed",
-    "quantize:dynamic",
-    "quantize:qdq",
-    "quantize:qoperator",
-)
+    "onnxslim", "onnxsim", "onnxscript:optimize", "onnxscript:rewrite", "float16", "float16:mixed", "quantize:dynamic",
+    "quantize:qdq", "quantize:qoperator",
+)  # fmt: skip
 #: The transformations that end at an opset: `convert:13`, `onnxscript:convert:13`.
 CONVERTERS = ("convert", "onnxscript:convert")
 #: On the axis of transformations, the model as it was exported; and what joins the transformations of a chain.
@@ -125,10 +118,7 @@ class Capture(StrEnum):
 
 
 #: The ways in which torch's exporters capture programs. Every other exporter is tried with all of them.
-_CAPTURES = {
-    TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
-    TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
-}
+_CAPTURES = {TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM), TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT)}
 
 
 class Shapes(StrEnum):

@@ -67,40 +67,11 @@ from onnx_parity.harness.inputs import (
 from onnx_parity.harness.record import Kind
 
 __all__ = [
-    "ALL_DTYPES",
-    "BATCH",
-    "BATCHES",
-    "FLOATS",
-    "IEEE_FLOATS",
-    "INTS",
-    "MOVED_DTYPES",
-    "MOVED_NUMBERS",
-    "NUMBERS",
-    "SIGNED_INTS",
-    "WIDE_FLOATS",
-    "Case",
-    "Declaration",
-    "DeclarationError",
-    "DynamicAxes",
-    "Keywords",
-    "ListOf",
-    "Maker",
-    "OrNone",
-    "Rows",
-    "bools",
-    "complexes",
-    "distinct",
-    "floats",
-    "given",
-    "image",
-    "ints",
-    "listed",
-    "model",
-    "named_axes",
-    "numbers",
-    "op",
-    "scripted",
-]
+    "ALL_DTYPES", "BATCH", "BATCHES", "FLOATS", "IEEE_FLOATS", "INTS", "MOVED_DTYPES", "MOVED_NUMBERS", "NUMBERS",
+    "SIGNED_INTS", "WIDE_FLOATS", "Case", "Declaration", "DeclarationError", "DynamicAxes", "Keywords", "ListOf",
+    "Maker", "OrNone", "Rows", "bools", "complexes", "distinct", "floats", "given", "image", "ints", "listed", "model",
+    "named_axes", "numbers", "op", "scripted",
+]  # fmt: skip
 
 #: A maker, or a tuple of makers and such tuples: `(floats(2, 3), floats(2, 3))` is one argument of two tensors.
 Input: TypeAlias = "Maker | tuple[Input, ...]"

@@ -71,11 +71,7 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    name="parity",
-    cls=_Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    name="parity", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
 )
 
 

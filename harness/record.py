@@ -63,14 +63,9 @@ class Status(StrEnum):
 
 #: Statuses from the gravest to the least.
 GRAVEST_FIRST = (
-    Status.CRASHED,
-    Status.FAILED,
-    Status.UNEXPECTED_PASS,
-    Status.KNOWN,
-    Status.UNSUPPORTED,
-    Status.ABSENT,
+    Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS, Status.KNOWN, Status.UNSUPPORTED, Status.ABSENT,
     Status.PASSED,
-)
+)  # fmt: skip
 #: The statuses that fail a run.
 WRONG = frozenset({Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS})
 

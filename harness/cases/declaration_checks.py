@@ -80,11 +80,7 @@ def check_nodes(place: str, nodes: object) -> None:
 
 
 def check_dynamic(
-    place: str,
-    inputs: Sequence[object],
-    arguments: Iterable[Mapping[str, object]],
-    dynamic: object,
-    sizes: object,
+    place: str, inputs: Sequence[object], arguments: Iterable[Mapping[str, object]], dynamic: object, sizes: object
 ) -> None:
     """`dynamic` must name axes of inputs that every case has, and `sizes` other sizes of axes that it names."""
     _check_forms(place, dynamic, sizes)

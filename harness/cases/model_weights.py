@@ -17,18 +17,11 @@ _TILE = 1_000_003
 
 _RANDOM_FILLS = frozenset(
     {
-        torch.Tensor.normal_,
-        torch.Tensor.uniform_,
-        torch.nn.init.kaiming_normal_,
-        torch.nn.init.kaiming_uniform_,
-        torch.nn.init.normal_,
-        torch.nn.init.orthogonal_,
-        torch.nn.init.trunc_normal_,
-        torch.nn.init.uniform_,
-        torch.nn.init.xavier_normal_,
-        torch.nn.init.xavier_uniform_,
+        torch.Tensor.normal_, torch.Tensor.uniform_, torch.nn.init.kaiming_normal_, torch.nn.init.kaiming_uniform_,
+        torch.nn.init.normal_, torch.nn.init.orthogonal_, torch.nn.init.trunc_normal_, torch.nn.init.uniform_,
+        torch.nn.init.xavier_normal_, torch.nn.init.xavier_uniform_,
     }
-)
+)  # fmt: skip
 
 
 class _WithoutRandomFills(TorchFunctionMode):

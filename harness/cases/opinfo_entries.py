@@ -20,16 +20,9 @@ from onnx_parity.harness.axes import Dtype
 
 #: The dtypes whose samples become cells: those that ONNX and onnxruntime both compute in.
 DTYPES = (
-    Dtype.FLOAT32,
-    Dtype.FLOAT64,
-    Dtype.FLOAT16,
-    Dtype.BFLOAT16,
-    Dtype.INT64,
-    Dtype.INT32,
-    Dtype.INT8,
-    Dtype.UINT8,
+    Dtype.FLOAT32, Dtype.FLOAT64, Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8,
     Dtype.BOOL,
-)
+)  # fmt: skip
 #: The dtypes that the survey of the whole database covers.
 DTYPES_OF_DATABASE = (*DTYPES, Dtype.INT16, Dtype.COMPLEX64)
 #: Outside the full tier an entry is run in the first of these that it has usable samples in.
@@ -43,57 +36,38 @@ _CUDA = "it runs on CUDA only"
 
 #: Entries that no declaration may name, with the reasons.
 EXCLUDED: Mapping[str, str] = {
-    "bernoulli": _RANDOM,
-    "cauchy": _RANDOM,
-    "exponential": _RANDOM,
-    "geometric": _RANDOM,
-    "log_normal": _RANDOM,
-    "multinomial": _RANDOM,
-    "nn.functional.alpha_dropout": _RANDOM,
-    "nn.functional.feature_alpha_dropout.with_train": _RANDOM,
-    "nn.functional.fractional_max_pool2d": _RANDOM,
-    "nn.functional.fractional_max_pool3d": _RANDOM,
-    "normal": _RANDOM,
-    "normal.in_place": _RANDOM,
-    "normal.number_mean": _RANDOM,
-    "rand_like": _RANDOM,
-    "randint": _RANDOM,
-    "randint_like": _RANDOM,
-    "randn": _RANDOM,
-    "randn_like": _RANDOM,
-    "uniform": _RANDOM,
-    "empty": _UNDEFINED,
-    "empty_like": _UNDEFINED,
-    "empty_permuted": _UNDEFINED,
-    "empty_strided": _UNDEFINED,
-    "new_empty": _UNDEFINED,
-    "new_empty_strided": _UNDEFINED,
-    "resize_": _UNDEFINED,
-    "resize_as_": _UNDEFINED,
-    "jiterator_2inputs_2outputs": _CUDA,
-    "jiterator_4inputs_with_extra_args": _CUDA,
-    "jiterator_binary": _CUDA,
-    "jiterator_binary_return_by_ref": _CUDA,
-    "jiterator_unary": _CUDA,
-    "torch._scaled_mm": _CUDA,
-    "torch._scaled_mm_v2": _CUDA,
-    "torch.ops.aten._efficient_attention_forward": _CUDA,
-    "torch.ops.aten._flash_attention_forward": _CUDA,
-}
+    **dict.fromkeys(
+        (
+            "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial",
+            "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout.with_train",
+            "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "normal", "normal.in_place",
+            "normal.number_mean", "rand_like", "randint", "randint_like", "randn", "randn_like", "uniform",
+        ),
+        _RANDOM,
+    ),
+    **dict.fromkeys(
+        (
+            "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_",
+            "resize_as_",
+        ),
+        _UNDEFINED,
+    ),
+    **dict.fromkeys(
+        (
+            "jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary",
+            "jiterator_binary_return_by_ref", "jiterator_unary", "torch._scaled_mm", "torch._scaled_mm_v2",
+            "torch.ops.aten._efficient_attention_forward", "torch.ops.aten._flash_attention_forward",
+        ),
+        _CUDA,
+    ),
+}  # fmt: skip
 
 #: Operators whose vectors have any sign: their samples take the absolute values, or products, as torch's tests do.
 NOT_UNIQUE = frozenset({"linalg.eig", "linalg.eigh", "linalg.svd", "svd"})
 
 _WITH_TIES = (
-    Dtype.FLOAT16,
-    Dtype.BFLOAT16,
-    Dtype.INT64,
-    Dtype.INT32,
-    Dtype.INT16,
-    Dtype.INT8,
-    Dtype.UINT8,
-    Dtype.BOOL,
-)
+    Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT16, Dtype.INT8, Dtype.UINT8, Dtype.BOOL,
+)  # fmt: skip
 #: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "argsort": _WITH_TIES,

@@ -98,10 +98,7 @@ class Program:
 
     @torch.no_grad()
     def call(
-        self,
-        module: torch.nn.Module,
-        inputs: tuple[Given, ...],
-        watched: AbstractContextManager[object] | None = None,
+        self, module: torch.nn.Module, inputs: tuple[Given, ...], watched: AbstractContextManager[object] | None = None
     ) -> list[torch.Tensor]:
         """The outputs of a copy of the program's module, which may be written to."""
         given = tree_map_only(torch.Tensor, copied_tensor, inputs)

@@ -24,13 +24,7 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.harness.cluster.connection import (
-    OF_A_LOST_NODE,
-    ClusterError,
-    Connection,
-    connect,
-    words_of,
-)
+from onnx_parity.harness.cluster.connection import OF_A_LOST_NODE, ClusterError, Connection, connect, words_of
 from onnx_parity.harness.cluster.facts import HOW_TO_USE_IT, differences
 from onnx_parity.harness.cluster.messages import (
     Answered,

@@ -25,13 +25,7 @@ from onnx_parity.harness.cluster.messages import Facts, decoded, encoded
 from onnx_parity.harness.cluster.nodes import FAILED_STARTS, WAIT_FOR_NODES, actor_on, watch_nodes
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.running.child_process import ProcessEndedError
-from onnx_parity.harness.running.worker_process import (
-    Answering,
-    PlaceLostError,
-    Start,
-    WorkerProcess,
-    start_here,
-)
+from onnx_parity.harness.running.worker_process import Answering, PlaceLostError, Start, WorkerProcess, start_here
 
 #: Seconds that a thread waits before it asks again whether it has to go on.
 _TURN = 0.5

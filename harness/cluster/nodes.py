@@ -54,10 +54,7 @@ def actor_on(node: str, kind: type, argument: object, *, gpus: float = 0.0) -> A
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     options: dict[str, Any] = {
-        "num_cpus": 1,
-        "num_gpus": gpus,
-        "max_restarts": 0,
-        "max_task_retries": 0,
+        "num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
-    }
+    }  # fmt: skip
     return ray.remote(kind).options(**options).remote(argument)

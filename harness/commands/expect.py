@@ -16,12 +16,7 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
-from onnx_parity.harness.expecting.expectations import (
-    ExpectationError,
-    file_of,
-    is_explained_elsewhere,
-    subject_of,
-)
+from onnx_parity.harness.expecting.expectations import ExpectationError, file_of, is_explained_elsewhere, subject_of
 from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.run_store_error import RunStoreError

@@ -197,12 +197,9 @@ def _report(
         print_json(
             {
                 "path": str(request.output),
-                "opset": exported.opset_version,
-                "seconds": seconds,
-                "verified": request.verify,
-                "warnings": messages,
+                "opset": exported.opset_version, "seconds": seconds, "verified": request.verify, "warnings": messages,
             }
-        )
+        )  # fmt: skip
         return
     for message in messages:
         print_text(f"warning: {message}", error=True)

@@ -32,8 +32,7 @@ def findings(
     ] = None,
     culprit: Annotated[str | None, typer.Option(help="Only those of this software: 'onnxruntime', 'torch*'.")] = None,
     fault: Annotated[
-        str | None,
-        typer.Option(help="Only of this kind: wrong result, error, refusal, invalid model or crash."),
+        str | None, typer.Option(help="Only of this kind: wrong result, error, refusal, invalid model or crash.")
     ] = None,
     unread: Annotated[bool, typer.Option("--unread", help="Only those that nobody has read.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Run their scripts against what is installed.")] = False,

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from onnx_parity.harness.commands.cell import (
-    AsJson,
-    CellId,
-    Seed,
-    Window,
-    expected_errors_in_one_line,
-    localise_cell,
-)
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, expected_errors_in_one_line, localise_cell
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
 if TYPE_CHECKING:
@@ -48,14 +41,11 @@ def localise(cell: CellId, seed: Seed, window: Window = 32, as_json: AsJson = Fa
 def _plain(found: Localisation) -> dict[str, object]:
     def plain(step: Step) -> dict[str, object]:
         return {
-            "number": step.number,
-            "operator": step.operator,
-            "where": step.where,
-            "module": step.module,
+            "number": step.number, "operator": step.operator, "where": step.where, "module": step.module,
             "place": step.place,
             "detail": step.error or step.verdict.detail,
             "metrics": step.verdict.metrics,
-        }
+        }  # fmt: skip
 
     return {
         "cell": found.cell,

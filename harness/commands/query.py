@@ -25,8 +25,7 @@ _PARQUET = b"PAR1"
 
 def query(
     question: Annotated[
-        str,
-        typer.Argument(metavar="CONDITION", help="A condition on records: 'stage == \"compare\" and opset < 11'."),
+        str, typer.Argument(metavar="CONDITION", help="A condition on records: 'stage == \"compare\" and opset < 11'.")
     ],
     run: Annotated[
         Path, typer.Option(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")

@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.commands.cell import (
-    AsJson,
-    CellId,
-    Seed,
-    Window,
-    expected_errors_in_one_line,
-    localise_cell,
-)
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, expected_errors_in_one_line, localise_cell
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
 

@@ -253,16 +253,10 @@ def _changes(verdict: GateResult) -> Changes:
         changes=[
             Change(
                 verdict.actions[cause.kind],
-                cause.kind,
-                cause.subject,
-                cause.detail,
-                cause.findings,
-                cause.opsets,
-                cause.file,
-                cause.line,
+                cause.kind, cause.subject, cause.detail, cause.findings, cause.opsets, cause.file, cause.line,
             )
             for cause in verdict.causes
         ],
         coverage=[(status.words, gone, new) for status, (gone, new) in verdict.coverage.items()],
         undecided=verdict.undecided,
-    )
+    )  # fmt: skip

@@ -28,8 +28,7 @@ _ENDLESS = 10_000
 def scoreboard(
     runs: Annotated[list[Path] | None, typer.Argument(help="The folders of the runs. Default: the last run.")] = None,
     every: Annotated[
-        bool,
-        typer.Option("--all", help="List every finding by itself, and operators on which all runtimes do alike."),
+        bool, typer.Option("--all", help="List every finding by itself, and operators on which all runtimes do alike.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scoreboard as JSON.")] = False,
 ) -> None:

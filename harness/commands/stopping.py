@@ -61,11 +61,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, in
         # The writing end is only in this process. When it is killed, however that is done, the system closes the pipe.
         theirs, ours = os.pipe()
         process = subprocess.Popen(
-            command,
-            stdout=stdout,
-            process_group=0,
-            pass_fds=(theirs,),
-            env={**os.environ, STARTED_BY: str(theirs)},
+            command, stdout=stdout, process_group=0, pass_fds=(theirs,), env={**os.environ, STARTED_BY: str(theirs)}
         )
         os.close(theirs)
         if requests:

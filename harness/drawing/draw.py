@@ -16,14 +16,7 @@ from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.intermediates import computed, shared_values
 from onnx_parity.exporter.verification.oracle import Expected, expect, judge
 from onnx_parity.harness.cases.draws import DrawnCase
-from onnx_parity.harness.drawing.drawings import (
-    AtOpset,
-    Drawing,
-    DrawnGraph,
-    ErrorInside,
-    ErrorPicture,
-    blank_drawing,
-)
+from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, ErrorInside, ErrorPicture, blank_drawing
 from onnx_parity.harness.drawing.drawn_graph import drawn_graph
 from onnx_parity.harness.drawing.error_picture import error_picture
 from onnx_parity.harness.drawing.program_text import program_text

@@ -108,16 +108,9 @@ class Drawing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def blank_drawing(record: Record, missing: str = "") -> Drawing:
     return Drawing(
-        record.kind,
-        record.family,
-        record.name,
-        record.case,
-        record.cell,
-        record.opset,
-        record.exporter,
-        record.source,
+        record.kind, record.family, record.name, record.case, record.cell, record.opset, record.exporter, record.source,
         missing=missing,
-    )
+    )  # fmt: skip
 
 
 def keep_drawing(file: Path, drawing: Drawing) -> None:

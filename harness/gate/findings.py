@@ -285,13 +285,10 @@ def _gate_cause(cause: Cause) -> GateCause:
     first = cause.first
     return GateCause(
         FindingKind[cause.label.partition(" ")[0]],
-        cause.subject,
-        cause.extent,
-        cause.detail,
-        cause.cells,
+        cause.subject, cause.extent, cause.detail, cause.cells,
         list(cause.cases),
         sorted(cause.opsets),
         first.again,
         first.file,
         first.line,
-    )
+    )  # fmt: skip

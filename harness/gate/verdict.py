@@ -32,13 +32,7 @@ from onnx_parity.harness.record import RunEnd, RunInfo, Status
 from onnx_parity.harness.results.causes import named
 from onnx_parity.harness.results.completeness import is_unfinished
 from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import (
-    Records,
-    read_columns,
-    read_end,
-    read_info,
-    read_records,
-)
+from onnx_parity.harness.store import Records, read_columns, read_end, read_info, read_records
 
 
 class GateResult(msgspec.Struct, frozen=True):

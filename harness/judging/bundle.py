@@ -141,12 +141,9 @@ def write(failure: Failure, folder: Path) -> None:
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     description = {
-        "title": failure.title,
-        "again": failure.again,
-        "runtime": failure.runtime,
-        "floor": failure.floor,
+        "title": failure.title, "again": failure.again, "runtime": failure.runtime, "floor": failure.floor,
         "environment": failure.environment,
-    }
+    }  # fmt: skip
     (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
     shutil.copyfile(Path(__file__).with_name("repro_script.py"), folder / "repro.py")
     names: list[str] = []

@@ -152,11 +152,7 @@ class Execution:
         return model
 
     def export(
-        self,
-        piece: Piece,
-        example: Sequence[torch.Tensor],
-        inputs: Sequence[torch.Tensor],
-        folder: Path | None,
+        self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], folder: Path | None
     ) -> bytes | Path:
         """The piece as a model. Axes are dynamic if their sizes differ between the inputs and the example."""
         varying = dynamic_sizes(piece, example, inputs)
@@ -278,16 +274,13 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
         suspect.cell.id,
         len(recording.nodes),
         tuple(growth),
-        first,
-        alone,
-        followed,
-        recording.blocks,
+        first, alone, followed, recording.blocks,
         f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}",
         _lowering(suspect, first) if first is not None else "",
         _blame(suspect.outcome),
         suspect.outcome.runtime,
         suspect.cell.transforms,
-    )
+    )  # fmt: skip
 
 
 def _lowering(suspect: Suspect, step: Step) -> str:

@@ -19,16 +19,7 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.cluster.facts import facts
-from onnx_parity.harness.cluster.messages import (
-    Back,
-    Failed,
-    Ready,
-    Run,
-    ToPytest,
-    WorkerStart,
-    decoded,
-    encoded,
-)
+from onnx_parity.harness.cluster.messages import Back, Failed, Ready, Run, ToPytest, WorkerStart, decoded, encoded
 from onnx_parity.harness.pytest_plugin.items import CellItem
 from onnx_parity.harness.pytest_plugin.matrix import ON_NODE, RUN_INFO, Matrix, NodeRun
 from onnx_parity.harness.results.environment import missing_here

@@ -53,11 +53,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "seed": {"type": int, "help": "the seed of inputs and weights (default: 0)"},
     "runs": {"type": Path, "help": "the folder in which the run is created (default: runs/ in the project's folder)"},
-    "resume": {
-        "type": Path,
-        "metavar": "RUN",
-        "help": "run the cells that a stopped run lacks, and add them to it",
-    },
+    "resume": {"type": Path, "metavar": "RUN", "help": "run the cells that a stopped run lacks, and add them to it"},
     "since": {
         "type": Path,
         "metavar": "RUN",

@@ -58,28 +58,21 @@ NEEDS = (
     Need("pytest", "pytest"),
     Need("xdist", "pytest-xdist", "`parity run` works with -n 0 only, on one core", "pip install pytest-xdist"),
     Need(
-        "torchvision",
-        "torchvision",
-        "the models of model_zoo that use it fail",
-        "pip install torchvision",
+        "torchvision", "torchvision", "the models of model_zoo that use it fail", "pip install torchvision",
     ),
     Need(
-        "onnxscript",
-        "onnxscript",
-        f"cells of {TORCH_DYNAMO} are absent; the benchmarks leave that exporter out",
+        "onnxscript", "onnxscript", f"cells of {TORCH_DYNAMO} are absent; the benchmarks leave that exporter out",
         "pip install onnxscript",
     ),
     Need(
-        "hypothesis",
-        "hypothesis",
-        "the cells with random sizes of the full tier fail, and so do some tests",
+        "hypothesis", "hypothesis", "the cells with random sizes of the full tier fail, and so do some tests",
         "pip install hypothesis",
     ),
     Need("ray", "ray", "`parity run --on` cannot run cells on a cluster", "pip install 'onnx-parity[ray]'"),
     Need(
         "playwright", "playwright", "the tests of the report's pages in a browser are skipped", "pip install playwright"
     ),
-)
+)  # fmt: skip
 
 #: Backends that are checked. Any other module with the ONNX backend interface can be used by its name.
 BACKENDS = ("onnxruntime.backend", "jaxonnxruntime.backend", "caffe2.python.onnx.backend")

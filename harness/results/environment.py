@@ -20,13 +20,7 @@ _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscri
 
 
 def describe_run(
-    *,
-    seed: int,
-    tier: Tier,
-    argv: Sequence[str],
-    project: Path,
-    subjects: Sequence[str] = (),
-    also: Iterable[str] = (),
+    *, seed: int, tier: Tier, argv: Sequence[str], project: Path, subjects: Sequence[str] = (), also: Iterable[str] = ()
 ) -> RunInfo:
     """The description of a run that starts now, with these exporters and runtimes, and the versions of further
     packages. None of them is imported.

@@ -34,10 +34,7 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
                 f"{run} and {runs[ids.index(ids[number])]} cannot be merged: they are the same run. Name each run once."
             )
     for run, info in zip(runs[1:], infos[1:], strict=True):
-        for what, first, other in (
-            ("seed", infos[0].seed, info.seed),
-            ("packages", infos[0].packages, info.packages),
-        ):
+        for what, first, other in (("seed", infos[0].seed, info.seed), ("packages", infos[0].packages, info.packages)):
             if first != other:
                 raise RunStoreError(
                     f"{runs[0]} and {run} cannot be merged: they differ in their {what}, {first} and {other}. "

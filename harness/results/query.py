@@ -32,17 +32,13 @@ FIELDS = Record.__struct_fields__
 _METRICS = Metrics.__struct_fields__
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.In: lambda item, container: item in container,
     ast.NotIn: lambda item, container: item not in container,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
-}
+}  # fmt: skip
 #: What evaluating a condition may raise: its author compared what cannot be compared.
 _FAULTS = (TypeError, ValueError, re.error, ArithmeticError)
 _BY_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -55,11 +51,8 @@ def _product(left: Any, right: Any) -> Any:
 
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: _product,
-    ast.Div: operator.truediv,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _product, ast.Div: operator.truediv,
+}  # fmt: skip
 #: Conditions are written by hand. Longer ones would take unbounded time; deeper ones exceed Python's recursion limit.
 _LONGEST, _DEEPEST = 10_000, 50
 _FUNCTIONS: dict[str, Callable[[str, str], bool]] = {

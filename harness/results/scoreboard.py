@@ -187,19 +187,13 @@ def _findings(
         known = first.reason if first.status is Status.KNOWN else ""
         found.append(
             Finding(
-                subject,
-                ending,
-                case,
-                dtype,
-                opsets,
-                stage,
-                first.blame,
+                subject, ending, case, dtype, opsets, stage, first.blame,
                 first.error or first.reason,
                 known,
                 ran.count(Ending.RIGHT),
                 len(ran),
             )
-        )
+        )  # fmt: skip
     order = list(Ending)
     return sorted(
         found, key=lambda each: (order.index(each.ending), bool(each.known), each.subject, each.case, each.dtype)

@@ -13,20 +13,10 @@ from onnx_parity.harness.subjects.delivered import Delivered
 #: ONNX operators that surround others, and name no cause unless they are alone.
 _PLUMBING = frozenset(
     [
-        "Cast",
-        "Constant",
-        "Identity",
-        "Reshape",
-        "Shape",
-        "Unsqueeze",
-        "Squeeze",
-        "Transpose",
-        "Slice",
-        "Concat",
-        "Gather",
-        "Expand",
+        "Cast", "Constant", "Identity", "Reshape", "Shape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Concat",
+        "Gather", "Expand",
     ]
-)
+)  # fmt: skip
 #: The functions that a line calls, without the value whose method one is, and the operators of Python in it.
 _NAME = re.compile(r"(?:torch|F)\.[\w.]+(?=\()|(?<=\.)\w+(?=\()")
 _SYMBOL = re.compile(r"(?<=[\w)\]] )(?://|\*\*|<<|>>|[<>=!]=|[-+*/%&|^@<>])(?= )|~")

@@ -357,10 +357,5 @@ class Draft:
         computed = [each.name for each in self.results()]
         outputs = [name for name in computed if side_by_side or self.chance(0.9 if name not in read else 0.15)]
         return GeneratedProgram(
-            tuple(self.inputs),
-            tuple(self.lines),
-            tuple(outputs or computed[-1:]),
-            self.seed,
-            self.parts,
-            side_by_side,
+            tuple(self.inputs), tuple(self.lines), tuple(outputs or computed[-1:]), self.seed, self.parts, side_by_side
         )

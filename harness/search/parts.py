@@ -30,16 +30,9 @@ from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase
 from onnx_parity.harness.search.fixed import fixed
 
 __all__ = [
-    "Flat",
-    "ListOfAnyLengthError",
-    "Part",
-    "declared",
-    "is_drawn",
-    "is_part",
-    "known_failures",
-    "parts_of",
+    "Flat", "ListOfAnyLengthError", "Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of",
     "plain_tensors",
-]
+]  # fmt: skip
 
 #: Inputs of more elements than this are left out: they take time and find nothing else.
 _MOST_ELEMENTS = 5000

@@ -91,13 +91,7 @@ class Search:
         return cls(folder, state, known, own, _next=state.next)
 
     def run(
-        self,
-        *,
-        processes: int,
-        seconds: float,
-        most: int,
-        done: Callable[[Report], None],
-        start: Start = start_here,
+        self, *, processes: int, seconds: float, most: int, done: Callable[[Report], None], start: Start = start_here
     ) -> None:
         """Look at programs until the time is over or there were so many. `done` is called with each report."""
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -76,12 +76,7 @@ def _check_values(
 
 
 def _check_shape(
-    what: str,
-    before: onnx.TypeProto.Tensor,
-    after: onnx.TypeProto.Tensor,
-    *,
-    sizes_stay: bool,
-    dynamic: Set[str],
+    what: str, before: onnx.TypeProto.Tensor, after: onnx.TypeProto.Tensor, *, sizes_stay: bool, dynamic: Set[str]
 ) -> None:
     if not before.HasField("shape") or not (sizes_stay or after.HasField("shape")):
         return

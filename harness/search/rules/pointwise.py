@@ -14,42 +14,11 @@ _WIDE = (-40.0, 40.0)
 _UNARY = {
     **dict.fromkeys(
         [
-            "torch.relu",
-            "torch.sigmoid",
-            "torch.tanh",
-            "torch.sin",
-            "torch.cos",
-            "torch.abs",
-            "torch.neg",
-            "F.silu",
-            "F.gelu",
-            "F.softplus",
-            "torch.erf",
-            "F.hardswish",
-            "F.hardsigmoid",
-            "F.elu",
-            "F.selu",
-            "F.mish",
-            "torch.atan",
-            "torch.asinh",
-            "torch.sign",
-            "F.softsign",
-            "F.relu6",
-            "F.logsigmoid",
-            "F.tanhshrink",
-            "F.hardtanh",
-            "torch.square",
-            "torch.sinc",
-            "torch.erfc",
-            "torch.positive",
-            "F.leaky_relu",
-            "F.celu",
-            "torch.deg2rad",
-            "torch.nan_to_num",
-            "torch.isnan",
-            "torch.isfinite",
-            "torch.signbit",
-            "torch.logical_not",
+            "torch.relu", "torch.sigmoid", "torch.tanh", "torch.sin", "torch.cos", "torch.abs", "torch.neg", "F.silu",
+            "F.gelu", "F.softplus", "torch.erf", "F.hardswish", "F.hardsigmoid", "F.elu", "F.selu", "F.mish",
+            "torch.atan", "torch.asinh", "torch.sign", "F.softsign", "F.relu6", "F.logsigmoid", "F.tanhshrink",
+            "F.hardtanh", "torch.square", "torch.sinc", "torch.erfc", "torch.positive", "F.leaky_relu", "F.celu",
+            "torch.deg2rad", "torch.nan_to_num", "torch.isnan", "torch.isfinite", "torch.signbit", "torch.logical_not",
         ],
         _WIDE,
     ),
@@ -67,7 +36,7 @@ _UNARY = {
     "torch.i0": (-4.0, 4.0),
     "torch.special.entr": (0.05, 8.0),
     "torch.special.ndtr": _WIDE,
-}
+}  # fmt: skip
 _ROUNDING = [f"torch.{name}({{0}})" for name in ("floor", "ceil", "round", "trunc", "frac")]
 _COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
 
@@ -84,26 +53,15 @@ def unary_with_number(d: Draft) -> None:
     d.add(
         d.of(
             [
-                "F.elu({0}, alpha=0.7)",
-                "F.leaky_relu({0}, 0.2)",
-                "F.gelu({0}, approximate='tanh')",
-                "F.hardshrink({0}, 0.3)",
-                "F.softshrink({0}, 0.4)",
-                "F.threshold({0}, 0.1, -2.0)",
-                "{0}.clamp(-1.5, 2.0)",
-                "{0}.clamp(min=0.25)",
-                "F.softplus({0}, beta=2.0, threshold=3.0)",
-                "torch.nan_to_num({0}, 0.5)",
-                "{0} ** 2",
-                "{0} ** 3",
-                "1.5 - {0}",
-                "torch.rsub({0}, 2, alpha=3)",
-                "{0} * {0}",
-                "torch.mvlgamma({0}.abs() + 3, 2)",
+                "F.elu({0}, alpha=0.7)", "F.leaky_relu({0}, 0.2)", "F.gelu({0}, approximate='tanh')",
+                "F.hardshrink({0}, 0.3)", "F.softshrink({0}, 0.4)", "F.threshold({0}, 0.1, -2.0)",
+                "{0}.clamp(-1.5, 2.0)", "{0}.clamp(min=0.25)", "F.softplus({0}, beta=2.0, threshold=3.0)",
+                "torch.nan_to_num({0}, 0.5)", "{0} ** 2", "{0} ** 3", "1.5 - {0}", "torch.rsub({0}, 2, alpha=3)",
+                "{0} * {0}", "torch.mvlgamma({0}.abs() + 3, 2)",
             ]
         ),
         x,
-    )
+    )  # fmt: skip
 
 
 @rule(2)
@@ -118,28 +76,13 @@ def unary_of_ints(d: Draft) -> None:
     d.add(
         d.of(
             [
-                "torch.abs({0})",
-                "torch.neg({0})",
-                "~{0}",
-                "torch.sign({0})",
-                "{0}.clamp(1, 3)",
-                "torch.square({0})",
-                "torch.relu({0})",
-                "{0} << 1",
-                "{0} >> 1",
-                "torch.sqrt({0}.abs())",
-                "torch.exp({0} % 4)",
-                "{0} / 3",
-                "{0} // 3",
-                "{0} % 3",
-                "{0} % -3",
-                "torch.fmod({0}, 2)",
-                "{0}.bitwise_and(5)",
-                "{0} ** 2",
+                "torch.abs({0})", "torch.neg({0})", "~{0}", "torch.sign({0})", "{0}.clamp(1, 3)", "torch.square({0})",
+                "torch.relu({0})", "{0} << 1", "{0} >> 1", "torch.sqrt({0}.abs())", "torch.exp({0} % 4)", "{0} / 3",
+                "{0} // 3", "{0} % 3", "{0} % -3", "torch.fmod({0}, 2)", "{0}.bitwise_and(5)", "{0} ** 2",
             ]
         ),
         x,
-    )
+    )  # fmt: skip
 
 
 def _partner(d: Draft, x: Value, kind: str) -> Value:
@@ -175,21 +118,12 @@ def _swapped(d: Draft, text: str, a: Value, b: Value) -> Value:
 def arithmetic(d: Draft) -> None:
     text = d.of(
         [
-            "{0} + {1}",
-            "{0} - {1}",
-            "{0} * {1}",
-            "torch.maximum({0}, {1})",
-            "torch.minimum({0}, {1})",
-            "torch.add({0}, {1}, alpha=2)",
-            "torch.sub({0}, {1}, alpha=3)",
-            "torch.lerp({0}, {1}, 0.3)",
-            "torch.hypot({0}, {1})",
-            "torch.copysign({0}, {1})",
-            "torch.logaddexp({0}, {1})",
-            "torch.fmax({0}, {1})",
+            "{0} + {1}", "{0} - {1}", "{0} * {1}", "torch.maximum({0}, {1})", "torch.minimum({0}, {1})",
+            "torch.add({0}, {1}, alpha=2)", "torch.sub({0}, {1}, alpha=3)", "torch.lerp({0}, {1}, 0.3)",
+            "torch.hypot({0}, {1})", "torch.copysign({0}, {1})", "torch.logaddexp({0}, {1})", "torch.fmax({0}, {1})",
             "torch.heaviside({0}, {1})",
         ]
-    )
+    )  # fmt: skip
     if any(name in text for name in ("lerp", "hypot", "logaddexp", "heaviside")):
         a, b = _pair(d, "float")
         if a.dtype != b.dtype:
@@ -205,17 +139,11 @@ def division(d: Draft) -> None:
     b = d.within(b, 1, math.inf) if d.chance(0.7) else d.add("{0}.abs() + 1", b)
     text = d.of(
         [
-            "{0} / {1}",
-            "{0} // {1}",
-            "{0} % {1}",
-            "torch.fmod({0}, {1})",
-            "torch.div({0}, {1}, rounding_mode='trunc')",
-            "torch.div({0}, {1}, rounding_mode='floor')",
-            "torch.atan2({0}, {1})",
-            "torch.xlogy({0}, {1})",
-            "torch.true_divide({0}, {1})",
+            "{0} / {1}", "{0} // {1}", "{0} % {1}", "torch.fmod({0}, {1})",
+            "torch.div({0}, {1}, rounding_mode='trunc')", "torch.div({0}, {1}, rounding_mode='floor')",
+            "torch.atan2({0}, {1})", "torch.xlogy({0}, {1})", "torch.true_divide({0}, {1})",
         ]
-    )
+    )  # fmt: skip
     d.add(text, a, b)
 
 
@@ -271,14 +199,10 @@ def bitwise(d: Draft) -> None:
     y = _partner(d, x, "int")
     text = d.of(
         [
-            "{0} & {1}",
-            "{0} | {1}",
-            "{0} ^ {1}",
-            "torch.gcd({0}, {1})",
-            "{0} << ({1} % 4).abs()",
+            "{0} & {1}", "{0} | {1}", "{0} ^ {1}", "torch.gcd({0}, {1})", "{0} << ({1} % 4).abs()",
             "{0} >> ({1} % 4).abs()",
         ]
-    )
+    )  # fmt: skip
     d.add(text, d.within(x, -100, 100), d.within(y, -100, 100))
 
 

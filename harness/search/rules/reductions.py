@@ -27,25 +27,16 @@ def reduction(d: Draft) -> None:
     d.add(
         d.of(
             [
-                f"{{0}}.sum({some}{keep})",
-                f"{{0}}.mean({some}{keep})",
-                "{0}.sum()",
-                "{0}.mean()",
-                f"torch.amax({{0}}, {some}{keep})",
-                f"torch.amin({{0}}, {some}{keep})",
-                "{0}.max()",
-                "{0}.min()",
-                f"torch.tanh({{0}}).prod({axis}{keep})",
-                f"torch.logsumexp({{0}}, {some}{keep})",
-                f"torch.linalg.vector_norm({{0}}, 2, {some}{keep})",
-                f"{{0}}.norm(1, {axis}{keep})",
-                f"torch.linalg.vector_norm({{0}}, inf, {some}{keep})",
-                f"torch.nansum({{0}}, {some}{keep})",
+                f"{{0}}.sum({some}{keep})", f"{{0}}.mean({some}{keep})", "{0}.sum()", "{0}.mean()",
+                f"torch.amax({{0}}, {some}{keep})", f"torch.amin({{0}}, {some}{keep})", "{0}.max()", "{0}.min()",
+                f"torch.tanh({{0}}).prod({axis}{keep})", f"torch.logsumexp({{0}}, {some}{keep})",
+                f"torch.linalg.vector_norm({{0}}, 2, {some}{keep})", f"{{0}}.norm(1, {axis}{keep})",
+                f"torch.linalg.vector_norm({{0}}, inf, {some}{keep})", f"torch.nansum({{0}}, {some}{keep})",
                 f"torch.count_nonzero({{0}}, {axis})",
             ]
         ),
         x,
-    )
+    )  # fmt: skip
 
 
 @rule(1.5)
@@ -77,14 +68,9 @@ def reduction_of_ints(d: Draft) -> None:
     x = d.value("int" if d.chance(0.6) else "bool", ranks=(1, 4), where=_nonempty)
     axis, keep = d.axis(x), _keeping(d)
     texts = [
-        f"{{0}}.sum({axis}{keep})",
-        f"{{0}}.any({axis}{keep})",
-        f"{{0}}.all({axis}{keep})",
-        "{0}.sum()",
-        "{0}.any()",
-        f"torch.cumsum({{0}}, {axis})",
-        f"torch.amax({{0}}, {axis}{keep})",
-    ]
+        f"{{0}}.sum({axis}{keep})", f"{{0}}.any({axis}{keep})", f"{{0}}.all({axis}{keep})", "{0}.sum()", "{0}.any()",
+        f"torch.cumsum({{0}}, {axis})", f"torch.amax({{0}}, {axis}{keep})",
+    ]  # fmt: skip
     if x.dtype is not torch.bool:
         texts += [f"({{0}} % 3).prod({axis}{keep})", f"{{0}}.max({axis}{keep}).values", "{0}.float().mean()"]
     d.add(d.of(texts), d.within(x, -1000, 1000) if x.dtype is not torch.bool else x)
@@ -97,15 +83,12 @@ def softmax(d: Draft) -> None:
     d.add(
         d.of(
             [
-                f"torch.softmax({{0}}, {axis})",
-                f"F.log_softmax({{0}}, {axis})",
-                f"F.softmin({{0}}, {axis})",
-                f"F.normalize({{0}}, dim={axis})",
-                f"torch.softmax({{0}}, {axis}, dtype=torch.float32)",
+                f"torch.softmax({{0}}, {axis})", f"F.log_softmax({{0}}, {axis})", f"F.softmin({{0}}, {axis})",
+                f"F.normalize({{0}}, dim={axis})", f"torch.softmax({{0}}, {axis}, dtype=torch.float32)",
             ]
         ),
         x,
-    )
+    )  # fmt: skip
 
 
 @rule(1.5)

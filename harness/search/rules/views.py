@@ -55,15 +55,12 @@ def permute(d: Draft) -> None:
     d.add(
         d.of(
             [
-                f"{{0}}.permute({', '.join(map(str, order))})",
-                f"{{0}}.transpose({a}, {b})",
-                f"torch.movedim({{0}}, {a}, {b})",
-                "{0}.mT",
-                f"torch.swapaxes({{0}}, {a}, {b}).contiguous()",
+                f"{{0}}.permute({', '.join(map(str, order))})", f"{{0}}.transpose({a}, {b})",
+                f"torch.movedim({{0}}, {a}, {b})", "{0}.mT", f"torch.swapaxes({{0}}, {a}, {b}).contiguous()",
             ]
         ),
         x,
-    )
+    )  # fmt: skip
 
 
 @rule(3)

@@ -33,17 +33,10 @@ def written(d: Draft) -> None:
     ]
     if x.is_float:
         texts += [
-            f"{{0}}.mul_({number})",
-            "{0}.clamp_(-2, 2)",
-            "{0}.relu_()",
-            "{0}.tanh_()",
-            f"{{0}}.add_({number}, alpha=2)",
-            "torch.sigmoid_({0})",
-            "F.elu_({0})",
-            f"{{0}}[{{0}} < 0] = {number}",
-            "{0}.div_(3)",
-            "{0}.neg_()",
-        ]
+            f"{{0}}.mul_({number})", "{0}.clamp_(-2, 2)", "{0}.relu_()", "{0}.tanh_()",
+            f"{{0}}.add_({number}, alpha=2)", "torch.sigmoid_({0})", "F.elu_({0})", f"{{0}}[{{0}} < 0] = {number}",
+            "{0}.div_(3)", "{0}.neg_()",
+        ]  # fmt: skip
     elif str(x.dtype) != "torch.bool":
         texts += [f"{{0}}.add_({number})", "{0}.clamp_(0, 3)", "{0}.bitwise_and_(3)", "{0}.floor_divide_(2)"]
     else:
@@ -58,14 +51,9 @@ def written_in_part(d: Draft) -> None:
         return
     number = d.number(x.dtype)
     texts = [
-        f"{{0}}[0] = {number}",
-        f"{{0}}[..., -1] = {number}",
-        f"{{0}}[1:] = {number}",
-        f"{{0}}[::2].fill_({number})",
-        "{0}[..., :1] = {0}[..., -1:]",
-        f"{{0}}.select(-1, 0).fill_({number})",
-        f"{{0}}.view_as({{0}})[0] = {number}",
-    ]
+        f"{{0}}[0] = {number}", f"{{0}}[..., -1] = {number}", f"{{0}}[1:] = {number}", f"{{0}}[::2].fill_({number})",
+        "{0}[..., :1] = {0}[..., -1:]", f"{{0}}.select(-1, 0).fill_({number})", f"{{0}}.view_as({{0}})[0] = {number}",
+    ]  # fmt: skip
     if str(x.dtype) != "torch.bool":
         texts += [
             f"{{0}}[0] += {number}",
