@@ -164,7 +164,7 @@ class Declaration:
         """Every combination of the swept values, in the order in which they are written."""
         labels: set[str] = set()
         for arguments, swept in _combinations(self.rows, self.keywords):
-            attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
+            attributes = ",".join(f"{keyword}={spell(value)}" for keyword, value in swept.items())
             label = f"{name}[{attributes}]" if attributes else name
             if label in labels:
                 raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
@@ -333,15 +333,15 @@ def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floa
     """The cells' dtypes: those named, or else float32, or the first input's own dtype if all inputs have their own."""
     if not dtypes:
         pinned = [maker.dtype for maker in makers if maker.dtype is not None]
-        return (_named(place, pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
-    named = tuple(_named(place, dtype) for dtype in dtypes)
+        return (_dtype_of(place, pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
+    named = tuple(_dtype_of(place, dtype) for dtype in dtypes)
     for dtype in named:
         if floating and dtype not in FLOATING:
             raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which has any dtype.")
     return named
 
 
-def _named(place: str, dtype: torch.dtype) -> Dtype:
+def _dtype_of(place: str, dtype: torch.dtype) -> Dtype:
     try:
         return name_of(dtype)
     except ValueError:
@@ -359,16 +359,16 @@ def _tolerances(place: str, tolerance: float | Mapping[torch.dtype, float] | Non
     if tolerance is None:
         return {}
     if isinstance(tolerance, Mapping):
-        return {_named(place, dtype): each for dtype, each in tolerance.items()}
+        return {_dtype_of(place, dtype): each for dtype, each in tolerance.items()}
     return dict.fromkeys(Dtype, tolerance)
 
 
-def spelled(value: object) -> str:
+def spell(value: object) -> str:
     """A value as it is written in a cell's id: without spaces and quotes."""
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, tuple):
-        return f"({','.join(map(spelled, value))})"
+        return f"({','.join(map(spell, value))})"
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
     return "".join(str(value).split())

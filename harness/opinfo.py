@@ -178,7 +178,7 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
 
     An entry's name is its operator's, followed by a dot and its variant if it has one: `norm`, `norm.fro`.
     """
-    file, line = _declared_at()
+    file, line = _find_place()
     grouped = {operator: tuple(names) for operator, names in groups.items()}
     counts = Counter(name for names in grouped.values() for name in names)
     for name, count in counts.items():
@@ -191,15 +191,15 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
 
 def every_operator(besides: OpInfoDeclaration | None = None) -> OpInfoDeclaration:
     """Declare all entries of `op_db` with usable samples, except those that another declaration names."""
-    return _whole(Database.OPERATORS, *_declared_at(), frozenset(besides.entry_names if besides is not None else ()))
+    return _whole(Database.OPERATORS, *_find_place(), frozenset(besides.entry_names if besides is not None else ()))
 
 
 def every_module() -> OpInfoDeclaration:
     """Declare all entries of `module_db` with usable samples."""
-    return _whole(Database.MODULES, *_declared_at(), frozenset())
+    return _whole(Database.MODULES, *_find_place(), frozenset())
 
 
-def _declared_at() -> tuple[Path, int]:
+def _find_place() -> tuple[Path, int]:
     # The frame that called the caller is the declaration, as it is for `op` and `model`.
     frame = sys._getframe(2)
     return Path(frame.f_code.co_filename), frame.f_lineno

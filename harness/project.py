@@ -114,10 +114,10 @@ def _settings_in(file: Path) -> Settings | None:
         raise SettingsError(f"{file}: line {line} is not UTF-8. Save the file in this encoding.") from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {error}") from error
-    return None if table is None else _checked(table, file)
+    return None if table is None else _check_settings(table, file)
 
 
-def _checked(table: object, file: Path) -> Settings:
+def _check_settings(table: object, file: Path) -> Settings:
     import msgspec
 
     from onnx_parity.harness import axes

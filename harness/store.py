@@ -116,8 +116,8 @@ class RecordWriter:
 
     def append(self, record: Record) -> bytes:
         """Write the record; return it as JSON in one line."""
-        line = _encoded(record)
-        self.append_lines(_sealed(line) + b"\n")
+        line = _encode(record)
+        self.append_lines(_seal(line) + b"\n")
         return line
 
     def append_lines(self, left: bytes) -> None:
@@ -159,7 +159,7 @@ class InFlight:
         self._fd = os.open(_in_flight_path(run, process), os.O_RDWR | os.O_CREAT, 0o644)
 
     def begin(self, record: Record) -> None:
-        line = _encoded(record)
+        line = _encode(record)
         os.pwrite(self._fd, _entered(Stage.BUILD) + _LENGTH.pack(len(line)) + line, 0)
 
     def enter(self, stage: Stage) -> None:
@@ -222,7 +222,7 @@ def create_run(root: Path, info: RunInfo) -> Path:
     run = root / info.id
     aside = root / f".{info.id}-{os.getpid()}"
     aside.mkdir(parents=True)
-    (aside / "run.json").write_bytes(_sealed(msgspec.json.format(_encoded(info))))
+    (aside / "run.json").write_bytes(_seal(msgspec.json.format(_encode(info))))
     try:
         # The rename makes the folder appear complete. It fails if another process has created the folder already.
         aside.rename(run)
@@ -239,7 +239,7 @@ def create_run(root: Path, info: RunInfo) -> Path:
 def read_info(run: Path) -> RunInfo:
     path = run / "run.json"
     try:
-        info = msgspec.json.decode(_unsealed(_content(path)), type=RunInfo)
+        info = msgspec.json.decode(_unseal(_content(path)), type=RunInfo)
     except (FileNotFoundError, NotADirectoryError):
         raise RunStoreError(f"{run} is not a run: it has no run.json. `parity run` makes one.") from None
     except (*_UNDECODABLE, _Damaged) as error:
@@ -257,7 +257,7 @@ def read_info(run: Path) -> RunInfo:
 def write_end(run: Path, end: RunEnd) -> None:
     aside = run / f".end-{os.getpid()}"
     try:
-        aside.write_bytes(_sealed(msgspec.json.format(_encoded(end))))
+        aside.write_bytes(_seal(msgspec.json.format(_encode(end))))
         os.replace(aside, run / "end.json")
     except OSError:
         aside.unlink(missing_ok=True)
@@ -272,7 +272,7 @@ def forget_end(run: Path) -> None:
 def read_end(run: Path) -> RunEnd | None:
     """The end of the run; None if it is still running, was killed, or has schema version 1."""
     try:
-        return msgspec.json.decode(_unsealed(_content(run / "end.json")), type=RunEnd)
+        return msgspec.json.decode(_unseal(_content(run / "end.json")), type=RunEnd)
     except FileNotFoundError:
         return None
     except (*_UNDECODABLE, _Damaged) as error:
@@ -343,7 +343,7 @@ def read_columns(run: Path) -> Columns | None:
         end = read_end(run)
         if end is None:
             return None
-        lines = described_lines(run)
+        lines = describe_lines(run)
         columns = open_columns(path, lines)
         if columns is None:
             latest, declared = _latest(files)
@@ -355,12 +355,12 @@ def read_columns(run: Path) -> Columns | None:
     return columns if columns is not None and len(columns) >= end.cells else None
 
 
-def described_lines(run: Path) -> list[tuple[str, int, str]]:
+def describe_lines(run: Path) -> list[tuple[str, int, str]]:
     """The name and size of every file of records, and a hash of its end, by which it is known to be the same."""
-    return [_described(file) for file in record_files(run)]
+    return [_describe_file(file) for file in record_files(run)]
 
 
-def _described(path: Path) -> tuple[str, int, str]:
+def _describe_file(path: Path) -> tuple[str, int, str]:
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - _HASHED))
@@ -369,7 +369,7 @@ def _described(path: Path) -> tuple[str, int, str]:
 
 def _read_whole(files: Sequence[Path], latest: Mapping[str, int]) -> Iterator[Record]:
     """The records that count, one at a time. A line that is damaged raises an error."""
-    for number, record in enumerate(_decoded(files, _decoder)):
+    for number, record in enumerate(_decode_lines(files, _decoder)):
         if latest.get(record.cell, number) == number:
             yield record
 
@@ -381,26 +381,26 @@ def _latest(files: Sequence[Path]) -> tuple[dict[str, int], Counter[DeclarationK
     occur twice.
     """
     hashes, declared = array("q"), Counter[DeclarationKey]()
-    for key in _decoded(files, _key_decoder):
+    for key in _decode_lines(files, _key_decoder):
         hashes.append(hash(key.cell))
         declared[declaration_of(key)] += 1
     twice = {one for one, other in pairwise(sorted(hashes)) if one == other}
     latest: dict[str, tuple[tuple[bool, float], int]] = {}
     if twice:
-        for number, key in enumerate(_decoded(files, _key_decoder)):
+        for number, key in enumerate(_decode_lines(files, _key_decoder)):
             if hash(key.cell) in twice and (key.cell not in latest or _counts_more(key) >= latest[key.cell][0]):
                 latest[key.cell] = _counts_more(key), number
     return {cell: number for cell, (_, number) in latest.items()}, declared
 
 
-def _decoded(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:
+def _decode_lines(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:
     """Every line of the files."""
     for path in files:
         with path.open("rb") as lines:
             for line in lines:
                 text = line.rstrip(b"\n")
                 if text:
-                    yield decoder.decode(_unsealed(text))
+                    yield decoder.decode(_unseal(text))
 
 
 def record_files(run: Path) -> list[Path]:
@@ -419,7 +419,7 @@ def _take(line: bytes, latest: dict[str, Record]) -> tuple[str, str] | None:
     """
     wrong = None
     try:
-        found = [_decoder.decode(_unsealed(line))]
+        found = [_decoder.decode(_unseal(line))]
     except (*_UNDECODABLE, _Damaged) as error:
         found = list(_whole_within(line))
         if len(found) < max(line.count(_BEGINNING), 1):
@@ -444,7 +444,7 @@ def _whole_within(line: bytes) -> Iterator[Record]:
     for part in line.split(_BEGINNING)[1:]:
         text = _BEGINNING + part
         try:
-            yield _decoder.decode(_unsealed(text[: text.rfind(b"}") + 1]))
+            yield _decoder.decode(_unseal(text[: text.rfind(b"}") + 1]))
         except (*_UNDECODABLE, _Damaged):
             continue
 
@@ -455,25 +455,25 @@ def _counts_more(record: Record | _Key) -> tuple[bool, float]:
 
 def _is_whole(line: bytes) -> bool:
     try:
-        _decoder.decode(_unsealed(line))
+        _decoder.decode(_unseal(line))
     except (*_UNDECODABLE, _Damaged):
         return False
     return True
 
 
-def _encoded(value: Record | RunInfo | RunEnd) -> bytes:
+def _encode(value: Record | RunInfo | RunEnd) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # Names of files may hold halves of characters, which UTF-8 has no bytes for.
         return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _sealed(text: bytes) -> bytes:
+def _seal(text: bytes) -> bytes:
     """A JSON object with its own checksum as its last field."""
     return b'%s,"crc":"%08x"}' % (text[:-1], zlib.crc32(text))
 
 
-def _unsealed(text: bytes) -> bytes:
+def _unseal(text: bytes) -> bytes:
     """The object without its checksum. Earlier versions wrote none."""
     end = _CHECKSUM.search(text, max(len(text) - 40, 0))
     if end is None:

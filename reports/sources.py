@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from onnx_parity.harness.record import Record
-from onnx_parity.harness.results.content import declared_as, room_folder
+from onnx_parity.harness.results.content import hash_declaration, room_folder
 
 #: A declaration of more lines is cut.
 _MOST_LINES = 60
@@ -24,7 +24,7 @@ def declared_source(record: Record, places: Sequence[Path] = ()) -> str:
     for file in _files(record.file, places):
         try:
             spans = _statements(file)
-            is_as_it_ran = declared_as(file, record.name) == record.source
+            is_as_it_ran = hash_declaration(file, record.name) == record.source
         except (OSError, SyntaxError, ValueError):
             continue  # It was edited since the run.
         span = next((span for span in spans if span[0] <= record.line <= span[1]), None)

@@ -291,7 +291,9 @@ def limited(seconds: int) -> Iterator[None]:
 def _notice(cell: Cell, tier: Tier, outcome: Outcome, *, names_operator: bool) -> Notice | None:
     """What a cell that ended so notices; None if nothing."""
     blank = blank_record(cell, "", "", worker="")
-    record = no_kernel.judged(outcome.onto(blank), cell.case.declaration.file.parent, lambda of: of.includes(tier))
+    record = no_kernel.judge_record(
+        outcome.onto(blank), cell.case.declaration.file.parent, lambda of: of.includes(tier)
+    )
     if record.status not in _NOTICES:
         return None
     operator = ""

@@ -155,7 +155,7 @@ def main(
 
 def _is_added(cell: Cell) -> bool:
     """Whether the smoke tier has the cell because of the file as it is now."""
-    added = smoke_cells.added(cell.case.declaration.file.parent).get(cell.case.label, smoke_cells.NOTHING)
+    added = smoke_cells.read_added(cell.case.declaration.file.parent).get(cell.case.label, smoke_cells.NOTHING)
     return cell.opset in added.opsets(cell.dtype, cell.shapes, Selection())
 
 

@@ -27,11 +27,11 @@ def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
 
 def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
     """Whether this file declares cases by this name: the name is public, and not imported from another file."""
-    return not name.startswith("_") and _resolved(declaration.file) == _resolved(file)
+    return not name.startswith("_") and _resolve(declaration.file) == _resolve(file)
 
 
 @cache
-def _resolved(file: Path) -> Path:
+def _resolve(file: Path) -> Path:
     """The file behind links. To ask the system for it for each of thousands of declarations takes seconds."""
     return file.resolve()
 
@@ -45,12 +45,12 @@ def declared_under(place: Path, wanted: Callable[[str], bool] | None = None) -> 
     for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
         if wanted is not None and not _may_assign(file, wanted):
             continue
-        for declared, declaration in declared_in(_imported(file)):
+        for declared, declaration in declared_in(_import_file(file)):
             if wanted is None or wanted(declared):
                 yield declared, declaration
 
 
-def _imported(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     """The module of a file, by the name that pytest gives it: with the packages that it is in."""
     folder = file.resolve().parent
     names = [] if file.stem == "__init__" else [file.stem]

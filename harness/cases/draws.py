@@ -24,7 +24,7 @@ import torch
 
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.harness.axes import Dtype
-from onnx_parity.harness.case import Case, Declaration, spelled
+from onnx_parity.harness.case import Case, Declaration, spell
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Given, Maker
 from onnx_parity.harness.record import Kind, Stage, Status
@@ -108,7 +108,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     draws = st.builds(
         Draw,
         number=st.integers(0, len(cases) - 1),
-        sizes=st.fixed_dictionaries({size: st.integers(0, LARGEST) for size in _drawn_sizes(cases)}),
+        sizes=st.fixed_dictionaries({size: st.integers(0, LARGEST) for size in _draw_sizes(cases)}),
         layout=st.sampled_from(list(Layout)),
     )
     outcomes: list[Outcome] = []
@@ -136,7 +136,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     def holds(draw: Draw) -> None:
         if next(attempts) >= ATTEMPTS and all(outcome.status is Status.PASSED for outcome in outcomes):
             return
-        case = _drawn(cases[draw.number], draw)
+        case = _draw_program(cases[draw.number], draw)
         outcome = timed(case)
         if _says_nothing(outcome):
             hypothesis.reject()
@@ -160,7 +160,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     return outcome
 
 
-def _drawn_sizes(cases: Sequence[Case]) -> list[int]:
+def _draw_sizes(cases: Sequence[Case]) -> list[int]:
     """The declared sizes that a draw replaces: all but those of inputs with fixed values."""
     makers = [maker for case in cases for maker in _makers((*case.declaration.inputs, *case.arguments.values()))]
     given = {size for maker in makers if isinstance(maker, Given) for size in maker.shape}
@@ -181,7 +181,7 @@ class _FoundError(Exception):
         self.outcome = outcome
 
 
-def _drawn(case: Case, draw: Draw) -> Case:
+def _draw_program(case: Case, draw: Draw) -> Case:
     """The case with the sizes and layouts of a draw."""
 
     def changed(value: Any) -> Any:
@@ -204,7 +204,7 @@ def _as_declaration(case: Case, draw: Draw) -> str:
     called = torch.overrides.resolve_name(program) or f"{module}.{name}"
     if "<lambda>" in called:
         called = f"<the lambda of {case.declaration.place}>"
-    keywords = [f"{name}={spelled(value)}" for name, value in case.arguments.items()]
+    keywords = [f"{name}={spell(value)}" for name, value in case.arguments.items()]
     makers = [str(maker) for maker in case.declaration.inputs]
     layout = "" if draw.layout is Layout.CONTIGUOUS else f"  # inputs {draw.layout} in memory"
     return f"{case.name} = op({', '.join([called, *makers, *keywords])}){layout}"

@@ -105,7 +105,8 @@ class Database(Enum):
 def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:
     """Write a survey with one line for each entry, so that the differences between versions of torch are readable."""
     entries = {
-        name: {dtype: spelled(positions) for dtype, positions in usable[name].items()} for name in sorted(usable)
+        name: {dtype: spell_positions(positions) for dtype, positions in usable[name].items()}
+        for name in sorted(usable)
     }
     lines = ",\n".join(f"  {_json(name)}: {_json(dtypes)}" for name, dtypes in entries.items())
     aside = path.with_suffix(".part")
@@ -118,7 +119,7 @@ def read_survey(path: Path) -> Mapping[str, Usable]:
     """The usable samples by entry; empty if there is no survey."""
     survey = _survey(path)
     entries = survey.entries if survey is not None else {}
-    return {name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in entries.items()}
+    return {name: {dtype: parse_positions(text) for dtype, text in dtypes.items()} for name, dtypes in entries.items()}
 
 
 def surveyed_torch(path: Path) -> str:
@@ -132,7 +133,7 @@ def _survey(path: Path) -> Survey | None:
     return msgspec.json.decode(path.read_bytes(), type=Survey) if path.exists() else None
 
 
-def spelled(positions: Sequence[int]) -> str:
+def spell_positions(positions: Sequence[int]) -> str:
     """(0, 1, 2, 3, 7) as `0-3,7`."""
     runs: list[list[int]] = []
     for position in positions:
@@ -143,7 +144,7 @@ def spelled(positions: Sequence[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def parsed(text: str) -> tuple[int, ...]:
+def parse_positions(text: str) -> tuple[int, ...]:
     """`0-3,7` as (0, 1, 2, 3, 7)."""
     ranges = (part.partition("-") for part in text.split(",") if part)
     return tuple(position for low, _, high in ranges for position in range(int(low), int(high or low) + 1))

@@ -359,7 +359,7 @@ class Coordinator:
         reference.future().add_done_callback(lambda future: self.events.put(lambda: handle(future)))
 
 
-def _received(channel: Channel) -> FromPytest:
+def _receive(channel: Channel) -> FromPytest:
     return _messages.decode(channel.receive())
 
 
@@ -375,11 +375,11 @@ def main(descriptor: int) -> None:
 
     def listen(coordinator: Coordinator) -> None:
         with suppress(EOFError):
-            while isinstance(message := _received(channel), Work):
+            while isinstance(message := _receive(channel), Work):
                 coordinator.events.put(lambda message=message: coordinator.told(message))  # type: ignore[misc]
         coordinator.events.put(lambda: coordinator.told(None))
 
-    start = _received(channel)
+    start = _receive(channel)
     assert isinstance(start, Start)
     try:
         connection = connect(start.address, Path(start.root), workers=start.workers)

@@ -59,13 +59,13 @@ def project_files(root: Path) -> Iterator[Path]:
         check=False,
     )
     names = os.fsdecode(listed.stdout).split("\0") if listed.returncode == 0 else None
-    for name in _walked(root) if names is None else filter(None, names):
+    for name in _walk(root) if names is None else filter(None, names):
         path = Path(name)
         if (root / path).is_file() and not _LEFT_OUT.intersection(path.parts[:-1]):
             yield path
 
 
-def _walked(root: Path) -> Iterator[str]:
+def _walk(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.relpath(os.path.join(folder, file), root) for file in files)

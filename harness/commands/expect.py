@@ -17,7 +17,7 @@ from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import ExpectationError, file_of, is_explained_elsewhere, subject_of
-from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
+from onnx_parity.harness.expecting.unsupported_edits import Group, collect_known, is_refused, write_text
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
@@ -124,13 +124,13 @@ def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> E
     release = re.match(r"\d+\.\d+", info.packages.get("torch", ""))
     tier, torch = (before.tier, before.torch) if before else (Tier(info.tier), f"=={release[0]}.*" if release else "")
     cells = {cell.id: (group, cell.opset) for group, cell in _cells_beside(path, tier)}
-    groups = known((record for record, _ in told if record.cell in cells), before, cells.values())
+    groups = collect_known((record for record, _ in told if record.cell in cells), before, cells.values())
     changed = {
         (record.family, record.name)
         for record, refused in told
         if before is not None and not before.agrees(record, refused=refused)
     }
-    new = written(tier, torch, groups, before, changed)
+    new = write_text(tier, torch, groups, before, changed)
     return Edit(new, [f"what the {tier} tier refuses has changed. Review it: a new line may be a lowering that broke"])
 
 
@@ -148,7 +148,7 @@ def _edit_of_kernels(path: Path, records: Sequence[Record], info: RunInfo) -> Ed
         return Edit(text)
     release = re.match(r"\d+\.\d+", info.packages.get("onnxruntime", ""))
     versions = before.onnxruntime if before else f"=={release[0]}.*" if release else ""
-    new = no_kernel.written(tier, found | listed, versions)
+    new = no_kernel.write_text(tier, found | listed, versions)
     return Edit(new, ["onnxruntime lacks more kernels. Review it: a new line may be a lowering that broke"])
 
 

@@ -141,7 +141,7 @@ def export(
         # On a command line, a name that does not exist is misspelt.
         warnings.filterwarnings("error", message="dynamic_axes names ")
         try:
-            exported = _exported(request)
+            exported = _export_program(request)
         except UserWarning as error:
             wrong = str(error).removeprefix("dynamic_axes ").partition(", and is ignored")[0]
             refuse(f"--dynamic {wrong}. Inputs are named as in --input x=1x3, and outputs with --output-name.")
@@ -155,7 +155,7 @@ def export(
     _report(request, exported, messages, time.perf_counter() - start, as_json=as_json)
 
 
-def _exported(request: _Request) -> onnx_parity.ONNXProgram:
+def _export_program(request: _Request) -> onnx_parity.ONNXProgram:
     import onnx_parity
     from onnx_parity.exporter.graph.origin import stop_at
 

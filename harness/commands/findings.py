@@ -102,7 +102,7 @@ def findings(
                     print_text("\n".join(f"    {line}" for line in rerun.prints.splitlines()))
     if as_json:
         print_json(
-            {name: {**msgspec.to_builtins(each), "now": _told(became.get(name))} for name, each in chosen.items()}
+            {name: {**msgspec.to_builtins(each), "now": _describe(became.get(name))} for name, each in chosen.items()}
         )
     elif not run:
         for name, each in chosen.items():
@@ -143,7 +143,7 @@ def _nothing_chosen(
     return f"{folder} has findings, but none that meets all of these conditions."
 
 
-def _told(rerun: Rerun | None) -> object:
+def _describe(rerun: Rerun | None) -> object:
     return None if rerun is None else {"is": rerun.now, "exit": rerun.exit, "prints": rerun.prints}
 
 
@@ -151,10 +151,12 @@ def _print_sums(chosen: dict[str, Finding], became: dict[str, Rerun]) -> None:
     of = Counter(each.culprit for each in chosen.values())
     kinds = Counter(each.fault for each in chosen.values())
     number = "1 finding" if len(chosen) == 1 else f"{len(chosen)} findings"
-    print_text(f"{number}: {_listed(of)}; {_listed(kinds)}; {sum(each.read for each in chosen.values())} read")
+    print_text(
+        f"{number}: {_list_findings(of)}; {_list_findings(kinds)}; {sum(each.read for each in chosen.values())} read"
+    )
     if became:
-        print_text(_listed(Counter(each.now.value for each in became.values())))
+        print_text(_list_findings(Counter(each.now.value for each in became.values())))
 
 
-def _listed(counts: Counter[str]) -> str:
+def _list_findings(counts: Counter[str]) -> str:
     return ", ".join(f"{number} {what}" for what, number in counts.most_common())

@@ -14,7 +14,7 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_text, refuse
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
-from onnx_parity.harness.gate.remeasuring import remeasured
+from onnx_parity.harness.gate.remeasuring import remeasure
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info
@@ -65,7 +65,7 @@ def gate(
         def measure(suspects: Sequence[str], others: Sequence[str]) -> dict[str, float]:
             cases = f"{len(suspects)} case{'s' * (len(suspects) != 1)}"
             print_text(f"measuring the exports of {cases} again, which seem slower", error=True)
-            return remeasured(baseline, run, info, suspects, others, places)
+            return remeasure(baseline, run, info, suspects, others, places)
 
         verdict = judge(baseline, run, read_policy(policy) if policy is not None else Policy(), measure)
     except (PolicyError, RunStoreError) as error:

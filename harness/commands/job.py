@@ -10,9 +10,9 @@ import typer
 from onnx_parity.harness.cluster.connection import ClusterError
 from onnx_parity.harness.cluster.mirroring import Copy, CopyError
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.report import written_report
+from onnx_parity.harness.commands.report import publish_report
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.pytest_plugin.options import prefixed
+from onnx_parity.harness.pytest_plugin.options import prefix_option
 
 #: What `--on` says for the address that RAY_API_SERVER_ADDRESS has, and `--follow` for the run that was sent last.
 JOBS, LAST = "jobs", "last"
@@ -29,7 +29,7 @@ def send(on: str, arguments: list[str], *, keep: str, python: str, as_json: bool
     """Send a run with these arguments to a cluster, and end the command."""
     from onnx_parity.harness.cluster.jobs import Jobs
 
-    names = {word.partition("=")[0].replace(prefixed(""), "--") for word in arguments}
+    names = {word.partition("=")[0].replace(prefix_option(""), "--") for word in arguments}
     if wrong := sorted(names.intersection(_NOT_THERE)):
         refuse(f"{wrong[0]} is for runs of this machine: leave it out.")
     project = defaults.project()
@@ -67,7 +67,7 @@ def follow(job: str, on: str | None, runs: Path | None, *, report: bool, as_json
     except (ClusterError, CopyError) as error:
         refuse(str(error))
     run = copy.last if copy.runs else None
-    index = written_report(run) if report and run is not None else None
+    index = publish_report(run) if report and run is not None else None
     if as_json:
         print_json({"job": job, "run": run and str(run), "report": index and str(index), "exit_code": code})
     else:

@@ -49,7 +49,7 @@ def list_cases(
     except axes.AxisError as error:
         refuse(str(error))
     try:
-        found = _found(pattern, selection)
+        found = _find_cells(pattern, selection)
     except DeclarationError as error:
         refuse(str(error))
     if not found:
@@ -64,7 +64,7 @@ def list_cases(
     print_text(f"{len(found)} cases, {sum(map(len, found.values()))} cells", error=cells)
 
 
-def _found(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str]]:
+def _find_cells(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str]]:
     """The ids of the cells of each case that the pattern matches, by the case's label and place."""
     # Imported here, because these import torch, which is slow, and options may be refused before.
     from onnx_parity.harness.cases.declarations import declared_under

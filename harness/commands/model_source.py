@@ -53,14 +53,14 @@ class InputText:
         match = _INPUT.fullmatch(text)
         if match is None:
             raise SourceError(
-                f"--input {_shortened(text)} cannot be read. Write the sizes, 1x3x224x224, and where needed a name, "
+                f"--input {_shorten(text)} cannot be read. Write the sizes, 1x3x224x224, and where needed a name, "
                 "x=1x3x224x224, a dtype, ids=1x16:int64, and a bound for integers, ids=1x16:int64<30522. "
                 "Write scalar for a tensor without axes."
             )
         sizes = [] if match["shape"] == "scalar" else match["shape"].split("x")
         bound = match["bound"] or "2"
         if any(len(number) > _MOST_DIGITS for number in (*sizes, bound)):
-            raise SourceError(f"--input {_shortened(text)}: no size and no bound has more than {_MOST_DIGITS} digits.")
+            raise SourceError(f"--input {_shorten(text)}: no size and no bound has more than {_MOST_DIGITS} digits.")
         if not int(bound):
             raise SourceError(f"--input {text}: no integer is from 0 up to and below 0. Write a bound of 1 or more.")
         return cls(match["name"] or "", tuple(map(int, sizes)), match["dtype"] or "float32", int(bound))
@@ -89,7 +89,7 @@ class InputText:
         if size > memory:
             shape = "x".join(map(str, self.shape))
             raise SourceError(
-                f"--input {_shortened(shape)}: a tensor of these sizes needs {size:,} bytes, and this machine has "
+                f"--input {_shorten(shape)}: a tensor of these sizes needs {size:,} bytes, and this machine has "
                 f"{memory:,}. Write smaller sizes."
             )
 
@@ -107,14 +107,14 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
             f"{where} does not name a model. Write package.module:name, for example torchvision.models:resnet18, "
             "or file.py:name."
         )
-    found: Any = _imported_file(Path(module_name)) if is_file else _imported_here(module_name)
+    found: Any = _import_file(Path(module_name)) if is_file else _import_here(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             near = difflib.get_close_matches(part, dir(found), n=1)
             hint = f"Did you mean {near[0]}?" if near else "Check the spelling of the name."
             raise SourceError(f"{where} cannot be exported: {module_name} has no {attribute}. {hint}")
         found = getattr(found, part)
-    program = found if _is_program(found) else _made(where, found)
+    program = found if _is_program(found) else _make_program(where, found)
     if not callable(program) and not isinstance(program, torch.export.ExportedProgram):
         raise SourceError(
             f"{where} creates an object of type {type(program).__name__}, which cannot be exported. "
@@ -161,16 +161,16 @@ def check_number_of_inputs(where: str, program: Callable[..., Any], given: int) 
         raise SourceError(f"{where} takes {names or 'no inputs'}, and {number}. Leave out the others.")
 
 
-def _imported_here(name: str) -> ModuleType:
+def _import_here(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
-    return _imported(name)
+    return _import_module(name)
 
 
-def _imported_file(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise SourceError(f"{file} cannot be imported: there is no such file.")
     sys.path.insert(0, str(file.parent.resolve()))
-    module = _imported(file.stem)
+    module = _import_module(file.stem)
     if Path(module.__file__ or "").resolve() != file.resolve():
         raise SourceError(
             f"{file} cannot be imported: Python has another module of the name {file.stem}, "
@@ -179,7 +179,7 @@ def _imported_file(file: Path) -> ModuleType:
     return module
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         try:
             return importlib.import_module(name)
@@ -223,7 +223,7 @@ def _is_program(found: Any) -> bool:
     return inspect.isroutine(found) and _needs(found) != []
 
 
-def _made(where: str, found: Any) -> Any:
+def _make_program(where: str, found: Any) -> Any:
     if not callable(found):
         raise SourceError(
             f"{where} is an object of type {type(found).__name__}, which cannot be exported. "
@@ -289,7 +289,7 @@ def _kind(state: object) -> str:
     return "a dict of other keys" if isinstance(state, Mapping) else f"an object of type {type(state).__name__}"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:80]}... ({len(text):,} characters)"
 
 
@@ -304,11 +304,11 @@ def dynamic_axes(texts: Sequence[str]) -> dict[str, dict[int, str]]:
         match = _DYNAMIC.fullmatch(text)
         if match is None:
             raise SourceError(
-                f"--dynamic {_shortened(text)} cannot be read. Write the input, the axis and a name, x:0=batch, "
+                f"--dynamic {_shorten(text)} cannot be read. Write the input, the axis and a name, x:0=batch, "
                 "or only x:0."
             )
         if len(match["axis"]) > _MOST_DIGITS:
-            raise SourceError(f"--dynamic {_shortened(text)}: no axis has more than {_MOST_DIGITS} digits.")
+            raise SourceError(f"--dynamic {_shorten(text)}: no axis has more than {_MOST_DIGITS} digits.")
         axis = int(match["axis"])
         axes.setdefault(match["name"], {})[axis] = match["axis_name"] or f"{match['name']}_dim_{axis}"
     return axes

@@ -78,7 +78,7 @@ def _entries_to_survey(declarations: Path) -> tuple[list[str], tuple[Dtype, ...]
     """The entries of a declaration file, and the dtypes that are surveyed."""
     from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules
 
-    found = _declared(declarations)
+    found = _find_declarations(declarations)
     if any(each.database is Database.OPERATORS for each in found):
         return [*(all_entries().keys() - EXCLUDED.keys())], DTYPES_OF_DATABASE
     if any(each.database is Database.MODULES for each in found):
@@ -89,7 +89,7 @@ def _entries_to_survey(declarations: Path) -> tuple[list[str], tuple[Dtype, ...]
     return names, DTYPES
 
 
-def _declared(declarations: Path) -> list[OpInfoDeclaration]:
+def _find_declarations(declarations: Path) -> list[OpInfoDeclaration]:
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 

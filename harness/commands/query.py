@@ -63,7 +63,7 @@ def query(
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         warn_of_shortcomings(run)
-        found, matching = _found(condition, run)
+        found, matching = _find_matching(condition, run)
         if parquet is not None:
             _write(parquet, matching)
         elif not count:
@@ -93,7 +93,7 @@ def _is_parquet(file: Path) -> bool:
         return opened.read(len(_PARQUET)) == _PARQUET
 
 
-def _found(condition: Query, run: Path) -> tuple[int, Callable[[], Iterable[Record]]]:
+def _find_matching(condition: Query, run: Path) -> tuple[int, Callable[[], Iterable[Record]]]:
     """How many records satisfy the condition, and what reads those records."""
     columns = read_columns(run)
     if columns is None:

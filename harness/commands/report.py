@@ -106,7 +106,7 @@ def report(
             refuse("--serve writes no files: remove --out, --single-file and --json.")
         _serve(run, baseline, draw, port)
         return
-    index = written_report(run, out, baseline, draw)
+    index = publish_report(run, out, baseline, draw)
     if single_file is not None:
         _write_single_file(index.parent, single_file)
     if as_json:
@@ -115,7 +115,7 @@ def report(
         print_text(f"report: {index}")
 
 
-def written_report(
+def publish_report(
     run: Path, out: Path | None = None, baseline: Path | None = None, draw: Sequence[str] | None = None
 ) -> Path:
     """Write the report and return its first page, or end the command if there is no run or the folder is unusable."""
@@ -216,12 +216,12 @@ def _serve(run: Path, baseline: Path | None, patterns: Sequence[str] | None, por
             _draw(run, patterns)
         with tempfile.TemporaryDirectory(prefix="parity-") as root:
             write = partial(_write, run, changes=changes, is_served=True)
-            serve(Followed(Path(root), write, state), partial(_drawn_script, run), port, ready)
+            serve(Followed(Path(root), write, state), partial(_draw_script, run), port, ready)
     except (RunStoreError, ReportError) as error:
         refuse(str(error))
 
 
-def _drawn_script(run: Path, asked: dict[str, str], name: str) -> str:
+def _draw_script(run: Path, asked: dict[str, str], name: str) -> str:
     """The script that carries the drawing of the case that a page asks for."""
     from onnx_parity.harness.drawing.drawings import drawings_of
     from onnx_parity.harness.drawing.tasks import draw_all, tasks

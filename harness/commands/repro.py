@@ -44,7 +44,7 @@ def repro(
     with expected_errors_in_one_line():
         suspect = find(cell)
         folder = out or Path("repro") / slug(suspect.id)
-        record, details = _bundled(suspect, seed, folder)
+        record, details = _run_and_bundle(suspect, seed, folder)
         if as_json:
             print_json({"folder": str(folder), "record": record})
         else:
@@ -53,7 +53,7 @@ def repro(
         raise typer.Exit(0 if record.status == "passed" else 1)
 
 
-def _bundled(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
+def _run_and_bundle(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
     """Run a cell, and write its bundle before the temporary files of its model are removed."""
     from onnx_parity.harness.axes import Tier
     from onnx_parity.harness.judging.bundle import failure_of, write

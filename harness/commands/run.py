@@ -19,10 +19,10 @@ from rich.console import Console
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.commands import defaults, job
 from onnx_parity.harness.commands.exporters import show
-from onnx_parity.harness.commands.report import written_report
+from onnx_parity.harness.commands.report import publish_report
 from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, shortcomings_of
-from onnx_parity.harness.pytest_plugin.options import HERE, prefixed, with_prefix
+from onnx_parity.harness.pytest_plugin.options import HERE, prefix_option, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.exporters_compared import compare
@@ -32,10 +32,10 @@ from onnx_parity.harness.store import Records, read_end, read_info, read_lines, 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _INVALID_OPTIONS, _NOTHING_SELECTED = 2, 4, 5
 _PYTEST_FAILED = 3
-_OPTIONS_WITH_PATHS = tuple(map(prefixed, ("runs", "resume", "since", "durations-of")))
+_OPTIONS_WITH_PATHS = tuple(map(prefix_option, ("runs", "resume", "since", "durations-of")))
 #: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
 #: pytest's filters for them would take longer than many cells.
-_SHOWN = ("-q", "-o", "console_output_style=classic", prefixed("pace"), "-p", "no:warnings")
+_SHOWN = ("-q", "-o", "console_output_style=classic", prefix_option("pace"), "-p", "no:warnings")
 _PYTEST = (sys.executable, "-m", "pytest", *_SHOWN)
 
 
@@ -136,7 +136,7 @@ def run(
         _refuse_elsewhere()
     options = ["-k", keyword] if keyword else []
     for name, value in (("tier", tier), ("opsets", opsets), ("devices", devices)):
-        options += [f"{prefixed(name)}={value}"] if value is not None else []
+        options += [f"{prefix_option(name)}={value}"] if value is not None else []
     if job.is_jobs_address(on):
         if runs is not None:
             refuse("--runs is for runs of this machine: leave it out, or give it with --follow.")
@@ -144,7 +144,7 @@ def run(
         words = [*options, *context.args, *map(str, paths or ())]
         job.send(str(on), words, keep=keep, python=python, as_json=as_json)
     command = [*_PYTEST, *_workers(workers, on), *options]
-    command += [f"{prefixed('runs')}={runs}"] if runs is not None else []
+    command += [f"{prefix_option('runs')}={runs}"] if runs is not None else []
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
     command += ["-o", f"testpaths={shlex.join(map(str, defaults.declarations()))}"]
     command += _with_joined_paths([*context.args, *map(str, paths or ())])
@@ -192,10 +192,10 @@ def _workers(number: str, on: str | None) -> list[str]:
     if on is None:
         return ["-n", number]
     if on == HERE:
-        return ["-n", number, f"{prefixed('on')}={on}"]
+        return ["-n", number, f"{prefix_option('on')}={on}"]
     if number == "0":
         refuse(f"-n 0 runs cells without workers, and --on {on} needs at least one.")
-    options = [f"{prefixed('on')}={on}", f"{prefixed('workers')}={number if number.isdecimal() else 0}"]
+    options = [f"{prefix_option('on')}={on}", f"{prefix_option('workers')}={number if number.isdecimal() else 0}"]
     return ["-n", "0", *options]
 
 
@@ -212,8 +212,8 @@ def _resume(run: Path, workers: str, on: str | None, *, quiet: bool) -> tuple[in
     command = [sys.executable, "-m", "pytest", *_with_joined_paths(given)]
     if on is None:
         # Where it began.
-        on = next((word.partition("=")[2] for word in given if word.startswith(f"{prefixed('on')}=")), None)
-    command += [*_workers(workers, on), f"{prefixed('resume')}={folder}"]
+        on = next((word.partition("=")[2] for word in given if word.startswith(f"{prefix_option('on')}=")), None)
+    command += [*_workers(workers, on), f"{prefix_option('resume')}={folder}"]
     code, _ = _pytest(command, quiet=quiet)
     return code, folder
 
@@ -269,7 +269,7 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
     code = _USED_WRONGLY if code in (_INVALID_OPTIONS, _NOTHING_SELECTED) else code
     # Where pytest failed there may be no room for a report either.
-    index = written_report(run) if report and run is not None and code != _PYTEST_FAILED else None
+    index = publish_report(run) if report and run is not None and code != _PYTEST_FAILED else None
     if index is not None and not as_json:
         print_text(f"report: {index}")
     records = read_records(run) if run is not None else None

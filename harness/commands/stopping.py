@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
-from onnx_parity.harness.pytest_plugin.options import prefixed
+from onnx_parity.harness.pytest_plugin.options import prefix_option
 from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
 
 _Handler = Callable[[int, FrameType | None], None]
@@ -22,7 +22,7 @@ _Handler = Callable[[int, FrameType | None], None]
 #: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Options that start a debugger. It reads from the terminal, which only a foreground process group may do.
-_DEBUGGING = (prefixed("in-process"), "--pdb", "--trace")
+_DEBUGGING = (prefix_option("in-process"), "--pdb", "--trace")
 
 STOPPED = 2
 
@@ -36,7 +36,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, in
     """
     if any(word in _DEBUGGING for word in command):
         # The terminal interrupts the debugger directly, and the debugger may continue.
-        with _handled({signal.SIGINT: _nothing}):
+        with _handle_signals({signal.SIGINT: _nothing}):
             debugged = subprocess.Popen(command, stdout=stdout)
             return debugged.wait(), debugged.pid
     process: subprocess.Popen[bytes] | None = None
@@ -57,7 +57,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, in
         os.kill(os.getpid(), signal.SIGSTOP)
         pass_on(signal.SIGCONT)
 
-    with _handled({**dict.fromkeys(_STOPPING, stop), signal.SIGTSTP: pause}):
+    with _handle_signals({**dict.fromkeys(_STOPPING, stop), signal.SIGTSTP: pause}):
         # The writing end is only in this process. When it is killed, however that is done, the system closes the pipe.
         theirs, ours = os.pipe()
         process = subprocess.Popen(
@@ -72,7 +72,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, in
 
 
 @contextmanager
-def _handled(handlers: Mapping[signal.Signals, _Handler]) -> Iterator[None]:
+def _handle_signals(handlers: Mapping[signal.Signals, _Handler]) -> Iterator[None]:
     """A context in which signals are handled. Ignored signals, such as SIGHUP under `nohup`, stay ignored."""
     before = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():

@@ -17,7 +17,7 @@ from onnx_parity.exporter.verification.intermediates import computed, shared_val
 from onnx_parity.exporter.verification.oracle import Expected, expect, judge
 from onnx_parity.harness.cases.draws import DrawnCase
 from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, ErrorInside, ErrorPicture, blank_drawing
-from onnx_parity.harness.drawing.drawn_graph import drawn_graph
+from onnx_parity.harness.drawing.drawn_graph import draw_graph
 from onnx_parity.harness.drawing.error_picture import error_picture
 from onnx_parity.harness.drawing.program_text import program_text
 from onnx_parity.harness.judging.outcome import Outcome
@@ -81,7 +81,7 @@ class _Exports:
 
     def add(self, captured: Captured, cell: Cell, opset: int, exporter: str = "") -> None:
         try:
-            graph = drawn_graph(_model(captured, opset))
+            graph = draw_graph(_model(captured, opset))
         except Exception as error:  # noqa: BLE001  Exporters raise what they like: it is shown for this opset.
             reason = EXPORTERS[cell.exporter].refusal(error) or error_line(error)
             self.opsets.append(AtOpset(opset, error=reason, exporter=exporter))
@@ -116,7 +116,7 @@ def _errors(
                 shared = {name: value for name, value in shared_values(program).items() if name not in names}
                 tensors = [given for given in trial.inputs if isinstance(given, torch.Tensor)]
                 with torch.no_grad():
-                    inside = _expected(captured.recorded.graph, shared, tensors)
+                    inside = _expect_values(captured.recorded.graph, shared, tensors)
             known = {output.name: output for node in program.model.graph for output in node.outputs}
             program.model.graph.outputs.extend(known[name] for name in inside)
             model = program.serialize()
@@ -137,7 +137,7 @@ def _errors(
     return values, [error_picture(name, got, expected) for name, got, expected in named], ""
 
 
-def _expected(graph: Graph, shared: Mapping[str, Value], inputs: Sequence[torch.Tensor]) -> dict[str, Expected]:
+def _expect_values(graph: Graph, shared: Mapping[str, Value], inputs: Sequence[torch.Tensor]) -> dict[str, Expected]:
     """What the values inside the model must be, from torch, and from torch in float64 as far as it can."""
     known = computed(graph, inputs)
     try:

@@ -15,7 +15,7 @@ from onnx_parity.harness.subjects.delivered import since_version
 _LONGEST = 200
 
 
-def drawn_graph(model: ir.Model) -> DrawnGraph:
+def draw_graph(model: ir.Model) -> DrawnGraph:
     """The graph of a model, to which the shapes that follow from its inputs are added."""
     ShapeInferencePass()(model)
     versions = {"" if domain == "ai.onnx" else domain: version for domain, version in model.opset_imports.items()}

@@ -39,11 +39,11 @@ def error_picture(name: str, got: object, expected: Expected) -> ErrorPicture:
 
 def _picture(name: str, kind: str, ulps: list[int], odd: int, ratio: Array) -> ErrorPicture:
     last_band = max((place for place, count in enumerate(ulps) if count), default=0)
-    pooled, sizes = _pooled(ratio)
+    pooled, sizes = _pool(ratio)
     return ErrorPicture(name, kind, ulps[: last_band + 1], odd, pooled, sizes)
 
 
-def _pooled(ratio: Array) -> tuple[list[list[float]], tuple[int, int]]:
+def _pool(ratio: Array) -> tuple[list[list[float]], tuple[int, int]]:
     """The largest ratio in each of at most `_MOST_ROWS` by `_MOST_COLUMNS` parts of the tensor."""
     if not ratio.size:
         return [], (1, 1)

@@ -14,7 +14,7 @@ from onnx_parity.harness.axes import EXPORTER_NAMES, RUNTIME_NAMES
 from onnx_parity.harness.drawing.drawings import FOLDER, blank_drawing, drawings_of, keep_drawing
 from onnx_parity.harness.record import WRONG, Record, RunInfo, Status
 from onnx_parity.harness.results.causes import causes_of
-from onnx_parity.harness.results.content import declared_as
+from onnx_parity.harness.results.content import hash_declaration
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import WorkerProcess
 from onnx_parity.harness.store import read_columns, read_records
@@ -54,12 +54,12 @@ def tasks(
     chosen = list(cases.values())
     if patterns is None:
         # What ended its process might do so again, or never end: it is drawn if that is asked for.
-        chosen = [case for case in chosen if _shown(case).status is not Status.CRASHED]
+        chosen = [case for case in chosen if _choose_cell(case).status is not Status.CRASHED]
         chosen = chosen if len(cases) <= FEW else _one_of_each_cause(chosen)
     drawn: dict[tuple[str, ...], str] = {drawing.key: drawing.source for drawing in drawings_of(run)}
     found = []
     for case in chosen:
-        record = _shown(case)
+        record = _choose_cell(case)
         key = _key(record)
         is_ours = record.exporter in EXPORTER_NAMES and record.runtime in RUNTIME_NAMES
         if (is_ours or any_subject) and _is_as_it_ran(record, places) and drawn.get(key) != record.source:
@@ -117,7 +117,7 @@ def _key(record: Record) -> tuple[str, str, str, str]:
     return record.kind, record.family, record.name, record.case
 
 
-def _shown(case: Sequence[Record]) -> Record:
+def _choose_cell(case: Sequence[Record]) -> Record:
     """The cell that is drawn: one that is wrong, else one of the axes with most cells, at the newest opset."""
     numbers = Counter(map(_axes, case))
     return min(
@@ -141,7 +141,7 @@ def _is_as_it_ran(record: Record, places: Sequence[Path]) -> bool:
     try:
         if not any(file.resolve().is_relative_to(place.resolve()) for place in places):
             return False
-        return bool(record.source) and declared_as(file, record.name) == record.source
+        return bool(record.source) and hash_declaration(file, record.name) == record.source
     except (OSError, SyntaxError, ValueError):
         return False
 

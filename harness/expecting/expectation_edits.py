@@ -124,7 +124,7 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             if len(holding) == len(taken):
                 kept.append(expectation)
             else:
-                narrower = _narrowed(expectation, holding, left) if holding else []
+                narrower = _narrow(expectation, holding, left) if holding else []
                 kept += narrower
                 changes.append(_told(expectation, narrower, _without(holding, taken)))
             left = _without(holding, left)
@@ -219,7 +219,7 @@ def _foreseeing(
         for case, of_case in cases.items():
             cells = f"{case}*" if case.endswith("[") else f"{case}-*"
             wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
-            narrowed += _narrowed(wide, of_case, pool)
+            narrowed += _narrow(wide, of_case, pool)
         # Two messages with numbers that look alike may have different reasons.
         if stage in COMPARING:
             entries += _sharing_entries(narrowed)
@@ -241,7 +241,7 @@ def _only_seen(everything: Sequence[Found]) -> dict[str, str]:
     return seen
 
 
-def _narrowed(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> list[Expectation]:
+def _narrow(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> list[Expectation]:
     """Expectations that match all of `holding` and no other of `pool`: one, or one for each case or cell."""
     at_once = _along_axes(wide, holding, pool)
     if at_once is not None:
@@ -343,10 +343,10 @@ class _Blocks:
             if not line.startswith("#") and ("=" in line or line[0] == "]")
         )
         after = "".join(lines[last + 1 :]).removeprefix("\n")
-        self._blocks[number] = "".join(f"{_written(entry)}\n" for entry in entries) + after
+        self._blocks[number] = "".join(f"{_write_entry(entry)}\n" for entry in entries) + after
 
     def add(self, entry: Sequence[Expectation]) -> None:
-        self._added.append(_written(entry))
+        self._added.append(_write_entry(entry))
 
     def text(self) -> str:
         kept = self._head + "".join(self._blocks)
@@ -355,7 +355,7 @@ class _Blocks:
         return "\n".join([*([kept.rstrip("\n") + "\n"] if kept.strip() else []), *self._added])
 
 
-def _written(entry: Sequence[Expectation]) -> str:
+def _write_entry(entry: Sequence[Expectation]) -> str:
     """The text of an entry, whose expectations differ only in their selectors."""
     first = entry[0]
     lines = ["[[known]]", f"cells  = {_selectors([each.cells for each in entry])}"]

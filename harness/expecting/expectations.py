@@ -255,7 +255,7 @@ def _problem(expectation: Expectation) -> str:
     return ""
 
 
-def expected(record: Record, directory: Path) -> Record:
+def apply_expectations(record: Record, directory: Path) -> Record:
     """The record with the status that the expectations beside its declaration give it. The first match decides."""
     binding, explaining = _files_of(record)
     for file in (*binding, *explaining):

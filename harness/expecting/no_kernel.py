@@ -65,7 +65,7 @@ def load_once(path: Path) -> NoKernel | None:
     return load(path)
 
 
-def judged(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) -> Record:
+def judge_record(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) -> Record:
     """The record with the status that the file beside its declaration gives it."""
     if record.status is not Status.PASSED or not lacks_kernel(record):
         return record
@@ -86,7 +86,7 @@ def lacks_kernel(record: Record) -> bool:
     return bool(record.lacks) and right and record.exporter == PARITY and not drawn
 
 
-def written(tier: Tier, lacking: Iterable[str], versions: str) -> str:
+def write_text(tier: Tier, lacking: Iterable[str], versions: str) -> str:
     """The text of the file."""
     lines = "".join(f'    "{each}",\n' for each in sorted(set(lacking)))
     return f'{_HEAD}tier = "{tier}"\nonnxruntime = "{versions}"\nlacking = [\n{lines}]\n'

@@ -161,7 +161,7 @@ def is_judged(record: Record) -> bool:
     return record.exporter == PARITY and record.capture == Capture.TRACE and not record.case.endswith("[drawn]")
 
 
-def judged(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) -> Record:
+def judge_record(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) -> Record:
     """The record with the status that the file beside its declaration gives it."""
     if record.status not in (Status.UNSUPPORTED, Status.PASSED) or not is_judged(record):
         return record

@@ -62,7 +62,7 @@ def is_refused(record: Record) -> bool | None:
     return False if record.status in _EXPORTED else None
 
 
-def known(records: Iterable[Record], before: Unsupported | None, others: Iterable[tuple[Group, int]]) -> Known:
+def collect_known(records: Iterable[Record], before: Unsupported | None, others: Iterable[tuple[Group, int]]) -> Known:
     """What the records of a run tell; of other cells, given as their group and opset, what the file told before."""
     found: defaultdict[Group, Opsets] = defaultdict(Opsets)
     for record in records:
@@ -81,7 +81,7 @@ def known(records: Iterable[Record], before: Unsupported | None, others: Iterabl
     return dict(found)
 
 
-def written(
+def write_text(
     tier: Tier, torch: str, groups: Known, before: Unsupported | None = None, changed: Set[Declared] = frozenset()
 ) -> str:
     """The text of the file. What it told `before` stays as it was written there, but for the declarations that have
@@ -121,7 +121,7 @@ def _of_declaration(place: tuple[str, str], groups: Known, before: Sequence[Refu
     family, name = place
     left: Known = {}
     for group, opsets in groups.items():
-        covered = _covered(before, group)
+        covered = _find_covered(before, group)
         if opsets.refused - covered:
             left[group] = Opsets(opsets.refused - covered, opsets.exported)
     for text in _texts(left.values()):
@@ -173,7 +173,7 @@ def _widest(family: str, name: str, text: str, group: Group, groups: Known) -> R
     )
 
 
-def _covered(entries: Sequence[Refused], group: Group) -> set[int]:
+def _find_covered(entries: Sequence[Refused], group: Group) -> set[int]:
     return set().union(*(entry.at() for entry in entries if entry.names(*_key(group))))
 
 

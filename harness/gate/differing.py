@@ -56,7 +56,7 @@ def find_differing(before: Columns, now: Columns) -> Differing:
         _part(before, changed),
         _part(now, differs),
         _export_times(before, now, here, there),
-        _edited(before, now, here, there),
+        _find_edited(before, now, here, there),
     )
 
 
@@ -93,7 +93,7 @@ def _part(columns: Columns, differs: Numbers) -> Part:
     return Part({record.cell: record for record in columns.records_at(rows)}, counts, int(was_carried.sum()))
 
 
-def _edited(before: Columns, now: Columns, here: Numbers, there: Numbers) -> list[str]:
+def _find_edited(before: Columns, now: Columns, here: Numbers, there: Numbers) -> list[str]:
     """As `edited_declarations` finds them in records."""
     import numpy as np
 

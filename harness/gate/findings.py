@@ -144,9 +144,9 @@ def _of_cell(before: Record | None, now: Record) -> Found | None:
     was = before.status if before is not None else None
     if now.status in WRONG:
         if before is None:
-            return _found(FindingKind.NEW_FAILURE, now, "not in the baseline; ")
+            return _make_found(FindingKind.NEW_FAILURE, now, "not in the baseline; ")
         if before.status not in WRONG:
-            return _found(FindingKind.NEW_FAILURE, now, f"{before.status} in the baseline; ")
+            return _make_found(FindingKind.NEW_FAILURE, now, f"{before.status} in the baseline; ")
         if (before.status, before.stage, before.blame) != (now.status, now.stage, now.blame):
             detail = f"{_ending(before)} in the baseline; {_ending(now)}"
             at = f"{before.status} {before.stage} {before.blame}"
@@ -154,14 +154,14 @@ def _of_cell(before: Record | None, now: Record) -> Found | None:
         return None
     if was is Status.PASSED and now.status is not Status.PASSED:
         kind = FindingKind.CANNOT_RUN_HERE if now.status is Status.ABSENT else FindingKind.LOST_COVERAGE
-        return _found(kind, now, "passed in the baseline; ")
+        return _make_found(kind, now, "passed in the baseline; ")
     if now.status is Status.PASSED and was in (*WRONG, Status.KNOWN, Status.UNSUPPORTED):
         assert before is not None
         return Found(_finding(FindingKind.FIX, now, f"passes; {_ending(before)} in the baseline"), before)
     return None
 
 
-def _found(kind: FindingKind, record: Record, otherwise: str) -> Found:
+def _make_found(kind: FindingKind, record: Record, otherwise: str) -> Found:
     return Found(_finding(kind, record, otherwise + _ending(record)), record, otherwise)
 
 
@@ -190,7 +190,7 @@ def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Foun
             yield Found(finding, alike, record.status)
 
 
-def edited_declarations(before: Mapping[str, Record], now: Mapping[str, Record]) -> list[str]:
+def find_edited_declarations(before: Mapping[str, Record], now: Mapping[str, Record]) -> list[str]:
     """The names of the declarations whose source differs, where both runs know it."""
     pairs = ((before.get(cell), record) for cell, record in now.items())
     edited = {
@@ -214,7 +214,7 @@ def export_times(before: Mapping[str, Record], now: Mapping[str, Record]) -> dic
     }
 
 
-def suspected_exports(exports: Mapping[str, ExportTime], thresholds: Thresholds) -> Suspected:
+def suspect_exports(exports: Mapping[str, ExportTime], thresholds: Thresholds) -> Suspected:
     """Cases whose exports slowed down more than the median case did. What slows all cases down is the machine."""
     ratios = [time.now / time.before for time in exports.values() if time.before > 0]
     speed = median(ratios) if len(ratios) >= _ENOUGH_CASES else 1.0

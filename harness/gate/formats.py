@@ -27,11 +27,11 @@ def headline(verdict: GateResult) -> str:
 def outcome(verdict: GateResult) -> str:
     """The headline without the names of the runs."""
     if verdict.regressed:
-        return f"regressed: {', '.join(filter(None, (_counted(kind, verdict) for kind in FindingKind)))}"
+        return f"regressed: {', '.join(filter(None, (_count_causes(kind, verdict) for kind in FindingKind)))}"
     return f"undecided: {verdict.damage}" if verdict.damage else "no regression"
 
 
-def _counted(kind: FindingKind, verdict: GateResult) -> str:
+def _count_causes(kind: FindingKind, verdict: GateResult) -> str:
     """`new failure (31 cells, 3 causes)`; empty if no finding of this kind fails the gate."""
     causes = [cause for cause in verdict.causes_with(Action.FAIL) if cause.kind is kind]
     if not causes or kind in (FindingKind.UNFINISHED, FindingKind.CARRIED):
@@ -47,7 +47,7 @@ def lines(verdict: GateResult) -> Iterator[str]:
         for cause in verdict.causes_with(action):
             numbers[cause.kind] += 1
             if action is Action.FAIL or numbers[cause.kind] <= _MOST_WARNED:
-                yield visible_line(f"{action}: {cause.kind}: {_said(cause)}")
+                yield visible_line(f"{action}: {cause.kind}: {_describe(cause)}")
                 if action is Action.FAIL and cause.again and cause.kind is not FindingKind.NOT_RUN:
                     yield visible_line(f"  again:  {cause.again}")
         for kind, number in numbers.items():
@@ -92,7 +92,7 @@ def _environment(verdict: GateResult) -> str:
     return f"The environment differs: {markdown_line(', '.join(verdict.environment))}.{times}"
 
 
-def _said(cause: GateCause) -> str:
+def _describe(cause: GateCause) -> str:
     """`aten::elu  31 cells of 5 cases, opset 7-26, float32: passed in the baseline; failed at compare: off by 0.5`."""
     where = "  ".join(filter(None, (cause.subject, cause.extent)))
     return f"{where}: {cause.detail}" if where else cause.detail
@@ -131,4 +131,4 @@ def workflow_commands(verdict: GateResult) -> Iterator[str]:
             if cause.kind is FindingKind.FIX:
                 continue
             place = f"file={workflow_property(cause.file)},line={cause.line}," if cause.file else ""
-            yield f"::{command} {place}title={workflow_property(cause.kind)}::{workflow_message(_said(cause))}"
+            yield f"::{command} {place}title={workflow_property(cause.kind)}::{workflow_message(_describe(cause))}"

@@ -45,7 +45,7 @@ class _Task(msgspec.Struct, frozen=True):
     places: list[str]
 
 
-def remeasured(
+def remeasure(
     baseline: Path, run: Path, info: RunInfo, suspects: Sequence[str], controls: Sequence[str], places: Sequence[Path]
 ) -> dict[str, float]:
     """How many times as long the exports of each suspected case take as in the baseline, on this machine as it is now.
@@ -62,7 +62,7 @@ def remeasured(
         for case, found in ((case, list(each.values())) for case, each in _cells_by_case(run, chosen).items())
     }
     cells = {case: found for case, found in cells.items() if found}
-    measured = _measured(cells, info.seed, places)
+    measured = _measure_cases(cells, info.seed, places)
     ratios = {
         case: seconds / sum(before[case][record.cell].export_cpu for record in cells[case])
         for case, seconds in measured.items()
@@ -97,7 +97,7 @@ def _cells_by_case(run: Path, cases: Iterable[str]) -> dict[str, dict[str, Recor
     return found
 
 
-def _measured(cells: Mapping[str, Sequence[Record]], seed: int, places: Sequence[Path]) -> dict[str, float]:
+def _measure_cases(cells: Mapping[str, Sequence[Record]], seed: int, places: Sequence[Path]) -> dict[str, float]:
     """The least processor time of the exports of each case, of several times."""
     task = _Task(
         [[record.nodeid for record in found] for found in cells.values()], seed, str(Path.cwd()), list(map(str, places))

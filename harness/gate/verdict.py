@@ -20,16 +20,16 @@ from onnx_parity.harness.gate.findings import (
     Suspected,
     by_cause,
     compare,
-    edited_declarations,
     export_times,
+    find_edited_declarations,
     same_machine,
     slower_exports,
-    suspected_exports,
+    suspect_exports,
 )
 from onnx_parity.harness.gate.policy import Action, Policy
 from onnx_parity.harness.gate.remeasuring import NotMeasuredError
 from onnx_parity.harness.record import RunEnd, RunInfo, Status
-from onnx_parity.harness.results.causes import named
+from onnx_parity.harness.results.causes import name_few
 from onnx_parity.harness.results.completeness import is_unfinished
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import Records, read_columns, read_end, read_info, read_records
@@ -84,8 +84,8 @@ def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = N
     found = list(compare(before, now, policy))
     undecided: list[str] = []
     if same_machine(before.info, now.info):
-        suspected = suspected_exports(compared.exports, policy.thresholds)
-        ratios, undecided = _measured_again(suspected, measure)
+        suspected = suspect_exports(compared.exports, policy.thresholds)
+        ratios, undecided = _measure_again(suspected, measure)
         found += map(Found, slower_exports(suspected, ratios, policy.thresholds))
     return GateResult(
         baseline=before.info.id,
@@ -95,7 +95,7 @@ def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = N
         causes=by_cause(found),
         environment=[
             *changes(before.info, now.info),
-            *_edited_files(before, now),
+            *_find_edited_files(before, now),
             *_differ("declarations", compared.edited),
         ],
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
@@ -112,7 +112,7 @@ def _coverage(before: Side, now: Side) -> dict[Status, tuple[int, int]]:
     return {status: (gone[status], new[status]) for status in Status if status in gone or status in new}
 
 
-def _measured_again(suspected: Suspected, measure: Measure | None) -> tuple[Mapping[str, float], list[str]]:
+def _measure_again(suspected: Suspected, measure: Measure | None) -> tuple[Mapping[str, float], list[str]]:
     """How many times as long the suspected exports take; or why that was not measured."""
     if not suspected.cases:
         return {}, []
@@ -124,14 +124,14 @@ def _measured_again(suspected: Suspected, measure: Measure | None) -> tuple[Mapp
         number = len(suspected.cases)
         cases = f"{number} case{'s' * (number != 1)}"
         why = f"exports of {cases} took longer and were not measured again, which alone would decide: {error}"
-        return {}, [f"{why} ({named(suspected.cases)})"]
+        return {}, [f"{why} ({name_few(suspected.cases)})"]
 
 
 #: At most this many changed files or declarations are named.
 _NAMED = 5
 
 
-def _edited_files(before: Side, now: Side) -> list[str]:
+def _find_edited_files(before: Side, now: Side) -> list[str]:
     """The files of the exporter and the harness that differ: versions do not tell of edits."""
     old, new = before.info.contents, now.info.contents
     return _differ(
@@ -176,7 +176,7 @@ def _sides(baseline: Path, run: Path) -> tuple[Side, Side, _Compared]:
         return one, other, _Compared(differing.exports, differing.edited)
     one, other = _side(*old, read_records(baseline)), _side(*new, read_records(run))
     exports = export_times(one.records, other.records)
-    return one, other, _Compared(exports, edited_declarations(one.records, other.records))
+    return one, other, _Compared(exports, find_edited_declarations(one.records, other.records))
 
 
 def _side(info: RunInfo, end: RunEnd | None, records: Records) -> Side:

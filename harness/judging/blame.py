@@ -18,9 +18,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_parity.exporter.arrays import is_float
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import BACKEND, ONNX_REFERENCE, ONNXRUNTIME, Device
-from onnx_parity.harness.judging.reference import Trial, copied, restored
+from onnx_parity.harness.judging.reference import Trial, copy_feeds, restore_feeds
 from onnx_parity.harness.judging.reference_loop import Loop
-from onnx_parity.harness.judging.widening import widened, widened_feeds
+from onnx_parity.harness.judging.widening import widen, widen_feeds
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.subjects.runtime_interface import Runtime
@@ -203,13 +203,13 @@ def _rule_on_transformed(evidence: Evidence, outputs: Sequence[object], verdict:
 
 
 def _is_right(runtime: Runtime, model: Delivered, evidence: Evidence, chain: Sequence[Transformation]) -> bool:
-    before = copied(evidence.trial.feeds)
+    before = copy_feeds(evidence.trial.feeds)
     try:
         outputs = runtime.load(model.model, evidence.device).run(evidence.trial.feeds)
     except Exception:  # noqa: BLE001  A runtime may raise anything for a model that may be wrong.
         return False
     finally:
-        restored(evidence.trial.feeds, before)
+        restore_feeds(evidence.trial.feeds, before)
     floor, expected = floor_of(chain), evidence.trial.expected
     return (judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)).passed
 
@@ -244,8 +244,8 @@ def _in_float64(evidence: Evidence) -> Testimony:
         return Testimony.SILENT
     trial, model = evidence.trial, evidence.delivered.model
     try:
-        evaluator = ReferenceEvaluator(widened(proto_of(model)), new_ops=[Loop])
-        given = evaluator.run(None, widened_feeds(trial.feeds))
+        evaluator = ReferenceEvaluator(widen(proto_of(model)), new_ops=[Loop])
+        given = evaluator.run(None, widen_feeds(trial.feeds))
         outputs = [
             np.asarray(each).astype(want.value.dtype) if is_float(want.value.dtype) else each
             for each, want in zip(given, trial.expected, strict=True)

@@ -149,7 +149,7 @@ class Outcome:
     def hold(self, verdict: Verdict) -> None:
         """Keep the metrics of the verdict with the least headroom."""
         if verdict.metrics and (self.metrics is None or verdict.metrics.headroom < self.metrics.headroom):
-            self.metrics = _stored(verdict.metrics)
+            self.metrics = _to_metrics(verdict.metrics)
 
     def absent(self, reason: str) -> None:
         """Mark the cell as one that cannot run on this machine, which is no result of the exporter."""
@@ -188,7 +188,7 @@ class Outcome:
         self.status = Status.FAILED
         self.reason = error.verdict.detail + self._at()
         self.blame = ruling.blame
-        self.metrics = _stored(error.verdict.metrics)
+        self.metrics = _to_metrics(error.verdict.metrics)
         self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
 
     def _at(self) -> str:
@@ -236,7 +236,7 @@ def _innermost(error: Exception) -> list[str]:
     return [f"at {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
 
 
-def _stored(distance: Distance | None) -> Metrics | None:
+def _to_metrics(distance: Distance | None) -> Metrics | None:
     """The oracle's distance as a record keeps it."""
     if distance is None:
         return None

@@ -30,12 +30,12 @@ class Trial:
     expected: tuple[Expected, ...]
 
 
-def copied(feeds: Mapping[str, Fed]) -> dict[str, list[Array]]:
+def copy_feeds(feeds: Mapping[str, Fed]) -> dict[str, list[Array]]:
     """The arrays of every input, copied."""
     return {name: [array.copy() for array in _arrays(fed)] for name, fed in feeds.items()}
 
 
-def restored(feeds: Mapping[str, Fed], copies: Mapping[str, list[Array]]) -> list[str]:
+def restore_feeds(feeds: Mapping[str, Fed], copies: Mapping[str, list[Array]]) -> list[str]:
     """The names of the inputs whose bits differ from their copies. They are given their old values again."""
     changed = []
     for name, fed in feeds.items():
@@ -46,9 +46,9 @@ def restored(feeds: Mapping[str, Fed], copies: Mapping[str, list[Array]]) -> lis
     return changed
 
 
-def overwritten(feeds: Mapping[str, Fed], others: Mapping[str, Fed]) -> None:
+def overwrite_feeds(feeds: Mapping[str, Fed], others: Mapping[str, Fed]) -> None:
     """Give the inputs the values of others, which a runtime in another process may have changed."""
-    restored(feeds, {name: _arrays(fed) for name, fed in others.items()})
+    restore_feeds(feeds, {name: _arrays(fed) for name, fed in others.items()})
 
 
 def _arrays(fed: Fed) -> list[Array]:

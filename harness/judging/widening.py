@@ -19,7 +19,7 @@ _NARROW = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT1
 _DTYPES = frozenset({"to", "dtype", "output_dtype"})
 
 
-def widened(model: onnx.ModelProto) -> onnx.ModelProto:
+def widen(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of the model in float64."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
@@ -29,7 +29,7 @@ def widened(model: onnx.ModelProto) -> onnx.ModelProto:
     return wide
 
 
-def widened_feeds(feeds: Mapping[str, Fed]) -> dict[str, Fed]:
+def widen_feeds(feeds: Mapping[str, Fed]) -> dict[str, Fed]:
     def wide(fed: Fed) -> Fed:
         if isinstance(fed, list):
             return [_wide(each) for each in fed]

@@ -21,8 +21,8 @@ from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Capture, Shapes
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
-from onnx_parity.harness.localisation.unrolling import unrolled
-from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_of, widened
+from onnx_parity.harness.localisation.unrolling import unroll
+from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_of, widen
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.isolated_runtime import IsolatedRuntime
@@ -86,7 +86,7 @@ class Suspect:
                 dynamic_axes=request.dynamic or None,
                 training=program.module.training and cell.capture is not Capture.EXPORTED_PROGRAM,
             )
-            recording = unrolled(captured.graph, _tensors(trial))
+            recording = unroll(captured.graph, _tensors(trial))
         except onnx_parity.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
@@ -333,7 +333,7 @@ def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor], *, signed_zer
     values = piece(*inputs)
     try:
         with in_dtype(torch.float64):
-            exact = piece(*map(widened, inputs))
+            exact = piece(*map(widen, inputs))
     except CANNOT_RUN:
-        exact = tuple(map(widened, values))
+        exact = tuple(map(widen, values))
     return [expected_of(value, twin, signed_zeros=signed_zeros) for value, twin in zip(values, exact, strict=True)]

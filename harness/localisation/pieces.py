@@ -102,14 +102,14 @@ def needs(node: Node) -> Iterator[Value]:
 
 def run(node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:
     """Run a node with torch."""
-    return call(node, {name: _filled(argument, tensors) for name, argument in node.arguments.items()})
+    return call(node, {name: _fill(argument, tensors) for name, argument in node.arguments.items()})
 
 
-def _filled(argument: Any, tensors: Tensors) -> Any:
+def _fill(argument: Any, tensors: Tensors) -> Any:
     if isinstance(argument, Value):
         return argument.constant if argument.constant is not None else tensors[argument]
     if isinstance(argument, (list, tuple)):
-        return [_filled(item, tensors) for item in argument]
+        return [_fill(item, tensors) for item in argument]
     if isinstance(argument, SymbolicNumber):
         return argument.of(tensors)
     return argument

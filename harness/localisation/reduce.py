@@ -58,10 +58,10 @@ def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
     if found.first is None:
         return None
     fails = _Failing(suspect)
-    numbers = _grown(suspect.recording, found.first.number, fails)
+    numbers = _grow(suspect.recording, found.first.number, fails)
     if numbers is None:
         return None
-    numbers = _shrunk(numbers, fails)
+    numbers = _shrink(numbers, fails)
     piece = piece_of(suspect.recording, numbers)
     inputs, example = torch_values(suspect, piece.taken)
     expected = expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros)
@@ -94,7 +94,7 @@ class _Failing:
         return verdict.detail
 
 
-def _grown(recording: Recording, last: int, fails: Callable[[Sequence[int]], bool]) -> list[int] | None:
+def _grow(recording: Recording, last: int, fails: Callable[[Sequence[int]], bool]) -> list[int] | None:
     """The operator and as many of the nearest operators that compute its inputs as are needed for a failure."""
     feeding = list(_ancestors(recording, last))
     taken = 0
@@ -124,7 +124,7 @@ def _ancestors(recording: Recording, last: int) -> Iterator[int]:
                 pending.append(source)
 
 
-def _shrunk(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[int]:
+def _shrink(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[int]:
     """Remove the operators without which it still fails: halves first, then quarters, at last one by one. The last
     operator is kept."""
     size = max(1, (len(numbers) - 1) // 2)

@@ -33,7 +33,7 @@ from onnx_parity.exporter.recording.evaluate import Interpreter
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 from onnx_parity.harness.localisation.pieces import Recording, needs, run
 
-__all__ = ["unrolled"]
+__all__ = ["unroll"]
 
 
 class _Unrolled(NamedTuple):
@@ -50,7 +50,7 @@ _NAMES = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
 
 
 @torch.no_grad()
-def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
+def unroll(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
     """The operators that a program runs for these inputs, without those that neither outputs nor decisions need."""
     unrolling = _Unrolling(graph)
     starts = [item.value for item in graph.inputs]

@@ -104,7 +104,7 @@ class Walk:
         recording = self._recording
         self._torch = recording.starting(inputs)
         self._ours = dict(self._torch)
-        self._exact = {value: widened(tensor) for value, tensor in self._torch.items()}
+        self._exact = {value: widen(tensor) for value, tensor in self._torch.items()}
         self._example = recording.starting(example)
         last = recording.last_uses()
         kinds = (self._torch, self._exact, self._ours, self._example)
@@ -148,7 +148,7 @@ class Walk:
                 for output in own:
                     # The values are random, and not wrong. torch continues with the runtime's values.
                     self._torch[output] = self._ours[output]
-                    self._exact[output] = widened(self._ours[output])
+                    self._exact[output] = widen(self._ours[output])
             yield self._step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
@@ -185,7 +185,7 @@ class Walk:
             with in_dtype(torch.float64):
                 return dict(run(node, self._exact))
         except CANNOT_RUN:
-            return {output: widened(self._torch[output]) for output in node.outputs if output is not None}
+            return {output: widen(self._torch[output]) for output in node.outputs if output is not None}
 
     def _expected(self, output: Value) -> Expected:
         return expected_of(self._torch[output], self._exact[output], signed_zeros=self._signed_zeros)
@@ -205,7 +205,7 @@ def expected_of(value: torch.Tensor, exact: torch.Tensor, *, signed_zeros: bool)
     return expect(to_array(value), twin, signed_zeros=signed_zeros)
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
+def widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 

@@ -70,7 +70,7 @@ def cells_of(
     """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
     is_included = selection.tier.includes(declaration.tier)
     # The full tier has all of them.
-    added = smoke_cells.added(declaration.file.parent) if selection.tier is not Tier.FULL else {}
+    added = smoke_cells.read_added(declaration.file.parent) if selection.tier is not Tier.FULL else {}
     if not is_included and not added:
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
@@ -93,7 +93,7 @@ def cells_of(
                 for opset, device, transforms, runtime in _lanes(selection, opsets, principal):
                     yield Cell(case, dtype, opset, device, capture, exporter, runtime, form, transforms)
     if selection.tier is Tier.FULL and can_be_drawn(declaration) and wanted(f"{name}[drawn]"):
-        yield from _drawn_cells(name, declaration, selection)
+        yield from _list_drawn_cells(name, declaration, selection)
 
 
 def _breadth(number: int, principal: bool) -> Breadth:
@@ -102,7 +102,7 @@ def _breadth(number: int, principal: bool) -> Breadth:
     return Breadth.TURNING if number else Breadth.EVERY
 
 
-def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
+def _list_drawn_cells(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
     case = DrawnCase(declaration, name, f"{name}[drawn]", {})
     dtype = declaration.dtypes[0]
     if selection.dtypes is not None and dtype not in selection.dtypes:

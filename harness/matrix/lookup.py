@@ -65,7 +65,7 @@ def find_cell(cell: str, places: Sequence[Path]) -> Cell:
         )
     selection = _selection(point)
     label = cell[: point.start()]
-    declared = dict(_declared(places, label.startswith))
+    declared = dict(_find_declared(places, label.startswith))
     for name, declaration in declared.items():
         found = cell_of(cell, name, declaration)
         if found is not None:
@@ -76,12 +76,14 @@ def find_cell(cell: str, places: Sequence[Path]) -> Cell:
     }
     if label in labels:
         raise NoSuchCellError(f"{label} has no cell {cell[point.start() + 1 :]}.")
-    names = [name for name, _ in _declared(places)]
+    names = [name for name, _ in _find_declared(places)]
     near = difflib.get_close_matches(label, [*sorted(labels), *names], n=1, cutoff=0.3)
     raise NoSuchCellError(f"there is no case {label}" + (f"; the nearest is {near[0]}." if near else "."))
 
 
-def _declared(places: Sequence[Path], wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
+def _find_declared(
+    places: Sequence[Path], wanted: Callable[[str], bool] | None = None
+) -> Iterator[tuple[str, Declaration]]:
     for place in places:
         yield from declared_under(place, wanted)
 

@@ -25,7 +25,7 @@ from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
-from onnx_parity.harness.results.content import contents, declared_as, room_folder
+from onnx_parity.harness.results.content import contents, hash_declaration, room_folder
 from onnx_parity.harness.results.environment import package_versions, platform_name
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
@@ -57,11 +57,11 @@ class Since:
         record = self.records.get(item.cell.id)
         if record is None or record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):
             return None
-        if self.touches(record) or record.source != source_of(item) or _expected(item):
+        if self.touches(record) or record.source != source_of(item) or _is_expected(item):
             return None
-        if unsupported.judged(record, item.path.parent, item.is_in_tier) is not record:
+        if unsupported.judge_record(record, item.path.parent, item.is_in_tier) is not record:
             return None  # What is refused has been edited since.
-        if no_kernel.judged(record, item.path.parent, item.is_in_tier) is not record:
+        if no_kernel.judge_record(record, item.path.parent, item.is_in_tier) is not record:
             return None
         if stable_seed(0, "sample", item.group) % SAMPLE == self.turn % SAMPLE:
             return None
@@ -94,10 +94,10 @@ class Since:
             return None
         folder = room_folder("exporter").parent
         words = {word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8"))}
-        return frozenset(words | _lowered_in(reached))
+        return frozenset(words | _find_lowered(reached))
 
 
-def _lowered_in(files: Iterable[str]) -> set[str]:
+def _find_lowered(files: Iterable[str]) -> set[str]:
     """The operators that functions of these files lower. Not all of their names are words of the files: some are put
     together there.
     """
@@ -129,10 +129,10 @@ def since(run: Path, seed: int, subjects: Iterable[str] = ()) -> Since:
 def source_of(item: CellItem) -> str:
     """A hash of the source that declares the cell."""
     case = item.cell.case
-    return declared_as(case.declaration.file, case.name)
+    return hash_declaration(case.declaration.file, case.name)
 
 
-def _expected(item: CellItem) -> bool:
+def _is_expected(item: CellItem) -> bool:
     cell = item.cell
     files = {FILE, file_of(subject_of(cell.runtime, ())), file_of(subject_of(cell.runtime, cell.transforms))}
     return any(expectation.matches(cell.id) for file in files for expectation in load(item.path.parent / file))
@@ -150,7 +150,7 @@ def _importers() -> dict[str, frozenset[str]]:
     importers: dict[str, set[str]] = {}
     for path in folder.rglob("*.py"):
         file = f"exporter/{path.relative_to(folder).as_posix()}"
-        for module in _imported(path):
+        for module in _list_imported(path):
             for imported in (f"{module}.py", f"{module}/__init__.py"):
                 importers.setdefault(imported, set()).add(file)
     return {file: frozenset(each) for file, each in importers.items()}
@@ -159,10 +159,10 @@ def _importers() -> dict[str, frozenset[str]]:
 @cache
 def _families() -> frozenset[str]:
     folder = room_folder("exporter").parent
-    return frozenset(f"{module}.py" for module in _imported(folder / _FAMILIES)) - {"exporter/lowering.py"}
+    return frozenset(f"{module}.py" for module in _list_imported(folder / _FAMILIES)) - {"exporter/lowering.py"}
 
 
-def _imported(path: Path) -> set[str]:
+def _list_imported(path: Path) -> set[str]:
     """The modules that a file imports, as paths: `exporter/lowering/shape`."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -48,7 +48,7 @@ NOTHING = Added()
 
 
 @cache
-def added(folder: Path) -> Mapping[str, Added]:
+def read_added(folder: Path) -> Mapping[str, Added]:
     """What the file of a folder adds, by case."""
     path, found = folder / FILE, dict[str, Added]()
     for line in tomllib.loads(path.read_text("utf-8")).get("cells", ()) if path.exists() else ():

@@ -90,13 +90,13 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 _decoder = msgspec.json.Decoder(_Sent)
 
 
-def packed(report: CellReport) -> dict[str, Any]:
+def pack(report: CellReport) -> dict[str, Any]:
     """The report in the form in which a worker sends it."""
     sent = {name: getattr(report, name) for name in _Sent.__struct_fields__}
     return {_KEY: msgspec.json.encode(_Sent(**sent))}
 
 
-def unpacked(data: dict[str, Any]) -> CellReport | None:
+def unpack(data: dict[str, Any]) -> CellReport | None:
     """The report that a worker sent; None if it is not the report of a cell."""
     if _KEY not in data:
         return None

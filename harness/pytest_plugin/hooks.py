@@ -22,7 +22,7 @@ from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.project import Project, Settings, holds_declarations
-from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
+from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, pack, unpack
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
 from onnx_parity.harness.pytest_plugin.options import HERE, option
@@ -146,7 +146,7 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    with _seeded_declarations(collector):
+    with _seed_declarations(collector):
         report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
@@ -156,7 +156,7 @@ def pytest_make_collect_report(
 
 
 @contextmanager
-def _seeded_declarations(collector: pytest.Collector) -> Iterator[None]:
+def _seed_declarations(collector: pytest.Collector) -> Iterator[None]:
     """A context in which a file of declarations is imported: layers that it builds have the same weights everywhere."""
     if not (isinstance(collector, pytest.Module) and holds_declarations(collector.path)):
         yield
@@ -218,12 +218,12 @@ def _is_worker(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_to_serializable(config: pytest.Config, report: object) -> dict[str, Any] | None:
     # Other plug-ins, such as a log of reports, expect pytest's own form.
-    return packed(report) if isinstance(report, CellReport) and _is_worker(config) else None
+    return pack(report) if isinstance(report, CellReport) and _is_worker(config) else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_from_serializable(data: dict[str, Any]) -> CellReport | None:
-    return unpacked(data)
+    return unpack(data)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -261,14 +261,14 @@ class ExpectationItem(pytest.Item):
         )
         declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
         one_of_each: dict[str, str] = {}
-        for name, declaration in _declared_in_folder(declarations):
+        for name, declaration in _find_declared(declarations):
             if self._expectation.may_match(name):
                 # Only cases that it may match, because the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return
                     one_of_each.setdefault(cell.case.label, cell.id)
-        for name, declaration in _declared_in_folder(declarations):
+        for name, declaration in _find_declared(declarations):
             # One cell of each other declaration is enough for a suggestion.
             for cell in itertools.islice(cells_of(name, declaration, everything), 1):
                 one_of_each.setdefault(cell.case.label, cell.id)
@@ -282,6 +282,6 @@ class ExpectationItem(pytest.Item):
 
 
 @cache
-def _declared_in_folder(folder: Path) -> tuple[tuple[str, Declaration], ...]:
+def _find_declared(folder: Path) -> tuple[tuple[str, Declaration], ...]:
     """The declarations of a folder, found once for its thousands of expectations."""
     return tuple(declared_under(folder))

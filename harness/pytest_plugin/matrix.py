@@ -23,7 +23,7 @@ from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
 from onnx_parity.harness.project import Project, Settings
 from onnx_parity.harness.pytest_plugin.failure_block import block
-from onnx_parity.harness.pytest_plugin.options import option, prefixed
+from onnx_parity.harness.pytest_plugin.options import option, prefix_option
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
 from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.environment import describe_run, missing_here, packages_of
@@ -258,7 +258,7 @@ class Matrix:
         return record
 
     def _execute(self, item: CellItem) -> Record:
-        from onnx_parity.harness.expecting.expectations import expected
+        from onnx_parity.harness.expecting.expectations import apply_expectations
 
         start = time.perf_counter()
         blank = self._blank(item)
@@ -271,14 +271,14 @@ class Matrix:
             def keep(outcome: Outcome) -> None:
                 if outcome.status is not Status.FAILED:
                     return
-                record = expected(outcome.onto(blank), item.path.parent)
+                record = apply_expectations(outcome.onto(blank), item.path.parent)
                 if record.status is Status.FAILED:
                     kept.append(self.bundles.keep(record, outcome))
 
             outcome = self.bench.run(item.cell, keep)
         folder = item.path.parent
-        record = unsupported.judged(expected(outcome.onto(blank), folder), folder, item.is_in_tier)
-        record = no_kernel.judged(record, folder, item.is_in_tier)
+        record = unsupported.judge_record(apply_expectations(outcome.onto(blank), folder), folder, item.is_in_tier)
+        record = no_kernel.judge_record(record, folder, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
@@ -293,7 +293,7 @@ class Matrix:
 
     def _dead(self, item: CellItem, ending: ProcessEndedError) -> Record:
         """The record of a cell whose process ended while it ran."""
-        from onnx_parity.harness.expecting.expectations import expected
+        from onnx_parity.harness.expecting.expectations import apply_expectations
 
         begun = self.log.in_flight.record()
         if begun is None or begun.nodeid != item.nodeid:
@@ -301,7 +301,7 @@ class Matrix:
             begun = self._blank(item)
         reason = f"{ending} in stage {begun.stage}"
         record = msgspec.structs.replace(begun, reason=reason, elapsed=max(time.time() - begun.began, 0.0))
-        record = expected(record, item.path.parent)
+        record = apply_expectations(record, item.path.parent)
         if record.status is Status.CRASHED:
             words = last_words(stderr_path(self.folder, self.worker))
             record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))
@@ -337,10 +337,10 @@ def _part_of(config: pytest.Config, seed: int, subjects: Sequence[str]) -> tuple
 
 def _options_of_running_again(config: pytest.Config, seed: int, settings: Settings) -> tuple[str, ...]:
     """The options without which a cell could end otherwise, and which its id does not tell."""
-    options = [] if seed == (settings.seed or 0) else [f"{prefixed('seed')}={seed}"]
+    options = [] if seed == (settings.seed or 0) else [f"{prefix_option('seed')}={seed}"]
     for name in ("stage-seconds", "memory-limit"):
         if given := option(config, name):
-            options.append(f"{prefixed(name)}={given}")
+            options.append(f"{prefix_option(name)}={given}")
     return tuple(options)
 
 

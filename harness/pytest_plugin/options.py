@@ -85,7 +85,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup(_GROUP, "the matrix of cells (where declarations are run, also without `parity-`)")
     for name, attributes in _OPTIONS.items():
-        group.addoption(prefixed(name), dest=_destination(name), **attributes)
+        group.addoption(prefix_option(name), dest=_destination(name), **attributes)
 
 
 def add_short_names(parser: pytest.Parser, config: pytest.Config) -> None:
@@ -96,7 +96,7 @@ def add_short_names(parser: pytest.Parser, config: pytest.Config) -> None:
             group.addoption(f"--{name}", dest=_destination(name), **{**attributes, "help": argparse.SUPPRESS})
 
 
-def prefixed(name: str) -> str:
+def prefix_option(name: str) -> str:
     return f"--parity-{name}"
 
 
@@ -104,7 +104,7 @@ def with_prefix(word: str) -> str:
     """A word of a command line; one of our options by its prefixed name."""
     name, equals, value = word.partition("=")
     known = name.startswith("--") and name[2:] in _OPTIONS
-    return f"{prefixed(name[2:])}{equals}{value}" if known else word
+    return f"{prefix_option(name[2:])}{equals}{value}" if known else word
 
 
 def option(config: pytest.Config, name: str) -> Any:
@@ -118,4 +118,4 @@ def is_given(options: argparse.Namespace) -> bool:
 
 
 def _destination(name: str) -> str:
-    return prefixed(name)[2:].replace("-", "_")
+    return prefix_option(name)[2:].replace("-", "_")

@@ -44,11 +44,11 @@ class Pace:
             parts.append(f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
             parts += [f"on {self.where}"] if self.where else []
             if self.total > self.done:
-                parts.append(f"{spelled((self.total - self.done) / rate)} left")
+                parts.append(f"{spell_seconds((self.total - self.done) / rate)} left")
         return ", ".join(parts) + (f"; {self.failed} failed" if self.failed else "")
 
 
-def spelled(seconds: float) -> str:
+def spell_seconds(seconds: float) -> str:
     """128 as `2 min 8 s`."""
     whole = max(1, round(seconds))
     hours, minutes = whole // 3600, whole % 3600 // 60

@@ -56,13 +56,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
         raise pytest.UsageError(str(error)) from error
     early_config.stash[_PROJECT] = project
     wanted = project.is_configured or is_given(early_config.known_args_namespace)
-    wanted = wanted or any(map(holds_declarations, _named_paths(early_config)))
+    wanted = wanted or any(map(holds_declarations, _list_named_paths(early_config)))
     early_config.stash[_IS_WANTED] = wanted
     if wanted:
         add_short_names(parser, early_config)
 
 
-def _named_paths(config: pytest.Config) -> Iterator[Path]:
+def _list_named_paths(config: pytest.Config) -> Iterator[Path]:
     """What the command line names, or else the configuration's test paths, or else the working directory."""
     # The values of options that are not known yet, the short names, are among them.
     words = [str(word).partition("::")[0] for word in config.known_args_namespace.file_or_dir]

@@ -106,9 +106,9 @@ class Cause:
     def subject(self) -> str:
         """What is to be looked at: an operator if it is known, a case if there is one, or else declarations."""
         if len(self.operators) == 1 or (self.operators and self.status is Status.UNSUPPORTED):
-            subject = named(sorted(self.operators))
+            subject = name_few(sorted(self.operators))
         else:
-            subject = named(self.cases if len(self.cases) == 1 else self.names)
+            subject = name_few(self.cases if len(self.cases) == 1 else self.names)
         if self.first.transforms or self.first.runtime in ADAPTERS:
             subject = f"{subject} in {self.first.ran_on}"
         return subject if self.first.exporter == PARITY else f"{subject} by {self.first.exporter}"
@@ -124,7 +124,7 @@ class Cause:
         """`31 cells of 5 cases, opset 7-26, float16, float32`."""
         cells = f"{self.cells} cell{'s' * (self.cells != 1)}"
         of = f" of {len(self.cases)} cases" if len(self.cases) > 1 else ""
-        return f"{cells}{of}, opset {opset_ranges(self.opsets)}, {named(self.dtypes)}"
+        return f"{cells}{of}, opset {opset_ranges(self.opsets)}, {name_few(self.dtypes)}"
 
     @property
     def again(self) -> str:
@@ -168,7 +168,7 @@ class Causes:
 
     def rows(self) -> list[Cause]:
         """One row for each cause, the gravest first, otherwise in the order in which they were found."""
-        rows = [cause for alike in self._found.values() for cause in _joined(alike)]
+        rows = [cause for alike in self._found.values() for cause in _join_causes(alike)]
         return sorted(rows, key=lambda cause: _RANKS[cause.status])
 
 
@@ -180,7 +180,7 @@ def causes_of(records: Iterable[Record]) -> list[Cause]:
     return causes.rows()
 
 
-def named(names: Iterable[str]) -> str:
+def name_few(names: Iterable[str]) -> str:
     """`elu, celu, selu and 2 more`."""
     every = list(names)
     if len(every) <= MOST_NAMED + 1:
@@ -229,7 +229,7 @@ def _as_set(aten: tuple[str, ...]) -> frozenset[str]:
     return frozenset(aten)
 
 
-def _joined(alike: dict[frozenset[str], Cause]) -> Iterator[Cause]:
+def _join_causes(alike: dict[frozenset[str], Cause]) -> Iterator[Cause]:
     """The causes of one kind, each with those whose programs contain all of its operators."""
     kept: list[tuple[frozenset[str], Cause]] = []
     for operators, cause in sorted(alike.items(), key=lambda item: len(item[0])):

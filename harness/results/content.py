@@ -70,7 +70,7 @@ def _own_files(module: str) -> dict[str, str]:
 
 
 @cache
-def declared_as(file: Path, name: str) -> str:
+def hash_declaration(file: Path, name: str) -> str:
     """A hash of the declaration called `name`, and of the code that it can use in its file and in files beside it.
 
     Declarations that it does not refer to are left out, so that a new row does not change the hashes of other rows.
@@ -85,13 +85,13 @@ def lines_of(file: Path, name: str) -> list[int]:
     """The lines at which a file assigns a public name at its top level."""
     return [
         node.lineno
-        for node in _parsed(file).body
+        for node in _parse_file(file).body
         if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
     ]
 
 
 @cache
-def _parsed(file: Path) -> ast.Module:
+def _parse_file(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
@@ -102,7 +102,7 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
     declarations: dict[str, str] = {}
     rest = []
     imported: set[str] = set()
-    for node in _parsed(file).body:
+    for node in _parse_file(file).body:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):

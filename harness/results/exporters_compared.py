@@ -120,7 +120,7 @@ def compare(records: Iterable[Record]) -> Comparison:
     found: dict[ComparedCell, dict[str, Record]] = defaultdict(dict)
     for record in records:
         found[ComparedCell.of(record)][record.exporter] = record
-    exporters = _ordered({exporter for cells in found.values() for exporter in cells})
+    exporters = _order_exporters({exporter for cells in found.values() for exporter in cells})
     nowhere = {
         point: next(iter(cells.values())).reason
         for point, cells in found.items()
@@ -148,12 +148,12 @@ def compare(records: Iterable[Record]) -> Comparison:
         by_opset=tuple(_by_opset(exporters, common.values())),
         rows=rows,
         behind=tuple(sorted(point for point, at in common.items() if _is_behind(at))),
-        missed=tuple(cause.summary for cause in causes_of(_missed(found.values()))),
+        missed=tuple(cause.summary for cause in causes_of(_find_missed(found.values()))),
         graphs=_graphs(found),
     )
 
 
-def _ordered(exporters: set[str]) -> tuple[str, ...]:
+def _order_exporters(exporters: set[str]) -> tuple[str, ...]:
     """The exporters by name, this project's own first."""
     return tuple(sorted(exporters, key=lambda name: (name != PARITY, name)))
 
@@ -173,7 +173,7 @@ def _by_opset(exporters: Sequence[str], cells: Iterable[Mapping[str, Record]]) -
         yield AtOpset(exporter, opset, _counts(records), round(1e3 * median(seconds), 1) if seconds else None)
 
 
-def _missed(cells: Iterable[Mapping[str, Record]]) -> Iterator[Record]:
+def _find_missed(cells: Iterable[Mapping[str, Record]]) -> Iterator[Record]:
     for at in cells:
         ours = at.get(PARITY)
         if ours is not None and ours.status not in (Status.PASSED, Status.ABSENT):

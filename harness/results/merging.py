@@ -14,7 +14,7 @@ from onnx_parity.harness.record import RunEnd, RunInfo
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
     create_run,
-    described_lines,
+    describe_lines,
     read_columns,
     read_end,
     read_info,
@@ -75,7 +75,7 @@ def _merge_columns(runs: Sequence[Path], merged: Path) -> int | None:
     """
     parts = [read_columns(run) for run in runs]
     columns = [part for part in parts if part is not None]
-    if len(columns) == len(runs) and write_merged(merged / FILE, columns, described_lines(merged)):
+    if len(columns) == len(runs) and write_merged(merged / FILE, columns, describe_lines(merged)):
         return sum(map(len, columns))
     return None
 

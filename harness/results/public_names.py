@@ -88,7 +88,7 @@ def _groups() -> Iterator[NameGroup]:
     yield NameGroup("ONNX operators by version and dtype of the cell", "types", [PublicName(name) for name in _types()])
     if models := list(_torchvision_models()):
         yield NameGroup("Models of torchvision", "models", [PublicName(name) for name in models])
-    yield from _listed_models()
+    yield from _list_models()
 
 
 def _calls(place: str, names: Iterable[str]) -> NameGroup:
@@ -215,7 +215,7 @@ def _types() -> Iterator[str]:
             yield f"{schema.name}@{schema.since_version} {_DTYPES[kind]}"
 
 
-def _listed_models() -> Iterator[NameGroup]:
+def _list_models() -> Iterator[NameGroup]:
     """The models that other packages list, as declarations of `model_zoo` take them from there."""
     from onnx_parity.harness.zoo import Source
 

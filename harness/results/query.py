@@ -85,7 +85,7 @@ class Query:
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records that satisfy the condition."""
-        condition = _compiled(self._condition, _of_record)
+        condition = _compile(self._condition, _of_record)
         for record in records:
             try:
                 holds = condition(record)
@@ -110,7 +110,7 @@ class Query:
         import numpy as np
 
         paths = sorted(_paths(condition))
-        evaluate = _compiled(condition, lambda path: operator.itemgetter(paths.index(path)))
+        evaluate = _compile(condition, lambda path: operator.itemgetter(paths.index(path)))
         values = [columns.values(*path) for path in paths]
         lengths = [len(each.distinct) for each in values]
         coded = all(each.codes is not None for each in values) and math.prod(lengths) < _MOST_COMBINATIONS
@@ -172,11 +172,11 @@ def _paths(node: ast.expr) -> frozenset[Path]:
     return frozenset().union(*map(_paths, children))
 
 
-def _compiled(node: ast.expr, get: Callable[[Path], _Evaluated]) -> _Evaluated:
+def _compile(node: ast.expr, get: Callable[[Path], _Evaluated]) -> _Evaluated:
     """A function that evaluates the condition for one item. `get` makes those that read a field of an item."""
 
     def inner(nodes: Iterable[ast.expr]) -> list[_Evaluated]:
-        return [_compiled(each, get) for each in nodes]
+        return [_compile(each, get) for each in nodes]
 
     match node:
         case ast.Constant(value=value):

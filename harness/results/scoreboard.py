@@ -135,7 +135,7 @@ def score(records: Iterable[Record]) -> Scoreboard:
         by_name[record.kind, record.family, record.name][str(subject)].append((record, ending))
         points[_point(record)][subject] = ending
     rows = [
-        OperatorScores(kind, family, name, {subject: _scored(cells) for subject, cells in by_subject.items()})
+        OperatorScores(kind, family, name, {subject: _score_cells(cells) for subject, cells in by_subject.items()})
         for (kind, family, name), by_subject in sorted(by_name.items())
     ]
     names = [str(subject) for subject in sorted(subjects)]
@@ -160,7 +160,7 @@ def _point(record: Record) -> tuple[object, ...]:
     return (record.case, record.dtype, record.opset, *axes)
 
 
-def _scored(cells: Sequence[tuple[Record, Ending]]) -> Score:
+def _score_cells(cells: Sequence[tuple[Record, Ending]]) -> Score:
     opsets: defaultdict[Ending, set[int]] = defaultdict(set)
     for record, ending in cells:
         opsets[ending].add(record.opset)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import Device, Dtype
-from onnx_parity.harness.judging.reference import overwritten
+from onnx_parity.harness.judging.reference import overwrite_feeds
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
@@ -87,7 +87,7 @@ class IsolatedRuntime:
             self._use(session)
         ran = self._ask(_Run(dict(feeds)))
         assert isinstance(ran, _Ran)
-        overwritten(feeds, ran.feeds)
+        overwrite_feeds(feeds, ran.feeds)
         return ran.outputs
 
     def _use(self, session: _IsolatedSession) -> None:
@@ -134,7 +134,7 @@ class IsolatedRuntime:
                     answer = _Ran(list(session.run(message.feeds)), message.feeds)
             except Exception as error:  # noqa: BLE001  A runtime may raise anything, which its caller is told.
                 answer = error
-            channel.send(_packed(answer))
+            channel.send(_pack(answer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ class _IsolatedSession:
         return self.runtime.run(self, feeds)
 
 
-def _packed(answer: _Ran | Exception | None) -> bytes:
+def _pack(answer: _Ran | Exception | None) -> bytes:
     """The answer as bytes. Errors and outputs of a library's own classes may not survive being sent."""
     try:
         packed = pickle.dumps(answer)

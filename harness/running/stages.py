@@ -26,7 +26,7 @@ from onnx_parity.harness.cases.program import CannotBuildError, Program, build
 from onnx_parity.harness.judging.blame import History
 from onnx_parity.harness.judging.lacking_kernel import lacking_kernel
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
-from onnx_parity.harness.judging.reference import Reference, Trial, consult, copied, restored
+from onnx_parity.harness.judging.reference import Reference, Trial, consult, copy_feeds, restore_feeds
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Stage
@@ -80,7 +80,7 @@ class Bench:
         chain = tuple(self._transformations[name] for name in cell.transforms)
         outcome.chain = chain
         opset = next((each.opset for each in reversed(chain) if each.opset is not None), cell.opset)
-        if unclaimed := _unclaimed(cell, opset, runtime):
+        if unclaimed := _find_unclaimed(cell, opset, runtime):
             outcome.decline(unclaimed)
             return outcome
         if missing := _missing(cell, exporter, runtime, chain):
@@ -209,7 +209,7 @@ class Bench:
                 outcome.export_cpu = time.process_time() - start_of_processor
 
 
-def _unclaimed(cell: Cell, opset: int, runtime: Runtime) -> str:
+def _find_unclaimed(cell: Cell, opset: int, runtime: Runtime) -> str:
     """What the cell needs and the runtime does not claim to support; empty if it claims all of it."""
     if opset not in runtime.opsets:
         return f"{runtime.name} runs opsets {runtime.opsets[0]} to {runtime.opsets[-1]}"
@@ -289,11 +289,11 @@ class ChangedInputError(Exception):
 
 def _run(session: Session, trial: Trial, runtime: Runtime) -> object:
     """The outputs for a trial's inputs, which the runtime must not change: other cells are run with them too."""
-    before = copied(trial.feeds)
+    before = copy_feeds(trial.feeds)
     try:
         outputs = session.run(trial.feeds)
     finally:
-        changed = restored(trial.feeds, before)
+        changed = restore_feeds(trial.feeds, before)
     if changed:
         raise ChangedInputError(f"{runtime.name} wrote into its inputs: {', '.join(changed)}")
     return outputs

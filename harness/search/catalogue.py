@@ -34,7 +34,7 @@ from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
-from onnx_parity.harness.search.fixed import Fixed, fixed
+from onnx_parity.harness.search.fixed import Fixed, fix_values
 from onnx_parity.harness.search.generated import NAMES
 from onnx_parity.harness.search.parts import Part, is_part, known_failures, parts_of
 
@@ -182,7 +182,7 @@ def _of_sample(entry: str, sample: Sample) -> Call | None:
     tensors = iter(range(len(sample.tensors)))
     places = [_Place(next(tensors)) if isinstance(leaf, TensorPlace) else leaf for leaf in sample.leaves]
     args, kwargs = tree_unflatten(places, sample.spec)
-    makers = tuple(map(fixed, sample.tensors))
+    makers = tuple(map(fix_values, sample.tensors))
     return _call(entry, function, args, kwargs, makers)
 
 
@@ -216,7 +216,7 @@ def _of_case(case: Case) -> Call | None:
     def placed(value: object) -> object:
         if isinstance(value, Maker):
             tensor = value.make(0, name_of(value.dtype or dtype))
-            makers.append(fixed(tensor))
+            makers.append(fix_values(tensor))
             return _Place(len(makers) - 1)
         return tuple(map(placed, value)) if isinstance(value, tuple) else value
 

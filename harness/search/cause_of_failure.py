@@ -51,10 +51,10 @@ def cause(subject: ProbedProgram, point: Point, failure: Failure) -> str:
         delivered = deliver(subject, point)
         if isinstance(delivered, Delivered):
             return f"{failure.culprit}: {_joined(_telling([node.op_type for node in delivered.nodes]))}"
-    return f"{failure.culprit}: {_joined(called(subject.program))}"
+    return f"{failure.culprit}: {_joined(list_called(subject.program))}"
 
 
-def called(program: GeneratedProgram) -> list[str]:
+def list_called(program: GeneratedProgram) -> list[str]:
     """The functions and operators that a program calls; of a line without any, the rule that has added it."""
     found = []
     for line in program.lines:

@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.harness.inputs import Maker
 
-__all__ = ["Fixed", "fixed"]
+__all__ = ["Fixed", "fix_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,6 @@ class Fixed(Maker):
         return self.tensor
 
 
-def fixed(tensor: torch.Tensor) -> Fixed:
+def fix_values(tensor: torch.Tensor) -> Fixed:
     """What makes a copy of this tensor."""
     return Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor.detach().clone())

@@ -97,12 +97,12 @@ class GeneratedProgram:
 
     def module(self) -> torch.nn.Module:
         """The program, whose lines Python's tracebacks show."""
-        return _with_parts(_made(self.source, self.constants()), self.parts)
+        return _with_parts(_make_module(self.source, self.constants()), self.parts)
 
     def scriptable(self) -> torch.nn.Module:
         """The program with its constants as buffers, because TorchScript has no global tensors."""
         constants = self.constants()
-        module = _made(self._class(before=[f"{name} = self.{name}" for name in constants]), {})
+        module = _make_module(self._class(before=[f"{name} = self.{name}" for name in constants]), {})
         for name, constant in constants.items():
             module.register_buffer(name, constant)
         return _with_parts(module, self.parts)
@@ -141,7 +141,7 @@ class GeneratedProgram:
         return replace(self, inputs=kept, lines=tuple(lines), outputs=outputs, parts=parts)
 
 
-def _made(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+def _make_module(source: str, constants: Mapping[str, torch.Tensor]) -> torch.nn.Module:
     """A module of the class that has this source, which is stored where tracebacks and TorchScript look for it."""
     file = f"<program {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -27,7 +27,7 @@ from onnx_parity.harness.expecting.unsupported import load as load_refused
 from onnx_parity.harness.inputs import Listed, Maker
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase
-from onnx_parity.harness.search.fixed import fixed
+from onnx_parity.harness.search.fixed import fix_values
 
 __all__ = [
     "Flat", "ListOfAnyLengthError", "Part", "declared", "is_drawn", "is_part", "known_failures", "parts_of",
@@ -96,7 +96,7 @@ class Part:
         """What makes its inputs, each with a dtype."""
         if isinstance(self.case, SampleCase):
             sample = self.case.sample(self.dtype, _SEED, InputSet())
-            return dict(zip(sample.input_names, map(fixed, sample.tensors), strict=True))
+            return dict(zip(sample.input_names, map(fix_values, sample.tensors), strict=True))
         made, dtype = build(self.case, self.dtype, Device.CPU, _SEED).makers, getattr(torch, self.dtype)
         return {name: replace(maker, dtype=maker.dtype or dtype) for name, maker in made.items()}
 

@@ -159,7 +159,7 @@ def runtime(subject: ProbedProgram, point: Point) -> Failure | None:
     try:
         session = RUNTIMES[name].load(delivered.model, Device.CPU)
         for trial in (subject.example, *subject.others):
-            trial = _taken(trial, taken)
+            trial = _take_inputs(trial, taken)
             outputs = tuple(session.run(trial.feeds))
             verdict = judge(outputs, trial.expected)
             is_near = is_close(verdict) if subject.program.side_by_side else is_small(verdict, trial)
@@ -223,7 +223,7 @@ def is_close(verdict: Verdict) -> bool:
     return verdict.metrics is not None and verdict.metrics.headroom * _HARDLY >= 1.0
 
 
-def _taken(trial: Trial, names: set[str]) -> Trial:
+def _take_inputs(trial: Trial, names: set[str]) -> Trial:
     """The trial without inputs that the model does not have: torch's exporters leave out what is not used."""
     feeds = {name: array for name, array in trial.feeds.items() if name in names}
     return Trial(trial.which, trial.inputs, feeds, trial.expected)

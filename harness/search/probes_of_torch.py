@@ -35,7 +35,7 @@ def fake_tensors(subject: ProbedProgram, point: Point) -> Failure | None:
         return Failure("torch: fake tensors", Fault.ERROR, error_line(error), subject.example)
     for number, (one, other) in enumerate(zip(real, fake, strict=True)):
         if (one.dtype, one.shape) != (other.dtype, other.shape) or (one.numel() > 0 and not _same_strides(one, other)):
-            detail = f"output {number}: {_told(other)} of fake tensors, {_told(one)} of real ones"
+            detail = f"output {number}: {_describe(other)} of fake tensors, {_describe(one)} of real ones"
             return Failure("torch: fake tensors", Fault.WRONG, detail, subject.example)
     return None
 
@@ -45,7 +45,7 @@ def _same_strides(one: torch.Tensor, other: torch.Tensor) -> bool:
     return all(a == b for size, a, b in pairs if size > 1)
 
 
-def _told(tensor: torch.Tensor) -> str:
+def _describe(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} of shape {tuple(tensor.shape)} and strides {tensor.stride()}"
 
 
@@ -101,7 +101,7 @@ class _Decomposed(TorchDispatchMode):
 
 def _differs(kernel: torch.Tensor, decomposed: torch.Tensor) -> str:
     if (kernel.dtype, kernel.shape) != (decomposed.dtype, decomposed.shape):
-        return f"{_told(decomposed)} if decomposed, {_told(kernel)} of the kernel"
+        return f"{_describe(decomposed)} if decomposed, {_describe(kernel)} of the kernel"
     if kernel.dtype in (torch.float16, torch.bfloat16):
         return ""
     tolerance = _TOLERANCES.get(kernel.dtype, 0.0)

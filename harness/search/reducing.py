@@ -12,7 +12,7 @@ import torch
 
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.search.fixed import fixed
+from onnx_parity.harness.search.fixed import fix_values
 from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
 from onnx_parity.harness.search.generating import quietly
 from onnx_parity.harness.search.looking import look
@@ -86,7 +86,7 @@ def reduce(
     search = _Search(point, failure, most, dies)
     with quietly():
         program = _first(search, program, ((program.with_lines(program.lines, [name])) for name in program.outputs))
-        program = _first(search, program, [_used(program)])
+        program = _first(search, program, [_keep_used(program)])
         program = _first(search, program, [_without_dynamic(program)])
         program = _shorter(search, program)
         for candidates in (_smaller, _plainer):
@@ -104,7 +104,7 @@ def _first(
     return next((each for each in candidates if each != program and search.fails(each)), program)
 
 
-def _used(program: GeneratedProgram) -> GeneratedProgram:
+def _keep_used(program: GeneratedProgram) -> GeneratedProgram:
     """The program without lines that nothing reads. Those that write to a value stay."""
     lines = list(program.lines)
     while True:
@@ -133,7 +133,7 @@ def _shorter(search: _Search, program: GeneratedProgram) -> GeneratedProgram:
                 start += size
         if size == 1:
             # A line whose results nothing reads may still be needed: some calls write to an argument.
-            return _first(search, program, [_used(program)])
+            return _first(search, program, [_keep_used(program)])
         size //= 2
 
 
@@ -147,7 +147,7 @@ def _cut(program: GeneratedProgram, lines: Sequence[Line]) -> GeneratedProgram |
     values = _values(program, missing)
     if values is None:
         return None
-    inputs = [Input(name, fixed(tensor), {}) for name, tensor in values.items()]
+    inputs = [Input(name, fix_values(tensor), {}) for name, tensor in values.items()]
     outputs = [name for name in program.outputs if name in made] or [*lines[-1].makes, *lines[-1].reads[:1]][:1]
     return replace(program, inputs=(*program.inputs, *inputs)).with_lines(lines, outputs)
 
@@ -172,7 +172,7 @@ def _tensors(program: GeneratedProgram) -> Mapping[str, torch.Tensor]:
 
 
 def _given(program: GeneratedProgram, tensors: Mapping[str, torch.Tensor]) -> GeneratedProgram:
-    inputs = (replace(each, maker=fixed(tensors[each.name]), dynamic={}) for each in program.inputs)
+    inputs = (replace(each, maker=fix_values(tensors[each.name]), dynamic={}) for each in program.inputs)
     return replace(program, inputs=tuple(inputs))
 
 

@@ -106,7 +106,7 @@ _TRANSFORMED = {
 }
 
 
-def _transformed(culprit: str) -> tuple[str, str]:
+def _write_transformation(culprit: str) -> tuple[str, str]:
     """What a script imports to transform its model, and the line that does so; nothing, if nothing transforms it."""
     name, _, last = culprit.rpartition(":")
     if culprit in _TRANSFORMED or name in _TRANSFORMED:
@@ -139,14 +139,14 @@ def script(subject: ProbedProgram, point: Point, failure: Failure, title: str) -
     imports, run = "import onnxruntime", "onnxruntime.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS)"
     if failure.culprit == ONNX_REFERENCE:
         imports, run = "from onnx.reference import ReferenceEvaluator", "ReferenceEvaluator(MODEL).run(None, FEEDS)"
-    imported, transformed = _transformed(failure.culprit)
+    imported, transformed = _write_transformation(failure.culprit)
     return _OF_RUNTIME.format(
         title=title,
         imports=imported + imports,
         transformed=transformed,
         model=_text(delivered.proto),
-        feeds="{" + ", ".join(f'"{name}": {spelled(array)}' for name, array in trial.feeds.items()) + "}",  # type: ignore[arg-type]
-        expected=f"[{', '.join(spelled(each.value) for each in trial.expected)}]",
+        feeds="{" + ", ".join(f'"{name}": {spell(array)}' for name, array in trial.feeds.items()) + "}",  # type: ignore[arg-type]
+        expected=f"[{', '.join(spell(each.value) for each in trial.expected)}]",
         run=run,
     )
 
@@ -167,31 +167,31 @@ def _text(model: onnx.ModelProto) -> str:
 
 def _program(subject: ProbedProgram) -> dict[str, str]:
     program = subject.program
-    constants = "".join(f"\n{name} = {spelled_tensor(value)}" for name, value in program.constants().items())
-    arguments = "".join(f"{spelled_tensor(value)}, " for value in program.values())
+    constants = "".join(f"\n{name} = {spell_tensor(value)}" for name, value in program.constants().items())
+    arguments = "".join(f"{spell_tensor(value)}, " for value in program.values())
     made = "".join(f"program.{name} = {part.source}\n" for name, part in program.parts.items())
     parts = f"from onnx_parity.harness.search.parts import declared\n{made}" if made else ""
     source = textwrap.dedent(program.source).rstrip()
     return {"constants": constants, "program": source, "arguments": arguments, "parts": parts}
 
 
-def spelled(array: Array) -> str:
+def spell(array: Array) -> str:
     """An array as source code."""
     text = np.array2string(array, separator=", ", threshold=10**6, max_line_width=10**6, floatmode="unique")
     text = " ".join(text.split()).replace("nan", "np.nan").replace("inf", "np.inf")
     return f"np.array({text if array.size else array.tolist()}, np.{array.dtype.name})".replace(", np.bool)", ", bool)")
 
 
-def spelled_tensor(tensor: torch.Tensor) -> str:
+def spell_tensor(tensor: torch.Tensor) -> str:
     """A tensor as source code."""
     if tensor.is_complex():
-        return f"torch.view_as_complex({spelled_tensor(torch.view_as_real(tensor.resolve_conj()))})"
-    values = _rounded(to_array(tensor).tolist()) if tensor.dtype is not torch.bfloat16 else tensor.tolist()
+        return f"torch.view_as_complex({spell_tensor(torch.view_as_real(tensor.resolve_conj()))})"
+    values = _round_values(to_array(tensor).tolist()) if tensor.dtype is not torch.bfloat16 else tensor.tolist()
     return f"torch.tensor({values}, dtype={tensor.dtype})".replace("nan", 'float("nan")').replace("inf", 'float("inf")')
 
 
-def _rounded(values: object) -> object:
+def _round_values(values: object) -> object:
     """Numbers with as many digits as float32 has, which is what most of them are."""
     if isinstance(values, Sequence):
-        return [_rounded(each) for each in values]
+        return [_round_values(each) for each in values]
     return float(f"{values:.9g}") if isinstance(values, float) else values

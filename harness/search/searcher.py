@@ -24,7 +24,7 @@ from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.running.channel import Channel, to_owner
 from onnx_parity.harness.search.catalogue import Catalogue
-from onnx_parity.harness.search.cause_of_failure import called, cause, rough
+from onnx_parity.harness.search.cause_of_failure import cause, list_called, rough
 from onnx_parity.harness.search.generated import GeneratedProgram
 from onnx_parity.harness.search.generating import Drawn, draw, quietly, redrawn
 from onnx_parity.harness.search.looking import Choice, Ending, look
@@ -101,7 +101,7 @@ class Searcher:
         with tempfile.TemporaryDirectory(prefix="parity-") as aside:
             dies = partial(dies_at, point=point, stderr=Path(aside) / "stderr")
             small = ProbedProgram(reduce(subject.program, point, failure, MOST_TRIED, dies))
-        why = f"{failure.culprit}: crash: {' '.join(sorted(set(called(small.program))))}"
+        why = f"{failure.culprit}: crash: {' '.join(sorted(set(list_called(small.program))))}"
         text = script(small, point, failure, f"{failure.culprit}: {crashed.detail} ({point})")
         found = Found(
             crashed.number, crashed.point, failure.culprit, failure.fault, crashed.detail, why, why,

@@ -57,14 +57,14 @@ class Backend:
 
     def missing(self, device: Device) -> str:
         try:
-            module = _loaded(self.name.removeprefix(BACKEND))
+            module = _load_module(self.name.removeprefix(BACKEND))
             return "" if module.supports_device(device.upper()) else f"{self.name} does not support {device.upper()}"
         except NoBackendError as error:
             return str(error)
 
     def load(self, model: bytes | Path, device: Device) -> Session:
         proto = proto_of(model)
-        module = _loaded(self.name.removeprefix(BACKEND))
+        module = _load_module(self.name.removeprefix(BACKEND))
         try:
             return _Session(module.prepare(proto, device.upper()), input_names(proto))
         except (NotImplementedError, unittest.SkipTest) as error:
@@ -90,7 +90,7 @@ def _array(output: Any) -> object:
 
 
 @cache
-def _loaded(name: str) -> BackendModule:
+def _load_module(name: str) -> BackendModule:
     try:
         module = import_module(name)
     except Exception as error:

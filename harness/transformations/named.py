@@ -33,7 +33,7 @@ _IN_FLOAT32 = (
 _NO_ADAPTER = "No Adapter"
 
 
-def _optimised_by_onnxruntime(level: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
+def _optimise_by_onnxruntime(level: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     import onnxruntime
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -66,7 +66,7 @@ def _onnxsim(model: onnx.ModelProto, samples: Samples) -> object:
     return simplified
 
 
-def _optimised_by_onnxscript(model: onnx.ModelProto, samples: Samples) -> object:
+def _optimise_by_onnxscript(model: onnx.ModelProto, samples: Samples) -> object:
     import onnxscript.optimizer
 
     return onnxscript.optimizer.optimize(model)
@@ -78,7 +78,7 @@ def _rewritten_by_onnxscript(model: onnx.ModelProto, samples: Samples) -> object
     return onnxscript.rewriter.rewrite(model)
 
 
-def _converted_by_onnx(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
+def _convert_by_onnx(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
     import onnx.version_converter
 
     try:
@@ -91,7 +91,7 @@ def _converted_by_onnx(opset: int, model: onnx.ModelProto, samples: Samples) -> 
         raise DeclinedError(one_line(str(error)[str(error).index(_NO_ADAPTER) :])) from error
 
 
-def _converted_by_onnxscript(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
+def _convert_by_onnxscript(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
     import onnx_ir
     from onnxscript import version_converter
 
@@ -115,7 +115,7 @@ def _in_float16(kept: tuple[str, ...], model: onnx.ModelProto, samples: Samples)
     return converted.model
 
 
-def _quantised_dynamically(model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
+def _quantise_dynamically(model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     from onnxruntime.quantization import quantize_dynamic
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -124,7 +124,7 @@ def _quantised_dynamically(model: onnx.ModelProto, samples: Samples) -> onnx.Mod
         return onnx.load(path)
 
 
-def _quantised_statically(form: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
+def _quantise_statically(form: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     from onnxruntime.quantization import QuantFormat, quantize_static
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -151,7 +151,7 @@ class _Calibration:
         return next(self.feeds)
 
 
-def _applied_by_function(name: str, model: onnx.ModelProto, samples: Samples) -> object:
+def _apply_function(name: str, model: onnx.ModelProto, samples: Samples) -> object:
     module, _, path = name.partition(":")
     function: Any = import_module(module)
     for part in path.split("."):
@@ -180,12 +180,12 @@ def _converter(name: str) -> Transformation | None:
 
 def _function(name: str) -> Transformation:
     module = name.partition(":")[0]
-    return Transformation(name, partial(_applied_by_function, name), module, (module.partition(".")[0],), "install it")
+    return Transformation(name, partial(_apply_function, name), module, (module.partition(".")[0],), "install it")
 
 
 _CONVERTED_BY = {
-    "convert": (_converted_by_onnx, "onnx"),
-    "onnxscript:convert": (_converted_by_onnxscript, "onnxscript"),
+    "convert": (_convert_by_onnx, "onnx"),
+    "onnxscript:convert": (_convert_by_onnxscript, "onnxscript"),
 }
 assert tuple(_CONVERTED_BY) == CONVERTERS
 _TRACKERS = {
@@ -203,18 +203,18 @@ def _named(name: str, apply: Apply, package: str, floor: float | None = None) ->
 
 _ALL = (
     *(
-        _named(f"ort:{level}", partial(_optimised_by_onnxruntime, level), "onnxruntime")
+        _named(f"ort:{level}", partial(_optimise_by_onnxruntime, level), "onnxruntime")
         for level in ("basic", "extended", "layout", "all")
     ),
     _named("onnxslim", _onnxslim, "onnxslim"),
     _named("onnxsim", _onnxsim, "onnxsim"),
-    _named("onnxscript:optimize", _optimised_by_onnxscript, "onnxscript"),
+    _named("onnxscript:optimize", _optimise_by_onnxscript, "onnxscript"),
     _named("onnxscript:rewrite", _rewritten_by_onnxscript, "onnxscript"),
     _named("float16", partial(_in_float16, ()), "onnxruntime", FLOAT16_FLOOR),
     _named("float16:mixed", partial(_in_float16, _IN_FLOAT32), "onnxruntime", FLOAT16_FLOOR),
-    _named("quantize:dynamic", _quantised_dynamically, "onnxruntime", QUANTISED_FLOOR),
-    _named("quantize:qdq", partial(_quantised_statically, "QDQ"), "onnxruntime", QUANTISED_FLOOR),
-    _named("quantize:qoperator", partial(_quantised_statically, "QOperator"), "onnxruntime", QUANTISED_FLOOR),
+    _named("quantize:dynamic", _quantise_dynamically, "onnxruntime", QUANTISED_FLOOR),
+    _named("quantize:qdq", partial(_quantise_statically, "QDQ"), "onnxruntime", QUANTISED_FLOOR),
+    _named("quantize:qoperator", partial(_quantise_statically, "QOperator"), "onnxruntime", QUANTISED_FLOOR),
 )
 assert tuple(each.name for each in _ALL) == TRANSFORMATION_NAMES
 TRANSFORMATIONS = Transformations((each.name, each) for each in _ALL)

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.reference_loop import Loop
-from onnx_parity.harness.judging.widening import widened, widened_feeds
+from onnx_parity.harness.judging.widening import widen, widen_feeds
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
@@ -126,7 +126,7 @@ def test_in_float64_a_variance_is_computed_in_float64_too() -> None:
         { y = GroupNormalization <num_groups = 1> (x, one, none) }
     """)
     x = np.array([[4.85386086, 4.88173389]], np.float32)
-    (exact,) = ReferenceEvaluator(widened(model)).run(None, widened_feeds({"x": x}))
+    (exact,) = ReferenceEvaluator(widen(model)).run(None, widen_feeds({"x": x}))
     right = F.group_norm(torch.from_numpy(x).double(), 1).numpy()
     assert np.allclose(exact, right, rtol=1e-9)
     (rounded,) = ReferenceEvaluator(model).run(None, {"x": x})

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import Blame, Record, Stage, Status
-from onnx_parity.harness.results.causes import Cause, causes_of, named
+from onnx_parity.harness.results.causes import Cause, causes_of, name_few
 from tests.records import RECORD
 
 WRONG_VALUES = "output 0 at (1, {0}): runtime -0.97{0}, torch -0.488; error 4.9e-01, tolerance 2.4e-07, headroom 0.0000"
@@ -163,5 +163,5 @@ def test_the_gravest_come_first() -> None:
 
 
 def test_long_lists_of_names_are_cut() -> None:
-    assert named("abcd") == "a, b, c, d"
-    assert named("abcde") == "a, b, c and 2 more"
+    assert name_few("abcd") == "a, b, c, d"
+    assert name_few("abcde") == "a, b, c and 2 more"

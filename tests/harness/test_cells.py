@@ -164,7 +164,7 @@ def test_a_file_adds_cells_to_the_smoke_tier(tmp_path: Path) -> None:
 def test_a_line_that_is_no_cell_is_refused(tmp_path: Path) -> None:
     (tmp_path / "smoke.toml").write_text("cells = ['elu-float32']")
     with pytest.raises(DeclarationError, match="'elu-float32' is not a case, a dtype and an opset"):
-        smoke_cells.added(tmp_path)
+        smoke_cells.read_added(tmp_path)
 
 
 def test_what_this_project_adds_are_cells_of_its_default_tier() -> None:

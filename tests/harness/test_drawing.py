@@ -23,7 +23,7 @@ from onnx_parity.harness.drawing.error_picture import error_picture
 from onnx_parity.harness.drawing.tasks import Task, draw_all, tasks
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.results.content import declared_as
+from onnx_parity.harness.results.content import hash_declaration
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from tests.records import INFO, RECORD, write_run
 
@@ -139,7 +139,7 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     """A record whose declaration is in the working directory, as it was when the cell ran."""
     monkeypatch.chdir(tmp_path)
     Path("some.py").write_text("elu = 1\n")
-    return replace(RECORD, file="some.py", source=declared_as(Path("some.py"), "elu"))
+    return replace(RECORD, file="some.py", source=hash_declaration(Path("some.py"), "elu"))
 
 
 def test_few_cases_are_all_drawn_and_of_many_one_of_each_cause(declared: Record, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from onnx_parity.harness.expecting.expectations import (
     Expectation,
     ExpectationError,
-    expected,
+    apply_expectations,
     load,
     parse,
     parse_entries,
@@ -139,8 +139,8 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
     )
     load.cache_clear()
     failed = record(Status.FAILED, Stage.CHECK)
-    assert expected(failed, tmp_path).reason == "first"
-    assert expected(replace(failed, cell="relu"), tmp_path).reason == "second"
+    assert apply_expectations(failed, tmp_path).reason == "first"
+    assert apply_expectations(replace(failed, cell="relu"), tmp_path).reason == "second"
 
 
 _WHAT_A_KNOWN_HAS = (
@@ -204,9 +204,9 @@ def test_an_entry_without_a_reason_stops_only_what_it_speaks_of(tmp_path: Path) 
     whole, half = load(path)
     assert (whole.lacks, half.lacks) == ("", "a reason")
     failed = replace(record(Status.FAILED, Stage.LOAD), cell="a", case="a")
-    assert expected(failed, tmp_path).status is Status.KNOWN
+    assert apply_expectations(failed, tmp_path).status is Status.KNOWN
     topk = replace(failed, cell="topk-float32-opset9-cpu-trace-onnxruntime", case="topk")
-    assert expected(topk, tmp_path).status is Status.FAILED
+    assert apply_expectations(topk, tmp_path).status is Status.FAILED
 
 
 def test_each_selector_of_a_list_is_an_expectation_of_its_own() -> None:
@@ -222,7 +222,7 @@ def test_of_a_list_the_selector_that_matched_a_cell_which_passes_is_named(tmp_pa
     load.cache_clear()
     cell = "topk-float32-opset9-cpu-trace-onnxruntime"
     passed = replace(record(Status.PASSED, Stage.RERUN_VALUES), cell=cell, case="topk")
-    applied = expected(passed, tmp_path)
+    applied = apply_expectations(passed, tmp_path)
     assert applied.status is Status.UNEXPECTED_PASS
     assert applied.reason == "expected to fail at load: b. It passes now: narrow or remove 'topk*'"
 
@@ -271,19 +271,19 @@ def test_another_runtime_and_a_transformation_have_files_of_their_own(tmp_path: 
     failed = record(Status.FAILED, Stage.COMPARE)
 
     def reason(of: Record) -> str:
-        return expected(of, tmp_path).reason
+        return apply_expectations(of, tmp_path).reason
 
     assert reason(failed) == "the usual"
     assert reason(replace(failed, runtime="tract")) == "tract's"
     # Nothing is known of openvino, whatever is known of others.
-    assert expected(replace(failed, runtime="openvino"), tmp_path).status is Status.FAILED
+    assert apply_expectations(replace(failed, runtime="openvino"), tmp_path).status is Status.FAILED
     transformed = replace(failed, transforms="ort:all")
     assert reason(transformed) == "the optimiser's"
     assert reason(replace(failed, transforms="onnxslim")) == "the usual"
     # What fails as it was exported may pass when it is transformed.
     passed = record(Status.PASSED, Stage.RERUN_VALUES)
-    assert expected(replace(passed, transforms="onnxslim"), tmp_path).status is Status.PASSED
-    assert expected(replace(passed, transforms="ort:all"), tmp_path).status is Status.UNEXPECTED_PASS
+    assert apply_expectations(replace(passed, transforms="onnxslim"), tmp_path).status is Status.PASSED
+    assert apply_expectations(replace(passed, transforms="ort:all"), tmp_path).status is Status.UNEXPECTED_PASS
     load.cache_clear()
 
 

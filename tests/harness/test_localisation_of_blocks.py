@@ -27,7 +27,7 @@ from onnx_parity.harness.judging.reference import consult
 from onnx_parity.harness.localisation.localise import Localisation, Suspect, localise
 from onnx_parity.harness.localisation.pieces import follow
 from onnx_parity.harness.localisation.reduce import reduce, write_source
-from onnx_parity.harness.localisation.unrolling import unrolled
+from onnx_parity.harness.localisation.unrolling import unroll
 from onnx_parity.harness.localisation.walk import Walk
 from onnx_parity.op_cases import control_flow, scripts
 from tests.harness.fakes import cell
@@ -111,7 +111,7 @@ def test_a_scan_is_followed_step_by_step(wrong: Wrong) -> None:
 
 def test_a_loop_of_no_iteration_comes_to_no_operator() -> None:
     captured = onnx_parity.capture_program(counting, (torch.ones(3), torch.tensor(4)))
-    still = unrolled(captured.graph, (torch.ones(3), torch.tensor(0)))
+    still = unroll(captured.graph, (torch.ones(3), torch.tensor(0)))
     operators = [str(node.op) for node in still.nodes]
     assert operators == [
         "aten.lift_fresh.default",
@@ -119,7 +119,7 @@ def test_a_loop_of_no_iteration_comes_to_no_operator() -> None:
         "aten.lt.Tensor",
     ]
     assert still.outputs == still.inputs[:1]
-    assert len(unrolled(captured.graph, (torch.ones(3), torch.tensor(2))).nodes) > len(still.nodes)
+    assert len(unroll(captured.graph, (torch.ones(3), torch.tensor(2))).nodes) > len(still.nodes)
 
 
 _CASES = [
@@ -142,7 +142,7 @@ def test_the_way_of_a_program_comes_to_what_the_program_does(case: Case) -> None
     others = [reference.other_values] if reference.other_values is not None else []
     for trial in (reference.example, *others, *reference.other_sizes):
         inputs = [given for given in trial.inputs if isinstance(given, Tensor)]
-        recording = unrolled(captured.graph, inputs)
+        recording = unroll(captured.graph, inputs)
         for tensors, _ in follow(recording, inputs, inputs):
             made = dict(tensors)
         known = {value: value.constant for value in recording.outputs if value.constant is not None}

@@ -41,14 +41,14 @@ def fell_back(**more: object) -> Record:
 
 
 def written(folder: Path, *lacking: str, versions: str = "") -> Path:
-    (folder / no_kernel.FILE).write_text(no_kernel.written(Tier.DEFAULT, lacking, versions), "utf-8")
+    (folder / no_kernel.FILE).write_text(no_kernel.write_text(Tier.DEFAULT, lacking, versions), "utf-8")
     no_kernel.load_once.cache_clear()
     return folder
 
 
 def test_a_cell_that_lacks_what_is_not_listed_fails(tmp_path: Path) -> None:
     folder = written(tmp_path, "Mod(10) of float16")
-    record = no_kernel.judged(fell_back(), folder, lambda tier: True)
+    record = no_kernel.judge_record(fell_back(), folder, lambda tier: True)
     assert (record.status, record.stage, record.blame) == (Status.FAILED, Stage.LOAD, Blame.EXPORTER)
     assert record.reason == "onnxruntime has no kernel for Mod(13) of float16, and no_kernel.toml does not list it"
 
@@ -68,12 +68,12 @@ def test_a_cell_that_lacks_what_is_not_listed_fails(tmp_path: Path) -> None:
 )
 def test_others_stay_as_they_are(tmp_path: Path, record: Record, versions: str, in_tier: bool) -> None:
     folder = written(tmp_path, "Mod(10) of float16", versions=versions)
-    assert no_kernel.judged(record, folder, lambda tier: in_tier) is record
+    assert no_kernel.judge_record(record, folder, lambda tier: in_tier) is record
 
 
 def test_without_a_file_nothing_is_judged(tmp_path: Path) -> None:
     record = fell_back()
-    assert no_kernel.judged(record, tmp_path, lambda tier: True) is record
+    assert no_kernel.judge_record(record, tmp_path, lambda tier: True) is record
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

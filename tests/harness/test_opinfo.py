@@ -16,9 +16,9 @@ from onnx_parity.harness.cases.opinfo_entries import (
     EXCLUDED,
     Usable,
     first_dtype,
-    parsed,
+    parse_positions,
     read_survey,
-    spelled,
+    spell_positions,
     spread,
     survey_path,
     write_survey,
@@ -347,8 +347,8 @@ def test_survey_reads_back_as_it_was_written(tmp_path: Path) -> None:
     ("text", "positions"), [("", ()), ("4", (4,)), ("0-1", (0, 1)), ("0-3,7,9-10", (0, 1, 2, 3, 7, 9, 10))]
 )
 def test_positions_are_spelled_in_ranges(text: str, positions: tuple[int, ...]) -> None:
-    assert spelled(positions) == text
-    assert parsed(text) == positions
+    assert spell_positions(positions) == text
+    assert parse_positions(text) == positions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_parity.harness.pytest_plugin.pace import Pace, spelled
+from onnx_parity.harness.pytest_plugin.pace import Pace, spell_seconds
 
 
 def test_the_line_has_the_progress_the_rate_and_the_remaining_time() -> None:
@@ -21,7 +21,7 @@ def test_the_rate_is_that_of_late() -> None:
     for number in range(100):
         pace.count(1.0 + number, failed=False)
     assert pace.rate == pytest.approx(1.0, rel=0.05)
-    assert pace.line().endswith(f", 1.0/s, {spelled(8900 / pace.rate)} left")
+    assert pace.line().endswith(f", 1.0/s, {spell_seconds(8900 / pace.rate)} left")
 
 
 def test_unknown_figures_are_left_out() -> None:
@@ -36,7 +36,7 @@ def test_unknown_figures_are_left_out() -> None:
 
 
 def test_time_is_spelled() -> None:
-    assert [spelled(each) for each in (0.2, 59, 128, 3599, 7300)] == [
+    assert [spell_seconds(each) for each in (0.2, 59, 128, 3599, 7300)] == [
         "1 s",
         "59 s",
         "2 min 8 s",

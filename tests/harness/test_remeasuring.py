@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from onnx_parity.harness.gate.remeasuring import NotMeasuredError, remeasured
+from onnx_parity.harness.gate.remeasuring import NotMeasuredError, remeasure
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.results.content import contents
 from onnx_parity.harness.results.environment import package_versions, platform_name
@@ -43,7 +43,7 @@ def test_the_least_of_several_measures_counts(tmp_path: Path, monkeypatch: pytes
     before = [ran(name, 1.0, opset) for name in ("elu", "selu") for opset in (9, 18)] + [ran("relu", 0.001)]
     baseline = write_run(tmp_path / "before", before, here())
     run = write_run(tmp_path / "now", before, here())
-    ratios = remeasured(baseline, run, here(), ["elu", "relu", "gone"], ["selu"], [Path("some.py")])
+    ratios = remeasure(baseline, run, here(), ["elu", "relu", "gone"], ["selu"], [Path("some.py")])
     assert set(ratios) == {"elu", "relu"}
     assert 0.1 < ratios["elu"] < 10
     assert ratios["relu"] > 50
@@ -63,5 +63,5 @@ def test_the_least_of_several_measures_counts(tmp_path: Path, monkeypatch: pytes
 )
 def test_nothing_is_measured_where_the_run_was_not_made(tmp_path: Path, changes: dict[str, object], why: str) -> None:
     with pytest.raises(NotMeasuredError) as caught:
-        remeasured(tmp_path, tmp_path, here(**changes), ["elu"], [], [])
+        remeasure(tmp_path, tmp_path, here(**changes), ["elu"], [], [])
     assert str(caught.value) == why

@@ -20,7 +20,7 @@ from onnx_parity.harness.commands.search import _print
 from onnx_parity.harness.inputs import Floats
 from onnx_parity.harness.search import searching
 from onnx_parity.harness.search.catalogue import Call, Catalogue, NotSpelledError, calls_of_entry, results_of, spelled
-from onnx_parity.harness.search.cause_of_failure import called, of_message
+from onnx_parity.harness.search.cause_of_failure import list_called, of_message
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
 from onnx_parity.harness.search.fixed import Fixed
 from onnx_parity.harness.search.generated import GeneratedProgram, Input, Line
@@ -366,7 +366,7 @@ def test_names_of_probes() -> None:
     ],
 )
 def test_what_a_line_calls(line: str, names: list[str]) -> None:
-    assert called(made(Line(line, ("v1",), ("x0",), "views"), outputs=("v1",))) == names
+    assert list_called(made(Line(line, ("v1",), ("x0",), "views"), outputs=("v1",))) == names
 
 
 def test_errors_that_differ_in_names_have_one_cause() -> None:

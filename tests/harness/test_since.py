@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.matrix.since import SAMPLE, Since, since
 from onnx_parity.harness.record import Record, RunInfo, Status
-from onnx_parity.harness.results.content import contents, declared_as
+from onnx_parity.harness.results.content import contents, hash_declaration
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
 from tests.forked import Ended
@@ -90,7 +90,7 @@ def test_a_declaration_is_its_own_source_and_what_it_sees(
     before.write_text(_DECLARATIONS)
     after.write_text(_DECLARATIONS.replace(*change))
     names = ("first", "second")
-    assert {name for name in names if declared_as(before, name) != declared_as(after, name)} == changed
+    assert {name for name in names if hash_declaration(before, name) != hash_declaration(after, name)} == changed
 
 
 def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> 
         (folder / "cases.py").write_text(_DECLARATIONS)
         (folder / "beside.py").write_text(f"thing = {beside}")
         (folder / "cases.json").write_text(data)
-        hashes.add(declared_as(folder / "cases.py", "first"))
+        hashes.add(hash_declaration(folder / "cases.py", "first"))
     assert len(hashes) == 3
 
 

@@ -14,8 +14,8 @@ from onnx_parity.harness import cli
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectations import ExpectationError
-from onnx_parity.harness.expecting.unsupported import judged, parse
-from onnx_parity.harness.expecting.unsupported_edits import Group, Opsets, known, written
+from onnx_parity.harness.expecting.unsupported import judge_record, parse
+from onnx_parity.harness.expecting.unsupported_edits import Group, Opsets, collect_known, write_text
 from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.store import read_records
 from tests.records import RECORD, write_run
@@ -93,7 +93,7 @@ def test_a_file_that_makes_no_sense_is_told(text: str, told: str) -> None:
 def test_it_is_strict_in_both_directions(tmp_path: Path) -> None:
     (tmp_path / "unsupported.toml").write_text(_FILE)
     refusal = record("tanh", 9, status=Status.UNSUPPORTED, stage=Stage.EXPORT, reason="ONNX has no tanh")
-    newly = judged(refusal, tmp_path, lambda tier: tier is Tier.DEFAULT)
+    newly = judge_record(refusal, tmp_path, lambda tier: tier is Tier.DEFAULT)
     assert (newly.status, newly.blame, newly.refused, newly.error) == (
         Status.FAILED,
         Blame.EXPORTER,
@@ -101,22 +101,22 @@ def test_it_is_strict_in_both_directions(tmp_path: Path) -> None:
         "ONNX has no tanh",
     )
     assert newly.reason == "it is refused, and unsupported.toml does not say so: ONNX has no tanh"
-    passing = judged(record("elu", 9), tmp_path, lambda tier: True)
+    passing = judge_record(record("elu", 9), tmp_path, lambda tier: True)
     assert (passing.status, passing.reason) == (
         Status.UNEXPECTED_PASS,
         "unsupported.toml says that it is refused, and it passes now: `parity expect --update` corrects the file",
     )
     as_it_says = record("elu", 9, status=Status.UNSUPPORTED)
     for cell in (as_it_says, record("tanh", 9), record("elu", 9, status=Status.FAILED)):
-        assert judged(cell, tmp_path, lambda tier: True) is cell
+        assert judge_record(cell, tmp_path, lambda tier: True) is cell
     for others in (
         msgspec.structs.replace(refusal, exporter="torch_script"),
         msgspec.structs.replace(refusal, capture="script"),
         msgspec.structs.replace(refusal, case="tanh[drawn]"),
     ):
-        assert judged(others, tmp_path, lambda tier: True) is others
-    assert judged(refusal, tmp_path, lambda tier: False) is refusal
-    assert judged(refusal, tmp_path / "without", lambda tier: True) is refusal
+        assert judge_record(others, tmp_path, lambda tier: True) is others
+    assert judge_record(refusal, tmp_path, lambda tier: False) is refusal
+    assert judge_record(refusal, tmp_path / "without", lambda tier: True) is refusal
 
 
 def test_another_torch_is_not_judged(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_another_torch_is_not_judged(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "unsupported.toml").write_text(f'torch = "{versions}"{_FILE}')
-        assert judged(refusal, folder, lambda tier: True).status is status
+        assert judge_record(refusal, folder, lambda tier: True).status is status
 
 
 def test_what_is_written_agrees_with_what_was_found() -> None:
@@ -142,7 +142,7 @@ def test_what_is_written_agrees_with_what_was_found() -> None:
                         seen = drawn.sample(range(7, 29), 8)
                         refused = {opset for opset in seen if opset < since or drawn.random() < 0.02}
                         groups[Group("f", label, dtype, shapes)] = Opsets(refused, set(seen) - refused)
-        file = parse(written(Tier.FULL, "", groups), Path("unsupported.toml"))
+        file = parse(write_text(Tier.FULL, "", groups), Path("unsupported.toml"))
         for group, opsets in groups.items():
             for opset in opsets.refused | opsets.exported:
                 told = file.holds(group.family, group.case, group.dtype, group.shapes, opset)
@@ -162,7 +162,7 @@ def test_it_is_written_in_a_few_lines() -> None:
             group("never", "float32", 29),
         ]
     )
-    assert written(Tier.DEFAULT, "", groups).partition('tier = "default"\n')[2] == (
+    assert write_text(Tier.DEFAULT, "", groups).partition('tier = "default"\n')[2] == (
         '\n["*"]\n"<13" = ["bfloat16"]\n'
         '\n[f]\n"<9" = ["c"]\n"<10" = ["b dynamic", "c[k=1]"]\n"<11" = ["a"]\n"*" = ["never"]\n'
     )
@@ -171,7 +171,7 @@ def test_it_is_written_in_a_few_lines() -> None:
 def test_what_a_run_does_not_contain_stays_as_it_was() -> None:
     before = parse(_FILE, Path("unsupported.toml"))
     group = Group("activation", "elu", "float32", "static")
-    now = known([record("elu", 9)], before, [(group, 9), (group, 10), (group, 11)])
+    now = collect_known([record("elu", 9)], before, [(group, 9), (group, 10), (group, 11)])
     assert now == {group: Opsets({10}, {9, 11})}
 
 
@@ -185,11 +185,11 @@ def test_what_a_run_does_not_contain_stays_as_it_was_written() -> None:
         Group("f", "c[k=1]", "float32", "dynamic"): Opsets({7}, {13}),
         **{Group("f", case, "bfloat16", "static"): Opsets({12}, {13}) for case in ("a", "b", "d")},
     }
-    now = written(Tier.DEFAULT, "", groups, before, {("f", "b")})
+    now = write_text(Tier.DEFAULT, "", groups, before, {("f", "b")})
     assert now.partition('tier = "default"\n')[2] == text.replace("[f]\n", '[f]\n"<9" = ["b"]\n')
     renamed = {group: opsets for group, opsets in groups.items() if group.case != "a" or group.dtype != "float32"}
     without = {group: opsets for group, opsets in renamed.items() if group.name != "c"}
-    assert "c[k=1]" not in written(Tier.DEFAULT, "", without, before, {("f", "b")})
+    assert "c[k=1]" not in write_text(Tier.DEFAULT, "", without, before, {("f", "b")})
 
 
 _CASES = """
@@ -216,7 +216,7 @@ def test_the_file_is_written_from_a_run(tmp_path: Path, monkeypatch: pytest.Monk
             for case in ("elu[alpha=1.0]", "elu[alpha=0.5]", "tanh")
             for opset in range(7, 27)
         ]
-        write_run(Path("runs"), [judged(each, Path("cases"), lambda tier: True) for each in found])
+        write_run(Path("runs"), [judge_record(each, Path("cases"), lambda tier: True) for each in found])
         unsupported.load_once.cache_clear()
         told = [each for each in read_records(Path("runs/last")) if each.refused]
         result = CliRunner().invoke(cli.app, ["expect", "--update"])

@@ -13,7 +13,7 @@ from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter,
 
 
 def _open(model: bytes | Path) -> Run:
-    runnable = _loaded(model)
+    runnable = _load_model(model)
 
     def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
         return [output.to_numpy() for output in runnable.run(list(feeds.values()))]
@@ -21,7 +21,7 @@ def _open(model: bytes | Path) -> Run:
     return run
 
 
-def _loaded(model: bytes | Path) -> Any:
+def _load_model(model: bytes | Path) -> Any:
     import tract
 
     if isinstance(model, Path):
@@ -30,7 +30,7 @@ def _loaded(model: bytes | Path) -> Any:
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         file.write(model)
         file.flush()
-        return _loaded(Path(file.name))
+        return _load_model(Path(file.name))
 
 
 RUNTIME = Adapter(
