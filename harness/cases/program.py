@@ -102,7 +102,7 @@ class Program:
     ) -> list[torch.Tensor]:
         """The outputs of a copy of the program's module, which may be written to."""
         given = tree_map_only(torch.Tensor, copied_tensor, inputs)
-        with _run_uncompiled(), self.at_home(), watched or nullcontext():
+        with run_uncompiled(), self.at_home(), watched or nullcontext():
             outputs = module(*given)
         return [
             # Python's floats have 64 bits.
@@ -199,7 +199,7 @@ def _is_flat(arguments: tuple[object, ...]) -> bool:
 
 
 @contextmanager
-def _run_uncompiled() -> Iterator[None]:
+def run_uncompiled() -> Iterator[None]:
     """A context in which programs run eagerly. Otherwise `torch.cond` and other control flow operators compile
     themselves, which takes seconds, and fails if the program is run in another dtype.
     """

@@ -25,8 +25,7 @@ from onnx_parity.harness.record import Blame
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
-from onnx_parity.harness.transformations.signal import judge_by_signal
-from onnx_parity.harness.transformations.transformation import Transformation, floor_of
+from onnx_parity.harness.transformations.transformation import Transformation, floor_of, judge_outputs
 
 #: Up to this ratio of error to tolerance a mismatch may be rounding. A wrong formula has a larger error.
 _ROUNDING = 100.0
@@ -210,8 +209,7 @@ def _is_right(runtime: Runtime, model: Delivered, evidence: Evidence, chain: Seq
         return False
     finally:
         restore_feeds(evidence.trial.feeds, before)
-    floor, expected = floor_of(chain), evidence.trial.expected
-    return (judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)).passed
+    return judge_outputs(outputs, evidence.trial.expected, chain).passed
 
 
 # --- testimonies ------------------------------------------------------------------------------------------------------

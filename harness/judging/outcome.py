@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from onnx_parity.exporter.verification.oracle import Distance, Expected, Verdict, judge
+from onnx_parity.exporter.verification.oracle import Distance, Verdict
 from onnx_parity.harness.axes import THEN, Capture, Shapes
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.program import InputSet, Program
@@ -21,8 +20,7 @@ from onnx_parity.harness.one_line import error_line, plain
 from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
-from onnx_parity.harness.transformations.signal import judge_by_signal
-from onnx_parity.harness.transformations.transformation import Transformation, floor_of
+from onnx_parity.harness.transformations.transformation import Transformation
 
 #: The number of innermost frames of a traceback that are shown.
 _FRAMES = 3
@@ -160,11 +158,6 @@ class Outcome:
         """Mark the cell as one that the runtime, or a transformation, says that it does not support."""
         self.absent(reason)
         self.declined = True
-
-    def judge(self, outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
-        """Compare outputs with torch's, as exactly as the transformations allow."""
-        floor = floor_of(self.chain)
-        return judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)
 
     def refuse(self, reason: str, error: Exception) -> None:
         """Mark the cell as refused by the exporter."""

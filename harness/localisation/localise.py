@@ -31,8 +31,7 @@ from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
-from onnx_parity.harness.transformations.signal import judge_by_signal
-from onnx_parity.harness.transformations.transformation import Transformation, applied, floor_of
+from onnx_parity.harness.transformations.transformation import Transformation, applied, judge_outputs
 
 
 class NothingToLocaliseError(Exception):
@@ -124,9 +123,7 @@ class Execution:
     chain: tuple[Transformation, ...] = ()
 
     def judge(self, outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
-        """Compare outputs with torch's, as exactly as the transformations allow."""
-        floor = floor_of(self.chain)
-        return judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)
+        return judge_outputs(outputs, expected, self.chain)
 
     def __call__(
         self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]

@@ -18,9 +18,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Device, Shapes
-from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
 from onnx_parity.harness.cases.program import CannotBuildError, Program, build
 from onnx_parity.harness.judging.blame import History
@@ -31,12 +29,17 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Stage
 from onnx_parity.harness.subjects import cuda
-from onnx_parity.harness.subjects.delivered import Delivered, check
+from onnx_parity.harness.subjects.delivered import Delivered, check, shapes_of
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
-from onnx_parity.harness.transformations.transformation import DeclinedError, Transformation, check_results
+from onnx_parity.harness.transformations.transformation import (
+    DeclinedError,
+    Transformation,
+    check_results,
+    judge_outputs,
+)
 
 #: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
@@ -133,7 +136,13 @@ class Bench:
             if not made.is_checked:
                 # A declaration knows the fusions of this exporter; other exporters' models may be larger.
                 most = cell.case.declaration.most_nodes(cell.opset, cell.dtype) if cell.exporter == PARITY else None
-                check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected), most)
+                check(
+                    delivered,
+                    cell.opset,
+                    shapes_of(reference.example.feeds, prepared.program.declaration.asked(cell.shapes)),
+                    len(reference.example.expected),
+                    most,
+                )
                 made.is_checked = True
             outcome.onnx = delivered.uses()
             outcome.nodes = len(delivered.nodes)
@@ -238,19 +247,6 @@ def _on_the_cpu_only(cell: Cell, stage: Stage, error: Exception) -> bool:
     return isinstance(error, (RuntimeError, TypeError)) and Program.run.__code__ in within
 
 
-def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:
-    """The expected shape of every input in the model, with a number or the name of a symbol for each axis."""
-    dynamic = prepared.program.declaration.asked(cell.shapes)
-    example = prepared.reference.example
-    shapes: dict[str, tuple[int | str, ...]] = {}
-    for name, given in zip(example.feeds, example.inputs, strict=True):
-        tensor = given[0] if isinstance(given, list) else given
-        assert tensor is not None, "the example of an OrNone is a tensor"
-        axes = named_axes(dynamic.get(name, {}))
-        shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(in_pairs(tensor).shape))
-    return shapes
-
-
 def _trials(cell: Cell, reference: Reference) -> list[Trial]:
     """All inputs with which the cell's model will be run."""
     other_values = (reference.other_values,) if reference.other_values is not None else ()
@@ -301,7 +297,7 @@ def _run(session: Session, trial: Trial, runtime: Runtime) -> object:
 
 def _compare(trial: Trial, outputs: object, outcome: Outcome) -> None:
     given = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
-    verdict = outcome.judge(given, trial.expected)
+    verdict = judge_outputs(given, trial.expected, outcome.chain)
     if not verdict.passed:
         raise MismatchError(trial, given, verdict)
     outcome.hold(verdict)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from onnx_parity.harness.cases.program import run_uncompiled
 from onnx_parity.harness.search.catalogue import Hand, add_to
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
 from onnx_parity.harness.search.generated import GeneratedProgram
@@ -77,17 +78,9 @@ def _finite(draft: Draft, before: int) -> bool:
 def quietly() -> Iterator[None]:
     """A context in which programs run without warnings, gradients, or the compilation of control flow."""
 
-    def as_it_is(program: object = None, **options: object) -> object:
-        return program
-
-    compiling = torch.compile
-    torch.compile = as_it_is  # type: ignore[assignment]
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        torch.compile = compiling
+    with run_uncompiled(), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def redrawn(program: GeneratedProgram, turn: int) -> GeneratedProgram:

@@ -24,7 +24,7 @@ from onnx_parity.harness.search.generated import GeneratedProgram
 from onnx_parity.harness.search.parts import ListOfAnyLengthError
 from onnx_parity.harness.search.probed_program import ModelKey, ProbedProgram
 from onnx_parity.harness.search.roundings import may_be_rounding
-from onnx_parity.harness.subjects.delivered import Delivered, check
+from onnx_parity.harness.subjects.delivered import Delivered, check, shapes_of
 from onnx_parity.harness.subjects.exporters import EXPORTERS, NoSuchFormError
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
@@ -120,7 +120,7 @@ def deliver(subject: ProbedProgram, point: Point) -> Delivered | Failure:
         return Failure(point.exporter, Fault.ERROR, error_line(error))
     try:
         if point.exporter == PARITY:
-            check(delivered, point.opset, _asked_shapes(subject, example), len(example.expected))
+            check(delivered, point.opset, shapes_of(example.feeds, subject.program.dynamic_axes), len(example.expected))
         else:
             onnx.checker.check_model(delivered.proto, full_check=True)
     except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
@@ -134,15 +134,6 @@ def _is_exported_in_parts(program: GeneratedProgram, point: Point) -> bool:
     if not program.side_by_side or (point.exporter, point.way_in) != (PARITY, Capture.TRACE):
         return False
     return all(each.is_exported(point.opset, dynamic=bool(program.dynamic_axes)) for each in program.parts.values())
-
-
-def _asked_shapes(subject: ProbedProgram, example: Trial) -> dict[str, tuple[int | str, ...]]:
-    axes = subject.program.dynamic_axes
-    return {
-        name: tuple(axes.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
-        for name, array in example.feeds.items()
-        if isinstance(array, np.ndarray)
-    }
 
 
 def runtime(subject: ProbedProgram, point: Point) -> Failure | None:

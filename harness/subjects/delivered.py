@@ -10,6 +10,8 @@ from pathlib import Path
 
 import onnx
 
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.cases.dynamic_axes import DynamicAxes, named_axes
 from onnx_parity.harness.record import OnnxUse
 
 
@@ -62,6 +64,17 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 def input_names(model: onnx.ModelProto) -> tuple[str, ...]:
     """The names of its inputs that are no weights."""
     return tuple(value.name for value in inputs_of(model.graph))
+
+
+def shapes_of(feeds: Mapping[str, Fed], dynamic: DynamicAxes) -> dict[str, tuple[int | str, ...]]:
+    """The expected shape of every input of a model, with a number or the name of a symbol for each axis."""
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for name, fed in feeds.items():
+        array = fed[0] if isinstance(fed, list) else fed
+        assert array is not None, "the example of an OrNone is a tensor"
+        axes = named_axes(dynamic.get(name, {}))
+        shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(array.shape))
+    return shapes
 
 
 def check(

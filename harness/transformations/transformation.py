@@ -15,9 +15,11 @@ from pathlib import Path
 import onnx
 
 from onnx_parity.exporter.arrays import Fed
+from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.transformations.kept import NotKeptError, check_kept, check_sizes
+from onnx_parity.harness.transformations.signal import judge_by_signal
 
 #: Inputs with which the model will be run, by which a quantiser measures ranges.
 Samples = Sequence[Mapping[str, Fed]]
@@ -101,6 +103,14 @@ def _stored(model: onnx.ModelProto, folder: Path | None) -> bytes | Path:
     path = folder / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="model.data", size_threshold=1024)
     return path
+
+
+def judge_outputs(
+    outputs: Sequence[object], expected: Sequence[Expected], transformations: Sequence[Transformation]
+) -> Verdict:
+    """Compare the outputs of a model with torch's, as exactly as what was done to the model allows."""
+    floor = floor_of(transformations)
+    return judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)
 
 
 def floor_of(transformations: Sequence[Transformation]) -> float | None:
