@@ -28,7 +28,7 @@ from onnx_parity.exporter.patches.exporting_flag import exporting
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
 from onnx_parity.exporter.registry.recorded import functions, named
-from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.registry.rules import Aspect, load
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
@@ -289,6 +289,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     torchs = _core_aten_decompositions_post_autograd()
+    load(Aspect.DECOMPOSITION)
     ours = {named(name): function for name, function in functions(Aspect.DECOMPOSITION).items()}
     return {**torchs, **{op: _ours_or(torchs.get(op), function) for op, function in ours.items()}}
 

@@ -12,39 +12,48 @@ import onnx_parity.exporter.lowering.custom.onnx_ops
 import onnx_parity.exporter.operators.activation.lowering
 import onnx_parity.exporter.operators.arithmetic.elementwise_binary
 import onnx_parity.exporter.operators.arithmetic.lowering
+import onnx_parity.exporter.operators.arithmetic.recorded
 import onnx_parity.exporter.operators.attention.lowering
+import onnx_parity.exporter.operators.attention.recorded
 import onnx_parity.exporter.operators.comparison.lowering
+import onnx_parity.exporter.operators.comparison.recorded
 import onnx_parity.exporter.operators.convolution.lowering
 import onnx_parity.exporter.operators.creation.lowering
+import onnx_parity.exporter.operators.creation.recorded
 import onnx_parity.exporter.operators.cumulative.lowering
+import onnx_parity.exporter.operators.distances.recorded
 import onnx_parity.exporter.operators.elementwise.lowering
 import onnx_parity.exporter.operators.embedding.lowering
+import onnx_parity.exporter.operators.embedding.recorded
+import onnx_parity.exporter.operators.fourier.recorded
 import onnx_parity.exporter.operators.indexing.lowering
+import onnx_parity.exporter.operators.indexing.recorded
 import onnx_parity.exporter.operators.indexing.scatter
 import onnx_parity.exporter.operators.joining.lowering
+import onnx_parity.exporter.operators.joining.recorded
+import onnx_parity.exporter.operators.linear_algebra.complex_as_real
+import onnx_parity.exporter.operators.linear_algebra.einsum
 import onnx_parity.exporter.operators.linear_algebra.lowering
+import onnx_parity.exporter.operators.linear_algebra.recorded
+import onnx_parity.exporter.operators.loss.recorded
 import onnx_parity.exporter.operators.normalization.lowering
+import onnx_parity.exporter.operators.normalization.recorded
 import onnx_parity.exporter.operators.padding.lowering
 import onnx_parity.exporter.operators.pooling.lowering
-import onnx_parity.exporter.operators.recorded.ctc
-import onnx_parity.exporter.operators.recorded.decompositions
-import onnx_parity.exporter.operators.recorded.derivatives
-import onnx_parity.exporter.operators.recorded.dynamic_sizes
-import onnx_parity.exporter.operators.recorded.fourier_transforms
-import onnx_parity.exporter.operators.recorded.histograms
-import onnx_parity.exporter.operators.recorded.in_place
-import onnx_parity.exporter.operators.recorded.kept_whole
-import onnx_parity.exporter.operators.recorded.kernels_only
-import onnx_parity.exporter.operators.recorded.linear_algebra
-import onnx_parity.exporter.operators.recorded.plain_sizes
+import onnx_parity.exporter.operators.pooling.recorded
+import onnx_parity.exporter.operators.random.recorded
 import onnx_parity.exporter.operators.recorded.result_sizes
 import onnx_parity.exporter.operators.recorded.upsampling
 import onnx_parity.exporter.operators.recorded.view_sizes
-import onnx_parity.exporter.operators.recorded.views
-import onnx_parity.exporter.operators.recorded.written_out
+import onnx_parity.exporter.operators.recurrent.recorded
 import onnx_parity.exporter.operators.reduction.lowering
+import onnx_parity.exporter.operators.resize.recorded
 import onnx_parity.exporter.operators.shape.lowering
 import onnx_parity.exporter.operators.shape.rearrange
+import onnx_parity.exporter.operators.shape.recorded
+import onnx_parity.exporter.operators.sorting.recorded
+import onnx_parity.exporter.operators.special.recorded
+import onnx_parity.exporter.operators.statistics.recorded
 from onnx_parity.exporter.dispatch.composites import register_kernels
 from onnx_parity.exporter.registry.rules import Aspect, when_needed
 
@@ -91,6 +100,23 @@ def _import_rare_lowerings() -> None:
     import onnx_parity.exporter.operators.special.normal_distribution
     import onnx_parity.exporter.operators.special.polynomials
     import onnx_parity.exporter.operators.special.zeta
+    import onnx_parity.exporter.operators.statistics.lowering
+
+
+@when_needed(Aspect.DECOMPOSITION)
+def _import_decompositions() -> None:
+    import onnx_parity.exporter.operators.attention.decompositions
+    import onnx_parity.exporter.operators.fourier.decompositions
+    import onnx_parity.exporter.operators.gradients.decompositions
+    import onnx_parity.exporter.operators.loss.decompositions
+    import onnx_parity.exporter.operators.normalization.decompositions
+    import onnx_parity.exporter.operators.pooling.decompositions
+    import onnx_parity.exporter.operators.quantization.decompositions
+    import onnx_parity.exporter.operators.recurrent.decompositions
+    import onnx_parity.exporter.operators.reduction.decompositions
+    import onnx_parity.exporter.operators.shape.decompositions
+    import onnx_parity.exporter.operators.sorting.decompositions
+    import onnx_parity.exporter.operators.statistics.decompositions
 
 
 @when_needed(Aspect.COMPLEX)

@@ -5,7 +5,8 @@
 
 A function takes the operator's arguments and returns the operator's results. A function of any aspect may return
 `NotImplemented` for a call that it does not handle; the call is then processed as if the function did not exist. (None
-cannot be used for this, because some operators return it.)
+cannot be used for this, because some operators return it.) With `where=`, it is called only for tensors that fulfil the
+condition. With `gives_operator=True` its first argument is the operator, so that one function serves several.
 
 Operators are named as `OpOverload.name()` names them, because the objects of those that no program calls would take
 8 ms of a process's first export to create. Where objects are at hand anyway, these may be given.
@@ -14,8 +15,8 @@ Operators are named as `OpOverload.name()` names them, because the objects of th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import torch
@@ -25,6 +26,9 @@ from onnx_parity.exporter.registry.rules import Aspect, Rule, add
 
 __all__ = [
     "OfAnyRank",
+    "any_is_complex",
+    "any_size_depends_on_values",
+    "any_size_is_dynamic",
     "decomposition_of",
     "functions",
     "instead_of",
@@ -36,6 +40,8 @@ __all__ = [
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+#: For which calls a function is used, by all tensors among their arguments.
+Condition: TypeAlias = Callable[[Sequence[torch.Tensor]], bool]
 
 
 class OfAnyRank(msgspec.Struct, frozen=True):
@@ -73,17 +79,21 @@ def keep_whole(*ops: OpOverload | str, why: str) -> None:
         _whole.add(name)
 
 
-def instead_of(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+def instead_of(
+    *ops: OpOverload | str, why: str, where: Condition | None = None, gives_operator: bool = False
+) -> Callable[[_Function], _Function]:
     """Call the function instead of the operators, except for operators that a user has registered a lowering for.
 
     An operator that writes in place is replaced before functionalization has seen the write.
     """
-    return _registering(Aspect.INSTEAD, ops, why)
+    return _registering(Aspect.INSTEAD, ops, why, where, gives_operator)
 
 
-def decomposition_of(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+def decomposition_of(
+    *ops: OpOverload | str, why: str = "torch has a kernel for it and no decomposition", gives_operator: bool = False
+) -> Callable[[_Function], _Function]:
     """Record the operators that the function calls, instead of these operators, which have no lowering."""
-    return _registering(Aspect.DECOMPOSITION, ops, why)
+    return _registering(Aspect.DECOMPOSITION, ops, why, None, gives_operator)
 
 
 def result_of_whole(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
@@ -94,15 +104,34 @@ def result_of_whole(*ops: OpOverload | str, why: str) -> Callable[[_Function], _
     return _registering(Aspect.RESULT_OF_WHOLE, ops, why)
 
 
-def result_with_dynamic_sizes(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
+def result_with_dynamic_sizes(
+    *ops: OpOverload | str, why: str, gives_operator: bool = False
+) -> Callable[[_Function], _Function]:
     """Let the function create the fake results in recordings whose sizes are symbols.
 
     It takes precedence over all other aspects, also for operators that are kept whole.
     """
-    return _registering(Aspect.RESULT_WITH_DYNAMIC_SIZES, ops, why)
+    return _registering(Aspect.RESULT_WITH_DYNAMIC_SIZES, ops, why, None, gives_operator)
 
 
-def _registering(aspect: Aspect, ops: tuple[OpOverload | str, ...], why: str) -> Callable[[_Function], _Function]:
+def any_size_is_dynamic(tensors: Sequence[torch.Tensor]) -> bool:
+    """The condition of a function that is only needed where a size is a symbol."""
+    return any(isinstance(size, torch.SymInt) for each in tensors for size in each.shape)
+
+
+def any_size_depends_on_values(tensors: Sequence[torch.Tensor]) -> bool:
+    """The condition of a function that is only needed where not even the example says how large a size is."""
+    return any(isinstance(size, torch.SymInt) and not size.node.has_hint() for each in tensors for size in each.shape)
+
+
+def any_is_complex(tensors: Sequence[torch.Tensor]) -> bool:
+    return any(each.is_complex() for each in tensors)
+
+
+def _registering(
+    aspect: Aspect, ops: tuple[OpOverload | str, ...], why: str, where: Condition | None = None,
+    gives_operator: bool = False,
+) -> Callable[[_Function], _Function]:  # fmt: skip
     table = _functions[aspect]
 
     def register(function: _Function) -> _Function:
@@ -111,10 +140,35 @@ def _registering(aspect: Aspect, ops: tuple[OpOverload | str, ...], why: str) ->
             if name in table:
                 raise ValueError(f"{name} is {aspect.value} by two functions")
             add(Rule(name, aspect, function, _reason(name, why)))
-            table[name] = function
+            called = _given_operator(function, name) if gives_operator else function
+            table[name] = called if where is None else _conditional(called, where)
         return function
 
     return register
+
+
+def _given_operator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(named(name), *args, **kwargs)
+
+    return call
+
+
+def _conditional(function: Callable[..., Any], where: Condition) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if where(_tensors_among((*args, *kwargs.values()))) else NotImplemented
+
+    return call
+
+
+def _tensors_among(arguments: Sequence[Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for each in arguments:
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif isinstance(each, (list, tuple)):
+            found += [part for part in each if isinstance(part, torch.Tensor)]
+    return found
 
 
 def _reason(name: str, why: str) -> str:

@@ -5,7 +5,8 @@ A family of operators (`operators/convolution/` and others) makes its rules with
     @lowering("aten::elu")                            how the operator is written in ONNX
     @instead_of("aten::chunk", why=...)               what is recorded instead of it
     keep_whole("aten::linear", why=...)               recorded as one operator, where torch would decompose it
-    @decomposition_of("aten::histc", why=...)         what is recorded if it has no lowering
+    copy_back("tril_", to=DYNAMIC)                    recorded as the operator that does not write, and a copy
+    @decomposition_of("aten::mode")                   what is recorded if it has no lowering
     @result_of_whole, @result_with_dynamic_sizes      the fake results that this exporter computes itself
     @complex_of(aten.mul.Tensor)                      what it does to the parts of complex tensors
     @Jagged.rule("unbind")                            what a function of torch does to nested tensors

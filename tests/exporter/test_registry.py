@@ -184,7 +184,7 @@ def test_every_lowering_of_this_package_is_reached() -> None:
     names = set(registry.lowered_operators()) - registry._from_users
     assert never_recorded(names) == _REACHED_OTHERWISE.keys(), (
         "torch decomposes these operators before they are recorded, so that their lowerings are never called: "
-        "name them in exporter/operators/recorded/kept_whole.py"
+        "call keep_whole in the recorded.py of their family"
     )
 
 

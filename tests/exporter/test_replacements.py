@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +13,16 @@ from packaging.version import Version
 import onnx_parity
 from onnx_parity.exporter.dispatch import composites as dispatch
 from onnx_parity.exporter.registry import recorded as registry
-from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
-from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules
+from onnx_parity.exporter.registry.in_place import (
+    DYNAMIC,
+    DYNAMIC_HALVES,
+    FLOATS,
+    FLOATS_AND_DYNAMIC,
+    Targets,
+    copy_back,
+)
+from onnx_parity.exporter.registry.recorded import any_is_complex, instead_of, keep_whole
+from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, load
 
 #: The aspects whose rules name a reason, because torch's own implementation is replaced.
 REPLACING = {
@@ -66,6 +76,7 @@ def test_results_are_made_of_whole_operators_alone() -> None:
 
 
 def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
+    load(Aspect.DECOMPOSITION)
     assert not registry.functions(Aspect.DECOMPOSITION).keys() & registry.functions(Aspect.INSTEAD).keys()
 
 
@@ -83,6 +94,41 @@ def test_nothing_is_registered_twice_or_without_a_reason() -> None:
     with pytest.raises(ValueError, match=r"^aten::elu is replaced without a reason$"):
         instead_of(torch.ops.aten.elu.default, why="")(torch.ops.aten.elu.default)
     assert "aten::elu" not in registry.functions(Aspect.INSTEAD)
+
+
+@pytest.fixture
+def no_rules(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Callable[..., Any]]:
+    """The functions that are called instead of operators: none, until the test registers some."""
+    functions: dict[str, Callable[..., Any]] = {}
+    monkeypatch.setitem(registry._functions, Aspect.INSTEAD, functions)
+    monkeypatch.setattr(registry, "add", lambda rule: None)
+    return functions
+
+
+def test_a_condition_is_asked_about_all_tensors_of_a_call(no_rules: Mapping[str, Callable[..., Any]]) -> None:
+    instead_of("aten::cat", where=any_is_complex, why="for this test")(lambda *args, **kwargs: "ours")
+    real, complex_ = torch.ones(2), torch.ones(2, dtype=torch.complex64)
+    cat = no_rules["aten::cat"]
+    assert cat([real, complex_], 0) == cat(complex_) == cat(dim=0, tensors=(complex_,)) == "ours"
+    assert cat([real, real], 0) is cat(0) is NotImplemented
+
+
+def test_a_function_of_several_operators_is_given_the_one_that_is_called(
+    no_rules: Mapping[str, Callable[..., Any]],
+) -> None:
+    instead_of("aten::sin", "aten::max.dim", gives_operator=True, why="for this test")(lambda *args: args)
+    assert no_rules["aten::sin"](1, 2) == (torch.ops.aten.sin.default, 1, 2)
+    assert no_rules["aten::max.dim"](3) == (torch.ops.aten.max.dim, 3)
+
+
+@pytest.mark.parametrize("to", [FLOATS, FLOATS_AND_DYNAMIC, DYNAMIC, DYNAMIC_HALVES])
+def test_writes_to_some_targets_are_copies(no_rules: Mapping[str, Callable[..., Any]], to: Targets) -> None:
+    copy_back("pow_", to=to)
+    assert no_rules.keys() == {"aten::pow_.Scalar", "aten::pow_.Tensor"}
+    target = torch.tensor([2.0, 3.0])
+    written = no_rules["aten::pow_.Scalar"](target, 2)
+    assert (written is target) is (to in (FLOATS, FLOATS_AND_DYNAMIC))
+    assert target.tolist() == ([4, 9] if written is target else [2, 3])
 
 
 def test_a_function_that_returns_not_implemented_leaves_torch_to_do_it() -> None:

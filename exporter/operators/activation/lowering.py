@@ -9,6 +9,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.elementwise.lowering import pow_
+from onnx_parity.exporter.registry.in_place import DYNAMIC_HALVES, FLOATS, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
 
 # --- two slopes -------------------------------------------------------------------------------------------------------
@@ -186,3 +187,8 @@ def softmax(g: Graph, self: Value, dim: int, half_to_float: bool = False) -> Val
 @lowering("aten::_log_softmax")
 def log_softmax(g: Graph, self: Value, dim: int, half_to_float: bool = False) -> Value:
     return g.softmax(g.cast(self, g.out.dtype), dim % max(self.rank, 1), log=True)
+
+
+copy_back("celu_", "elu_", "leaky_relu_", "mish_", "selu_", to=FLOATS)
+copy_back("hardsigmoid_", "hardswish_", "hardtanh_", "threshold_", to=FLOATS_AND_DYNAMIC)
+copy_back("gelu_", to=DYNAMIC_HALVES)

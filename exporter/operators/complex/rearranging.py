@@ -8,7 +8,7 @@ import torch
 
 from onnx_parity.exporter.dispatch.composites import whole
 from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, parts_of
-from onnx_parity.exporter.operators.recorded.views import places_by_strides
+from onnx_parity.exporter.operators.shape.decompositions import places_by_strides
 
 _aten = torch.ops.aten
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.convolution.convolution_as_matmul import convolved, convolved_backwards
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import instead_of
 
 
 @lowering("aten::convolution")
@@ -90,3 +93,8 @@ def spread(numbers: list[int] | int, axes: int) -> list[int]:
     """One number for each axis; torch takes one number for all as well."""
     numbers = numbers if isinstance(numbers, list) else [numbers]
     return numbers * axes if len(numbers) == 1 else numbers
+
+
+@instead_of("aten::_convolution", "aten::_convolution.deprecated", why="a convolution with options of the backend")
+def convolution_of_backend(*args: Any) -> Any:
+    return torch.ops.aten.convolution.default(*args[:9])

@@ -11,6 +11,7 @@ from onnx_parity.exporter.dtypes import extremes
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
 
 
@@ -65,3 +66,6 @@ def _added_logs(g: Graph, a: Value, b: Value) -> Value:
     larger = shaped(g.extreme("Max", a, b), a.sizes)
     grown = g.op("Add", larger, g.log_of_one_plus(g.op("Exp", g.op("Neg", g.op("Abs", g.op("Sub", a, b))))))
     return g.where(shaped(g.is_infinite(larger), a.sizes), larger, shaped(grown, a.sizes))
+
+
+copy_back("cumprod_", "cumsum_", to=DYNAMIC)

@@ -10,6 +10,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.operators.arithmetic.elementwise_binary import sign_bit
+from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, FLOATS, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
 
 #: Functions that ONNX has under the same name, and that return floats.
@@ -182,3 +183,14 @@ def _integer_power(g: Graph, base: Value, exponent: Value) -> Value:
         if bit < bits - 1:
             b, e = g.op("Mul", b, b), half
     return g.cast(g.op("Mul", result, g.cast(fits, torch.int64)), base.dtype)
+
+
+copy_back("sigmoid_", to=FLOATS)
+copy_back("nan_to_num_", to=FLOATS_AND_DYNAMIC)
+copy_back("ldexp_", to=DYNAMIC)
+copy_back(
+    "abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "cos_", "cosh_", "deg2rad_", "erf_",
+    "exp2_", "exp_", "expm1_", "floor_", "frac_", "log10_", "log1p_", "log2_", "log_", "neg_", "pow_", "rad2deg_",
+    "reciprocal_", "rsqrt_", "sgn_", "sign_", "sin_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
+    to=DYNAMIC_HALVES,
+)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.operators.recorded.fourier_transforms import istft
+from onnx_parity.exporter.operators.fourier.recorded import istft
 from onnx_parity.exporter.sizes.symbolic_numbers import with_symbolic_numbers
 
 __all__: list[str] = []

@@ -7,6 +7,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.padding import PadMode
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import keep_whole
 
 
 @lowering("aten::constant_pad_nd")
@@ -21,6 +22,9 @@ def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) ->
 def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
     mode: PadMode = "reflect" if "reflection" in g.operator else "edge"
     return g.pad(self, *_ends(self, padding), mode=mode)
+
+
+keep_whole("aten::_pad_circular", why="torch copies each part into new memory; ONNX has Pad and Concat")
 
 
 @lowering("aten::_pad_circular")

@@ -5,7 +5,7 @@ The latter are windows of the signal, transforms of these, and sums of what over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -13,49 +13,46 @@ import torch.nn.functional as F
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size, same_size
-from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
+from onnx_parity.exporter.registry.recorded import instead_of
+
+__all__ = ["istft"]
 
 _aten = torch.ops.aten
 
 _ANSWER_OF_THE_EXAMPLE = (
     "torch compares the size with the one that is asked for, and uses the answer of the example for all sizes"
 )
-#: Their input has one half of the elements that are asked for, and one more.
-_NAMES_FROM_HALF = ("hfft", "irfft", "hfft2", "irfft2", "hfftn", "irfftn")
-_FROM_HALF = frozenset(getattr(_aten, f"fft_{name}").default for name in _NAMES_FROM_HALF)
+_NAMES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
 
-def _of_one_axis(op: OpOverload) -> Callable[..., Any]:
-    def transform(x: torch.Tensor, n: Size | None = None, dim: int = -1, norm: str | None = None) -> Any:
-        if n is None:
-            return NotImplemented
-        fitting = _fitting(x, [dim], [n], op in _FROM_HALF)
-        return NotImplemented if fitting is x else op.decompose(fitting, n, dim, norm)
-
-    return transform
-
-
-def _of_several_axes(op: OpOverload) -> Callable[..., Any]:
-    def transform(
-        x: torch.Tensor, s: Sequence[Size] | None = None, dim: Sequence[int] | None = None, norm: str | None = None
-    ) -> Any:
-        if s is None:
-            return NotImplemented
-        dims = range(-len(s), 0) if dim is None else dim
-        fitting = _fitting(x, dims, s, op in _FROM_HALF)
-        return NotImplemented if fitting is x else op.decompose(fitting, s, list(dims), norm)
-
-    return transform
+@instead_of(*(f"aten::fft_{name}" for name in _NAMES), gives_operator=True, why=_ANSWER_OF_THE_EXAMPLE)
+def transform_one_axis(
+    op: OpOverload, x: torch.Tensor, n: Size | None = None, dim: int = -1, norm: str | None = None
+) -> Any:
+    if n is None:
+        return NotImplemented
+    fitting = _fitting(x, [dim], [n], op)
+    return NotImplemented if fitting is x else op.decompose(fitting, n, dim, norm)
 
 
-for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
-    for _axes, _function in (("", _of_one_axis), ("2", _of_several_axes), ("n", _of_several_axes)):
-        _op = getattr(_aten, f"fft_{_name}{_axes}").default
-        instead_of(_op, why=_ANSWER_OF_THE_EXAMPLE)(_function(_op))
+@instead_of(
+    *(f"aten::fft_{name}{axes}" for name in _NAMES for axes in "2n"), gives_operator=True, why=_ANSWER_OF_THE_EXAMPLE
+)
+def transform_several_axes(
+    op: OpOverload, x: torch.Tensor, s: Sequence[Size] | None = None, dim: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Any:  # fmt: skip
+    if s is None:
+        return NotImplemented
+    dims = range(-len(s), 0) if dim is None else dim
+    fitting = _fitting(x, dims, s, op)
+    return NotImplemented if fitting is x else op.decompose(fitting, s, list(dims), norm)
 
 
-def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_half: bool) -> torch.Tensor:
+def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], op: OpOverload) -> torch.Tensor:
     """The tensor with as many elements along these axes as are transformed: cut, or followed by zeros."""
+    # The input of these has one half of the elements that are asked for, and one more.
+    from_half = op.overloadpacket.__name__.startswith(("fft_hfft", "fft_irfft"))
     for number, (dim, size) in enumerate(zip(dims, sizes, strict=False), 1):
         own: Size = x.shape[dim]
         wanted = size // 2 + 1 if from_half and number == len(sizes) else size
@@ -68,11 +65,8 @@ def _fitting(x: torch.Tensor, dims: Sequence[int], sizes: Sequence[Size], from_h
     return x
 
 
-_NO_DECOMPOSITION = "torch has a kernel for it and no decomposition"
-
-
 @instead_of("aten::stft", why="torch's own takes the windows by strides, which values of a graph do not have")
-def _stft(
+def stft(
     x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: torch.Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
@@ -116,19 +110,6 @@ def istft(
     if length is not None:
         result = F.pad(result, (0, torch.sym_max(end - whole, 0)))
     return result if x.dim() == 3 else result.squeeze(0)
-
-
-@decomposition_of("aten::fft_fftfreq", why=_NO_DECOMPOSITION)
-def _frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
-    positive = torch.arange((n - 1) // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device)
-    return torch.cat([positive, torch.arange(-(n // 2), 0, dtype=positive.dtype, device=device)]) * (1.0 / (n * d))
-
-
-@decomposition_of("aten::fft_rfftfreq", why=_NO_DECOMPOSITION)
-def _positive_frequencies(
-    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any
-) -> torch.Tensor:
-    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (n * d))
 
 
 def _window(window: torch.Tensor | None, n_fft: int, win_length: int, like: torch.Tensor) -> torch.Tensor | None:

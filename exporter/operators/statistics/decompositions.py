@@ -8,18 +8,16 @@ import torch
 
 from onnx_parity.exporter.registry.recorded import decomposition_of
 
-_KERNEL_ONLY = "torch has a kernel for it and no decomposition"
 
-
-@decomposition_of("aten::histogram.bins_tensor", why=_KERNEL_ONLY)
-def _histogram(
+@decomposition_of("aten::histogram.bins_tensor")
+def histogram(
     self: torch.Tensor, bins: torch.Tensor, *, weight: torch.Tensor | None = None, density: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return _counted(self.reshape(-1, 1), [bins], weight, density), bins.clone()
 
 
-@decomposition_of("aten::histogram.bin_ct", why=_KERNEL_ONLY)
-def _histogram_of_range(
+@decomposition_of("aten::histogram.bin_ct")
+def histogram_of_range(
     self: torch.Tensor, bins: int = 100, *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
@@ -28,16 +26,16 @@ def _histogram_of_range(
     return _counted(numbers, edges, weight, density), edges[0]
 
 
-@decomposition_of("aten::_histogramdd_bin_edges", why=_KERNEL_ONLY)
-def _edges_of_axes(
+@decomposition_of("aten::_histogramdd_bin_edges")
+def edges_of_axes(
     self: torch.Tensor, bins: list[int], *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
 ) -> list[torch.Tensor]:  # fmt: skip
     return _edges(self.reshape(-1, self.shape[-1]), bins, range)
 
 
-@decomposition_of("aten::_histogramdd_from_bin_cts", why=_KERNEL_ONLY)
-def _histogram_of_ranges(
+@decomposition_of("aten::_histogramdd_from_bin_cts")
+def histogram_of_ranges(
     self: torch.Tensor, bins: list[int], *, range: Sequence[float] | None = None, weight: torch.Tensor | None = None,
     density: bool = False,
 ) -> torch.Tensor:  # fmt: skip
@@ -45,8 +43,8 @@ def _histogram_of_ranges(
     return _counted(points, _edges(points, bins, range), weight, density)
 
 
-@decomposition_of("aten::_histogramdd_from_bin_tensors", why=_KERNEL_ONLY)
-def _histogram_of_points(
+@decomposition_of("aten::_histogramdd_from_bin_tensors")
+def histogram_of_points(
     self: torch.Tensor, bins: list[torch.Tensor], *, weight: torch.Tensor | None = None, density: bool = False
 ) -> torch.Tensor:
     return _counted(self.reshape(-1, self.shape[-1]), bins, weight, density)

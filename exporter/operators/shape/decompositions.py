@@ -1,23 +1,22 @@
-"""Views by strides, recorded as operators that select elements by index, because values of a graph have no memory; and
-copies of views, recorded as the view and a copy; and `unsafe_split`, whose results are views, recorded as such.
+"""Views by strides, recorded as operators that select elements by index, because values of a graph have no memory;
+copies of views, recorded as the view and a copy; and images that are made of blocks.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
+from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
-from onnx_parity.exporter.dispatch.gradients import is_differentiated
-from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
-from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, named
+from onnx_parity.exporter.registry.recorded import decomposition_of, named
 
 __all__ = ["places_by_strides"]
 
@@ -25,14 +24,14 @@ _WHY = "it refers to positions in memory, which values of the graph do not have,
 
 
 @decomposition_of("aten::as_strided", "aten::as_strided_copy", why=_WHY)
-def _as_strided(
+def as_strided(
     self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> torch.Tensor:
     return torch.take(self, places_by_strides(self, size, stride, storage_offset))
 
 
 @decomposition_of("aten::as_strided_scatter", why=_WHY)
-def _as_strided_scatter(
+def as_strided_scatter(
     self: torch.Tensor,
     src: torch.Tensor,
     size: Sequence[Size],
@@ -40,23 +39,6 @@ def _as_strided_scatter(
     storage_offset: Size | None = None,
 ) -> torch.Tensor:
     return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
-
-
-def _safely_split(name: str) -> None:
-    @instead_of(
-        f"aten::unsafe_{name}", why="its results share the memory of its argument, which its schema does not say"
-    )
-    def split(x: torch.Tensor, how: Any, dim: int = 0) -> list[torch.Tensor]:
-        parts: list[torch.Tensor] = named(f"aten::{name}")(x, how, dim)
-        if not is_differentiated():
-            return parts
-        # Autograd refuses writes to views that one operator returns together.
-        ends = itertools.accumulate(part.shape[dim] for part in parts)
-        return [x.narrow(dim, end - part.shape[dim], part.shape[dim]) for end, part in zip(ends, parts, strict=True)]
-
-
-for _name in ("chunk", "split.Tensor", "split_with_sizes"):
-    _safely_split(_name)
 
 
 def places_by_strides(
@@ -115,20 +97,10 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
     return [offset + sum(place) for place in itertools.product(*steps)]
 
 
-@instead_of("aten::unbind.int", why="what torch does for a write to a part asks for plain sizes")
-def _unbind(self: torch.Tensor, dim: int = 0) -> Any:
-    sizes: list[Size] = [*self.shape]
-    dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
-    if dynamic is None or Decision.SELECT_PARTS not in dynamic.node.shape_env.decisions:
-        return NotImplemented
-    count = sizes[dim]
-    return [self.select(dim, part) for part in range(count)] if isinstance(count, int) else NotImplemented
-
-
 # --- copies of views --------------------------------------------------------------------------------------------------
 
 _READS_OFFSETS = "torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
-_VIEWS = {
+_VIEWS_OF_COPIES = {
     "alias_copy": "alias",
     "detach_copy": "detach",
     "diagonal_copy": "diagonal",
@@ -152,13 +124,33 @@ _VIEWS = {
 }
 
 
-def _copied(view: str) -> Callable[..., Any]:
-    def copy(*args: Any, **kwargs: Any) -> Any:
-        parts = named(f"aten::{view}")(*args, **kwargs)
-        return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), parts)
-
-    return copy
+@decomposition_of(*(f"aten::{name}" for name in _VIEWS_OF_COPIES), gives_operator=True, why=_READS_OFFSETS)
+def copy_of_view(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    parts = named(f"aten::{_VIEWS_OF_COPIES[op.name().removeprefix('aten::')]}")(*args, **kwargs)
+    return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), parts)
 
 
-for _copy, _view in _VIEWS.items():
-    decomposition_of(f"aten::{_copy}", why=_READS_OFFSETS)(_copied(_view))
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@decomposition_of("aten::col2im", why="torch's own scatters elements, also those of blocks that do not overlap")
+def col2im(
+    self: torch.Tensor,
+    output_size: list[Size],
+    kernel_size: list[int],
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
+) -> Any:
+    if kernel_size != stride or any(padding) or any(each != 1 for each in dilation):
+        return NotImplemented
+    # Whether blocks cover an image of dynamic size depends on the size.
+    if any(not isinstance(size, int) or size % step for size, step in zip(output_size, stride, strict=True)):
+        return NotImplemented
+    rows, columns = (size // step for size, step in zip(output_size, stride, strict=True))
+    *batch, channels, _ = self.shape
+    channels = channels // (kernel_size[0] * kernel_size[1])
+    blocks = self.reshape(*batch, channels, *kernel_size, rows, columns)
+    first = len(batch)
+    moved = blocks.permute(*range(first + 1), first + 3, first + 1, first + 4, first + 2)
+    return moved.reshape(*batch, channels, *output_size)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
+from onnx_parity.exporter.operators.loss.recorded import tensor_of_lengths
+from onnx_parity.exporter.registry.recorded import decomposition_of
 
 
-@decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor", why="torch has a kernel for it and no decomposition")
-def _ctc_loss(
+@decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor")
+def ctc_loss(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     zero_infinity: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
@@ -25,7 +25,7 @@ def _ctc_loss(
             "ctc_loss cannot be exported with a dynamic number of steps or sequences: export it for one number"
         )
     # On a GPU the lengths are those of a list, or of a tensor in the CPU's memory, where the labels may lie as well.
-    inputs, labels = (_lengths(each, log_probs.device) for each in (input_lengths, target_lengths))
+    inputs, labels = (tensor_of_lengths(each, log_probs.device) for each in (input_lengths, target_lengths))
     padded = _padded(targets.to(log_probs.device, torch.int64), labels, batch)
     count = padded.shape[1]
     blanks = torch.full_like(padded, blank)
@@ -55,13 +55,6 @@ def _ctc_loss(
     return -_log_sum(last), torch.stack(alphas, 1)
 
 
-def _lengths(lengths: Any, device: torch.device) -> torch.Tensor:
-    if isinstance(lengths, torch.Tensor):
-        return lengths.to(device, torch.int64)
-    assert isinstance(lengths, Sequence)
-    return torch.stack([torch.full((), each, dtype=torch.int64, device=device) for each in lengths])
-
-
 def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.Tensor:
     """The labels of each sequence as a row. Without rows they follow each other, and no row is longer than all."""
     if targets.dim() == 2:
@@ -76,20 +69,3 @@ def _log_sum(terms: torch.Tensor) -> torch.Tensor:
     greatest = terms.amax(0)
     finite = torch.where(greatest == -torch.inf, 0, greatest)
     return (terms - finite).exp().sum(0).log() + finite
-
-
-@instead_of(
-    "aten::ctc_loss.IntList",
-    "aten::ctc_loss.Tensor",
-    why="torch makes a tensor of the lengths by writing to its memory, and leaves one in the CPU's memory where it is",
-)
-def _mean_ctc_loss(
-    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Sequence[int] | torch.Tensor,
-    target_lengths: Sequence[int] | torch.Tensor, blank: int = 0, reduction: int = 1, zero_infinity: bool = False,
-) -> Any:  # fmt: skip
-    """The mean, of each loss by its number of labels. The other reductions do not need the lengths."""
-    if reduction != 1:
-        return NotImplemented
-    ctc_loss: Any = torch.ctc_loss  # It is declared for lists and for tensors apart.
-    losses = ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity)
-    return (losses / _lengths(target_lengths, losses.device).clamp_min(1)).mean()

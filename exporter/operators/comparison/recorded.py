@@ -1,0 +1,29 @@
+"""What is recorded for comparisons and choices: writes in place, conditions of bytes, and `isin`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, FLOATS_AND_DYNAMIC, copy_back
+from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+
+_aten = torch.ops.aten
+
+copy_back("clamp_", "clamp_max_", "clamp_min_", to=FLOATS_AND_DYNAMIC)
+copy_back("heaviside_", to=DYNAMIC)
+copy_back("eq_", "ge_", "gt_", "le_", "lt_", "ne_", to=DYNAMIC_HALVES)
+
+
+@instead_of("aten::where.self", why="torch takes a condition of bytes too, and its fake kernel does not")
+def where(condition: torch.Tensor, x: torch.Tensor, other: torch.Tensor) -> Any:
+    return _aten.where.self(condition != 0, x, other) if condition.dtype is torch.uint8 else NotImplemented
+
+
+@instead_of("aten::isin.Tensor_Tensor", where=any_size_is_dynamic, why="torch's own reads sizes as plain ints")
+def isin(
+    elements: torch.Tensor, test_elements: torch.Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> torch.Tensor:
+    found = (elements.unsqueeze(-1) == test_elements.flatten()).any(-1)
+    return ~found if invert else found

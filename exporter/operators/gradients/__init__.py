@@ -1,0 +1,1 @@
+"""Operators of the family `gradients`, which autograd calls to differentiate others: what is recorded for them."""

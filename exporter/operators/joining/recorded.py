@@ -1,0 +1,85 @@
+"""What is recorded where a tensor is split into parts."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.dispatch.gradients import is_differentiated
+from onnx_parity.exporter.graph.decisions import Decision
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.registry.recorded import instead_of, named
+
+_aten = torch.ops.aten
+
+
+@instead_of("aten::chunk", why="torch's decomposition computes the number of parts, which fixes the size of the axis")
+def chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
+    # The result has the requested number of chunks, unless the axis is too short.
+    size = x.shape[dim]
+    if isinstance(size, int) or chunks < 1:
+        return NotImplemented
+    if _is_zero(size % chunks):
+        part = size // chunks
+        return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
+    part = (size + chunks - 1) // chunks
+    as_asked = (size + part - 1) // part == chunks
+    if isinstance(as_asked, torch.SymBool) and not size.node.shape_env.decided(as_asked.node.expr):
+        return NotImplemented
+    return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
+
+
+def _is_zero(size: Size) -> bool:
+    return bool((size if isinstance(size, int) else size.node.expr) == 0)
+
+
+@instead_of(
+    "aten::tensor_split.sections", why="torch's decomposition computes which parts are longer, which fixes the size"
+)
+def tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
+    size = x.shape[dim]
+    if isinstance(size, int) or not isinstance(sections, int):
+        return NotImplemented
+    whole, longer = size // sections, size % sections
+    starts = [whole * part + torch.sym_min(part, longer) for part in range(sections + 1)]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(starts)]
+
+
+@instead_of(
+    "aten::tensor_split.tensor_indices_or_sections", why="torch's decomposition reads the memory of the index tensor"
+)
+def tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+    if places.ndim == 0:
+        return _aten.tensor_split.sections(x, places.item(), dim)
+    bounds = [0, *(places[number].item() for number in range(places.shape[0])), sys.maxsize]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
+
+
+@instead_of(
+    "aten::unsafe_chunk",
+    "aten::unsafe_split.Tensor",
+    "aten::unsafe_split_with_sizes",
+    gives_operator=True,
+    why="its results share the memory of its argument, which its schema does not say",
+)
+def split_as_views(op: OpOverload, x: torch.Tensor, how: Any, dim: int = 0) -> list[torch.Tensor]:
+    parts: list[torch.Tensor] = named(op.name().replace("unsafe_", ""))(x, how, dim)
+    if not is_differentiated():
+        return parts
+    # Autograd refuses writes to views that one operator returns together.
+    ends = itertools.accumulate(part.shape[dim] for part in parts)
+    return [x.narrow(dim, end - part.shape[dim], part.shape[dim]) for end, part in zip(ends, parts, strict=True)]
+
+
+@instead_of("aten::unbind.int", why="what torch does for a write to a part asks for plain sizes")
+def unbind(self: torch.Tensor, dim: int = 0) -> Any:
+    sizes: list[Size] = [*self.shape]
+    dynamic = next((size for size in sizes if isinstance(size, torch.SymInt)), None)
+    if dynamic is None or Decision.SELECT_PARTS not in dynamic.node.shape_env.decisions:
+        return NotImplemented
+    count = sizes[dim]
+    return [self.select(dim, part) for part in range(count)] if isinstance(count, int) else NotImplemented

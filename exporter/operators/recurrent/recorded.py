@@ -1,0 +1,100 @@
+"""What is recorded for recurrent layers, which are kept whole, and for their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._decomp.decompositions import _rnn_helper, gather_params, one_layer_lstm
+
+from onnx_parity.exporter.dispatch.gradients import is_differentiated, is_seen_once
+from onnx_parity.exporter.registry.recorded import instead_of, keep_whole, result_of_whole
+
+__all__ = ["step_of_gru", "step_of_lstm"]
+
+_aten = torch.ops.aten
+
+_RECURRENT = (
+    "aten::lstm.input",
+    "aten::lstm.data",
+    "aten::gru.input",
+    "aten::gru.data",
+    "aten::rnn_tanh.input",
+    "aten::rnn_tanh.data",
+    "aten::rnn_relu.input",
+    "aten::rnn_relu.data",
+)
+
+keep_whole(*_RECURRENT, why="torch records each step of the sequence; ONNX has LSTM, GRU and RNN")
+keep_whole("aten::_pad_packed_sequence", why="torch reads the number of sequences at each step as plain ints")
+
+
+@result_of_whole(*_RECURRENT, why="torch computes the sequence step by step, which would fix its length")
+def size_layer(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
+    packed = isinstance(args[2], (list, tuple))
+    hx, bidirectional = (args[1], args[7]) if packed else (args[0], args[6])
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    features = states[0].shape[-1] * (2 if bidirectional else 1)
+    output = input.new_empty((*input.shape[:-1], features))
+    return (output, *(state.new_empty(state.shape) for state in states))
+
+
+@instead_of("aten::lstm.input", why="torch chooses oneDNN's layer, whose derivative is a kernel too")
+def lstm(
+    input: torch.Tensor, hx: Sequence[torch.Tensor], params: list[torch.Tensor], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> Any:  # fmt: skip
+    if not is_differentiated() or is_seen_once((input, hx, params)):
+        return NotImplemented
+    projects = hx[0].shape[2] != hx[1].shape[2]
+    of_layers = gather_params(params, has_biases, projects)
+    states = list(zip(*hx, strict=True))
+    options = has_biases, num_layers, dropout, train, bidirectional, batch_first
+    out, last = _rnn_helper(input, states, of_layers, *options, one_layer_lstm)
+    return out, *(torch.stack(each, 0) for each in zip(*last, strict=True))
+
+
+_FUSED_OR_WRITES = (
+    "on a GPU torch computes it with one fused kernel, which has no lowering and no equivalent in ONNX; on the CPU it "
+    "writes to parts of a tensor, which cannot be differentiated as views"
+)
+
+
+@instead_of("aten::lstm_cell", why=_FUSED_OR_WRITES)
+def lstm_cell(
+    input: torch.Tensor,
+    hx: Sequence[torch.Tensor],
+    w_ih: torch.Tensor,
+    w_hh: torch.Tensor,
+    b_ih: torch.Tensor | None = None,
+    b_hh: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    hidden, cell = hx
+    return step_of_lstm(_aten.linear(hidden, w_hh, b_hh) + _aten.linear(input, w_ih, b_ih), cell)
+
+
+def step_of_lstm(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    entering, forgetting, candidate, leaving = gates.chunk(4, 1)
+    cell = forgetting.sigmoid() * cell + entering.sigmoid() * candidate.tanh()
+    return leaving.sigmoid() * cell.tanh(), cell
+
+
+@instead_of("aten::gru_cell", why=_FUSED_OR_WRITES)
+def gru_cell(
+    input: torch.Tensor,
+    hx: torch.Tensor,
+    w_ih: torch.Tensor,
+    w_hh: torch.Tensor,
+    b_ih: torch.Tensor | None = None,
+    b_hh: torch.Tensor | None = None,
+) -> torch.Tensor:
+    return step_of_gru(_aten.linear(input, w_ih, b_ih), _aten.linear(hx, w_hh, b_hh), hx)
+
+
+def step_of_gru(input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor) -> torch.Tensor:
+    reset, update, new = input_gates.chunk(3, 1)
+    own_reset, own_update, own_new = hidden_gates.chunk(3, 1)
+    candidate = (new + own_new * (own_reset + reset).sigmoid()).tanh()
+    hidden: torch.Tensor = (hx - candidate) * (own_update + update).sigmoid() + candidate
+    return hidden

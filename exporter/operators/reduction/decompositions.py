@@ -1,0 +1,44 @@
+"""Reductions of segments of an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.registry.recorded import decomposition_of
+
+#: For each way of reducing, what an empty segment has.
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "max": float("-inf"), "min": float("inf"), "prod": 1.0}
+
+
+@decomposition_of("aten::segment_reduce")
+def segment_reduce(
+    data: torch.Tensor, reduce: str, *, lengths: torch.Tensor | None = None, indices: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    """Every segment is a mask over the axis, under which all else is neutral."""
+    if lengths is not None:
+        stops = lengths.cumsum(-1)
+        starts = stops - lengths
+    elif offsets is not None:
+        starts, stops = offsets[..., :-1], offsets[..., 1:]
+    else:
+        return NotImplemented
+    axis = axis % data.dim()
+    places = torch.arange(data.shape[axis], device=data.device)
+    inside = (places >= starts.unsqueeze(-1)) & (places < stops.unsqueeze(-1))
+    inside = inside.reshape([*inside.shape, *[1] * (data.dim() - axis - 1)])
+    first = _NEUTRAL[reduce] if initial is None else float(initial)
+    kept = torch.where(inside, data.unsqueeze(axis), _NEUTRAL[reduce])
+    if reduce == "max":
+        return kept.amax(axis + 1).clamp_min(first)
+    if reduce == "min":
+        return kept.amin(axis + 1).clamp_max(first)
+    if reduce == "prod":
+        return kept.prod(axis + 1) * first
+    total = kept.sum(axis + 1) + first
+    if reduce == "sum":
+        return total
+    count = inside.sum(axis + 1).to(data.dtype)
+    return torch.where(count == 0, torch.nan if initial is None else first, total / count.clamp_min(1))
