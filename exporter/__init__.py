@@ -11,8 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from onnx_parity.exporter.startup.gc_pause import importing
-from onnx_parity.exporter.startup.slow_imports import import_libraries
+from onnx_parity.exporter.torch_inside.garbage import importing
+from onnx_parity.exporter.torch_inside.slow_imports import import_libraries
 
 with importing():
     import_libraries()

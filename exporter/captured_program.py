@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
 from onnx_parity.exporter.files.weights import Weights
@@ -42,7 +41,8 @@ from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
 from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.source import Source
-from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import export_type_of
 from onnx_parity.exporter.tracing.trace import Traced
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -12,14 +11,11 @@ from typing import Any
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch._decomp import _core_aten_decompositions_post_autograd
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.captured_program import Capture
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning
 from onnx_parity.exporter.graph.graph import operator_name
-from onnx_parity.exporter.graph.origin import nearest_user_place
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
 from onnx_parity.exporter.nesting import refusing_deep_nesting
@@ -45,7 +41,13 @@ from onnx_parity.exporter.request.requested_axes import axes_of_program
 from onnx_parity.exporter.request.size_expressions import with_axis_sizes
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.sources.exported_program import ExportedModule
-from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_inside.dispatcher import (
+    OpOverload,
+    can_be_decomposed,
+    kernel_of_any_device,
+)
+from onnx_parity.exporter.torch_inside.frames import current_frame, nearest_user_place
+from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
 from onnx_parity.exporter.tracing.attempt import ToRecord
@@ -264,7 +266,7 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
         f"the program writes to {', '.join(written)}. An ONNX model keeps no state from one run to the next: "
         "the new values are left out. If they matter, return them from the program, or give return_written=True"
     )
-    caller = nearest_user_place(sys._getframe())
+    caller = nearest_user_place(current_frame())
     file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
     warnings.warn_explicit(text, DroppedWriteWarning, file, line)
 
@@ -280,15 +282,15 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
         return torchs_attention
     if op.namespace == "quantized_decomposed":
         # They are written in Python, as a kernel for all devices.
-        return functools.partial(op._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
+        return kernel_of_any_device(op)
     known = _decompositions().get(op)
     # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
-    return op.decompose if known is None and op._can_decompose() else known
+    return op.decompose if known is None and can_be_decomposed(op) else known
 
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    torchs = _core_aten_decompositions_post_autograd()
+    torchs = core_decompositions()
     load(Aspect.DECOMPOSITION)
     ours = {named(name): function for name, function in functions(Aspect.DECOMPOSITION).items()}
     return {**torchs, **{op: _ours_or(torchs.get(op), function) for op, function in ours.items()}}

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
     "Opened",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 from torch.export.dynamic_shapes import Dim
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import closed, has_names, opened
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, signature_of
+from onnx_parity.exporter.torch_inside import pytree
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram

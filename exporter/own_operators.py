@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._library.simple_registry import singleton
-from torch._ops import OpOverload
+
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, register_fake_results
 
 __all__ = ["define", "run_by"]
 
@@ -23,9 +23,7 @@ def define(schema: str, shapes: Callable[..., Any]) -> OpOverload:
     """Define the operator of a schema, `f(Tensor x) -> Tensor`; `shapes` computes its results for fake tensors."""
     name, _, overload = schema.partition("(")[0].partition(".")
     _library.define(schema)
-    singleton.find(f"{_NAMESPACE}::{name}" + (f".{overload}" if overload else "")).fake_impl.register(
-        shapes, source=__name__, lib=_library
-    )
+    register_fake_results(f"{_NAMESPACE}::{name}" + (f".{overload}" if overload else ""), shapes, _library)
     operator: OpOverload = getattr(getattr(getattr(torch.ops, _NAMESPACE), name), overload or "default")
     return operator
 

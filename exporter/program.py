@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import closed
 from onnx_parity.exporter.errors import ArgumentError
@@ -30,6 +29,7 @@ from onnx_parity.exporter.request.names import checked_names
 from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.torch_inside import pytree
 
 if TYPE_CHECKING:
     import onnx

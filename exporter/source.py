@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import has_names, named_leaves
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import Given, Layout
 from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["Source"]
 

@@ -10,9 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.dispatcher import (
+    DispatchKey,
+    DispatchKeySet,
+    OpOverload,
+    can_be_decomposed,
+    has_kernel_at,
+    is_excluded_here,
+    schema_of,
+    without_keys,
+)
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["called_under_autocast"]
@@ -22,7 +31,7 @@ _aten = torch.ops.aten
 #: The dtypes that are cast.
 _CAST = frozenset({torch.float32, torch.float16, torch.bfloat16})
 #: The dispatch keys of autocast's kernels, by the type of the device.
-_KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+_KEYS = {"cpu": DispatchKey.AutocastCPU, "cuda": DispatchKey.AutocastCUDA}
 #: Recurrent layers and cells, which torch makes of products of their arguments and of what is computed from these.
 _LAYERS = frozenset({"aten::gru", "aten::lstm", "aten::rnn_relu", "aten::rnn_tanh"})
 #: Those whose new state is computed from a sum of products alone.
@@ -44,17 +53,17 @@ def called_under_autocast(
     tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     device = tensors[0].device.type if tensors else "cpu"
     key = _KEYS.get(device)
-    if key is None or not torch.is_autocast_enabled(device) or torch._C._dispatch_tls_is_dispatch_key_excluded(key):
+    if key is None or not torch.is_autocast_enabled(device) or is_excluded_here(key):
         return call(*args, **kwargs)
     dtype = torch.get_autocast_dtype(device)
     if records_here():
         recorder_here().autocast = dtype
-    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key.name):
-        return op.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
-    name = op._schema.name
+    if has_kernel_at(op.name(), key.name):
+        return op.redispatch(DispatchKeySet(key), *args, **kwargs)
+    name = schema_of(op).name
     ends_with_product = name in _ENDING_WITH_PRODUCT
-    if ends_with_product or not op._can_decompose():
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+    if ends_with_product or not can_be_decomposed(op):
+        with without_keys(DispatchKeySet(key)):
             result = call(*args, **kwargs)
         return result.to(dtype) if ends_with_product else result
     if name in _LAYERS:
@@ -87,7 +96,7 @@ def _recurrent(
     The latter are computed in float32 here, which is more exact, and have the dtypes that torch's results have.
     """
     # A packed sequence comes with the sizes of its batches.
-    given = args[2] if op._schema.arguments[1].name == "batch_sizes" else args[1]
+    given = args[2] if schema_of(op).arguments[1].name == "batch_sizes" else args[1]
     states = [given] if isinstance(given, torch.Tensor) else given
     if states[0].device.type == "cuda":
         return _called_with(torch.float16, call, args, kwargs)  # whatever dtype autocast has
@@ -96,7 +105,7 @@ def _recurrent(
         return _called_with(dtype, call, args, kwargs)
     results = _called_with(torch.float32, call, args, kwargs)
     dtypes = [torch.promote_types(state.dtype, dtype) for state in states]
-    if is_projected or op._schema.name in _OF_ONE_PRODUCT:
+    if is_projected or schema_of(op).name in _OF_ONE_PRODUCT:
         dtypes[0] = dtype
     return tuple(result.to(each) for result, each in zip(results, (dtypes[0], *dtypes), strict=True))
 

@@ -17,10 +17,9 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.dispatch.autocast import called_under_autocast
 from onnx_parity.exporter.dispatch.gradients import is_seen_once
@@ -30,6 +29,21 @@ from onnx_parity.exporter.own_operators import define
 from onnx_parity.exporter.registry.recorded import functions, named
 from onnx_parity.exporter.registry.recorded import whole as names_kept_whole
 from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.torch_inside.dispatcher import (
+    DispatchKey,
+    DispatchKeySet,
+    OpOverload,
+    can_be_decomposed,
+    has_kernel_at,
+    is_any_autocast_enabled,
+    key_of_name,
+    library_of_kernels,
+    names_with_kernel_at,
+    schema_by_name,
+    schema_of,
+    with_key,
+    without_keys,
+)
 
 __all__ = [
     "PlainSizesError",
@@ -50,9 +64,9 @@ _RESULTS = functions(Aspect.RESULT_OF_WHOLE)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
-_KEY = cast("torch._C.DispatchKey", torch._C._parse_dispatch_key(_KEY_NAME))
-_KEY_SET = torch._C.DispatchKeySet(_KEY)
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_KEY = key_of_name(_KEY_NAME)
+_KEY_SET = DispatchKeySet(_KEY)
+_COMPOSITE = DispatchKey.CompositeImplicitAutograd
 
 #: Twins by their operators, each created when it is first needed, and operators by their twins.
 _twins: dict[OpOverload, OpOverload] = {}
@@ -89,18 +103,18 @@ _VIEWS_AND_QUESTIONS = frozenset(
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
 #: Registered below the class that torch offers for this, which would take 3 ms more to list all kernels in Python.
-_kernels = torch._C._dispatch_library("IMPL", "aten", "")
+_kernels = library_of_kernels("IMPL", "aten", "")
 _fallback = torch.library.Library("_", "IMPL")
 
 
 def without_keeping() -> Any:
     """A context in which torch decomposes composite operators itself."""
-    return torch._C._ExcludeDispatchKeyGuard(_KEY_SET)
+    return without_keys(_KEY_SET)
 
 
 @contextmanager
 def keeping_composites() -> Iterator[None]:
-    with torch._C._IncludeDispatchKeyGuard(_KEY):
+    with with_key(_KEY):
         yield
 
 
@@ -154,7 +168,7 @@ def _new_twin(op: OpOverload) -> OpOverload:
                 with without_keeping():
                     return result_of(*args, **kwargs)
 
-            twin = define(str(op._schema).replace("aten::", "", 1), result)
+            twin = define(str(schema_of(op)).replace("aten::", "", 1), result)
             _originals[twin] = op
             _twins[op] = twin
     return _twins[op]
@@ -202,7 +216,7 @@ def _other(name: str) -> None:
         if result is not NotImplemented:
             return result
         op = named(name)
-        if op._can_decompose():
+        if can_be_decomposed(op):
             return op.decompose(*args, **kwargs)
         with without_keeping():
             return op(*args, **kwargs)
@@ -214,7 +228,7 @@ def _register(name: str, call: Callable[..., Any]) -> None:
     """Register what is called in the place of an operator. Under autocast, its arguments may be cast before that."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if torch._C._is_any_autocast_enabled():
+        if is_any_autocast_enabled():
             return called_under_autocast(named(name), call, args, kwargs)
         return call(*args, **kwargs)
 
@@ -226,7 +240,7 @@ def _composites_of_tensors() -> Iterator[str]:
 
     Operators that write in place are included, since functionalization only handles what they decompose into.
     """
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
+    for name in names_with_kernel_at("CompositeImplicitAutograd"):
         namespace, _, rest = name.partition("::")
         if namespace == "aten" and rest not in _VIEWS_AND_QUESTIONS:
             yield name
@@ -240,11 +254,11 @@ def _writes(name: str, overload: str) -> bool:
 def _is_composite(name: str) -> bool:
     """Whether an operator writes nothing, and torch decomposes it, in C++ or in Python (then its object exists)."""
     qualified, _, overload = name.partition(".")
-    if not _writes(qualified, overload) and torch._C._dispatch_has_kernel_for_dispatch_key(name, _COMPOSITE):
-        return not torch._C._get_schema(qualified, overload).is_mutable
+    if not _writes(qualified, overload) and has_kernel_at(name, _COMPOSITE):
+        return not schema_by_name(qualified, overload).is_mutable
     packet = vars(_aten).get(qualified.removeprefix("aten::"))
     op = None if packet is None else vars(packet).get(overload or "default")
-    return op is not None and _COMPOSITE in op.py_kernels and not op._schema.is_mutable
+    return op is not None and _COMPOSITE in op.py_kernels and not schema_of(op).is_mutable
 
 
 def register_kernels() -> None:

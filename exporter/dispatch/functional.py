@@ -10,9 +10,20 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-__all__ = ["Called", "functionalized", "is_functional", "unwrapped"]
+from onnx_parity.exporter.torch_inside.transforms import (
+    apply_writes,
+    begin_functionalizing,
+    copy_write_to_input,
+    end_functionalizing,
+    functional_tensor,
+    inside_of_functional,
+    inside_of_wrapper,
+    is_functional_tensor,
+    is_functionaltensor,
+    is_gradtrackingtensor,
+)
 
-_functorch = torch._C._functorch
+__all__ = ["Called", "functionalized", "is_functional", "unwrapped"]
 
 #: A call of the program: the tensors among its arguments and the buffers of its module to the tensors that it returns.
 Called = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[torch.Tensor]]
@@ -23,42 +34,34 @@ def functionalized(called: Called) -> Called:
 
     def call(tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         # Views are called again on what was written, rather than replaced by copies.
-        level = _functorch._func_increment_nesting(True)
+        level = begin_functionalizing(True)
         try:
-            given, held = (
-                [_functorch._wrap_functional_tensor(each, level) for each in some] for some in (tensors, buffers)
-            )
+            given, held = ([functional_tensor(each, level) for each in some] for some in (tensors, buffers))
             results = [_unwrapped(result) for result in called(given, held)]
             wrapped = [*given, *held]
             for tensor in wrapped:
-                torch._functionalize_sync(tensor)
+                apply_writes(tensor)
             for before, after in zip([*tensors, *buffers], wrapped, strict=True):
-                _functorch._propagate_functional_input_mutation(before, after)
+                copy_write_to_input(before, after)
             return results
         finally:
-            _functorch._func_decrement_nesting()
+            end_functionalizing()
 
     return call
 
 
 def _unwrapped(result: torch.Tensor) -> torch.Tensor:
     # A tensor of the program itself, which it returns as it is, was never wrapped.
-    if not torch._is_functional_tensor(result):
-        return result
-    torch._functionalize_sync(result)
-    return _functorch._unwrap_functional_tensor(result, True)
+    return inside_of_functional(result) if is_functional_tensor(result) else result
 
 
 def is_functional(value: object) -> bool:
     """Whether it is a tensor of real numbers whose writes in place are followed."""
-    return isinstance(value, torch.Tensor) and torch._is_functional_tensor(value) and not value.is_complex()
+    return isinstance(value, torch.Tensor) and is_functional_tensor(value) and not value.is_complex()
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
-    while _functorch.is_gradtrackingtensor(tensor):
-        tensor = _functorch.get_unwrapped(tensor)
-    if _functorch.is_functionaltensor(tensor):
-        torch._functionalize_sync(tensor)
-        tensor = _functorch._unwrap_functional_tensor(tensor, True)
-    return tensor
+    while is_gradtrackingtensor(tensor):
+        tensor = inside_of_wrapper(tensor)
+    return inside_of_functional(tensor) if is_functionaltensor(tensor) else tensor

@@ -8,15 +8,23 @@ else. No operator is kept whole at such a level, because autograd knows the deri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.dispatch.functional import Called
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.transforms import (
+    Transform,
+    innermost_transform,
+    is_gradtrackingtensor,
+    level_of_gradients,
+    transforms,
+    without_gradients,
+)
+from onnx_parity.exporter.torch_inside.transforms import with_gradients as tracked_by_autograd
 
 __all__ = [
     "ASKS_FOR_GRADIENTS",
@@ -29,8 +37,7 @@ __all__ = [
     "with_gradients",
 ]
 
-_functorch = torch._C._functorch
-_DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
+_DIFFERENTIATING = (Transform.Grad, Transform.Jvp)
 
 #: What torch says of `requires_grad_()` on the tensors of a recording without gradients.
 ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
@@ -38,21 +45,19 @@ ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
 
 def is_transformed() -> bool:
     """Whether operators are differentiated or mapped: whether the innermost transform is another than functionalize."""
-    # torch declares that there is always one.
-    innermost: Any = _functorch.peek_interpreter_stack()
-    return innermost is not None and bool(innermost.key() != _functorch.TransformType.Functionalize)
+    innermost: Any = innermost_transform()
+    return innermost is not None and bool(innermost.key() != Transform.Functionalize)
 
 
 def is_differentiated() -> bool:
     """Whether any of the transforms around operators differentiates them."""
-    stack: Any = _functorch.get_interpreter_stack()
-    return any(each.key() in _DIFFERENTIATING for each in stack or ())
+    return any(each.key() in _DIFFERENTIATING for each in transforms())
 
 
 def differentiates_once() -> bool:
     """Whether there is no other transform than that of gradients, so that autograd sees each operator once."""
-    stack: Any = _functorch.get_interpreter_stack()
-    return len(stack) == 2 and bool(stack[-1].key() == _functorch.TransformType.Grad)
+    stack = transforms()
+    return len(stack) == 2 and bool(stack[-1].key() == Transform.Grad)
 
 
 def needs_derivative(arguments: Iterable[object]) -> bool:
@@ -62,9 +67,8 @@ def needs_derivative(arguments: Iterable[object]) -> bool:
     tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
     if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
         return True
-    stack: Any = _functorch.get_interpreter_stack()
-    has_tangents = any(each.key() == _functorch.TransformType.Jvp for each in stack)
-    return has_tangents and any(map(_functorch.is_gradtrackingtensor, tensors))
+    has_tangents = any(each.key() == Transform.Jvp for each in transforms())
+    return has_tangents and any(map(is_gradtrackingtensor, tensors))
 
 
 def is_seen_once(arguments: object) -> bool:
@@ -74,8 +78,8 @@ def is_seen_once(arguments: object) -> bool:
     """
     if not is_transformed():
         return True
-    tensors = [each for each in pytree.tree_leaves(arguments) if isinstance(each, torch.Tensor)]
-    tracked = [each for each in tensors if _functorch.is_gradtrackingtensor(each)]
+    tensors = [each for each in tree_leaves(arguments) if isinstance(each, torch.Tensor)]
+    tracked = [each for each in tensors if is_gradtrackingtensor(each)]
     return differentiates_once() and not needs_derivative(tracked)
 
 
@@ -93,25 +97,10 @@ def with_gradients(called: Called, require: Sequence[bool], held_require: Sequen
     `held_require` which of those that the module holds."""
 
     def call(tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        with _level() as level:
-            given, held = ([_functorch._wrap_for_grad(each, level) for each in some] for some in (tensors, buffers))
+        with level_of_gradients() as level:
+            given, held = ([tracked_by_autograd(each, level) for each in some] for some in (tensors, buffers))
             for tensor, requires in zip([*given, *held], [*require, *held_require], strict=True):
                 tensor.requires_grad_(requires)
-            return [_functorch._unwrap_for_grad(result, level) for result in called(given, held)]
+            return [without_gradients(result, level) for result in called(given, held)]
 
     return call
-
-
-@contextmanager
-def _level() -> Iterator[int]:
-    allowed = _functorch.get_inplace_requires_grad_allowed()
-    # Autograd is off outside of the level, so that it sees the operators once.
-    with torch.no_grad():
-        level: int = _functorch._grad_increment_nesting()
-        try:
-            _functorch.set_inplace_requires_grad_allowed(True)
-            with torch.enable_grad():
-                yield level
-        finally:
-            _functorch.set_inplace_requires_grad_allowed(allowed)
-            _functorch._grad_decrement_nesting()

@@ -13,11 +13,11 @@ from ctypes import c_float
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.errors import ArgumentError, Unsupported
 from onnx_parity.exporter.graph.graph import Node
 from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, overload_of, schema_of
 
 __all__ = ["ATEN_DOMAIN", "ATEN_OP", "NOT_VALUES", "decoded", "encoded", "header", "operator_of"]
 
@@ -55,7 +55,7 @@ def encoded(
     names: list[str] = []
     nones: list[str] = []
     attributes: dict[str, Any] = {}
-    for parameter in op._schema.arguments:
+    for parameter in schema_of(op).arguments:
         name = parameter.name
         if name in NOT_VALUES or name not in node.arguments:
             continue
@@ -82,10 +82,10 @@ def encoded(
 
 def header(op: OpOverload, *, with_operator: bool) -> dict[str, Any]:
     """The attributes that identify the operator."""
-    namespace, _, name = op._schema.name.partition("::")
-    attributes = {f"{_OPERATOR}_s": name if namespace == "aten" else op._schema.name} if with_operator else {}
-    if op._overloadname != "default":
-        attributes[f"{_OVERLOAD}_s"] = op._overloadname
+    namespace, _, name = schema_of(op).name.partition("::")
+    attributes = {f"{_OPERATOR}_s": name if namespace == "aten" else schema_of(op).name} if with_operator else {}
+    if overload_of(op) != "default":
+        attributes[f"{_OVERLOAD}_s"] = overload_of(op)
     return attributes
 
 
@@ -117,7 +117,7 @@ def decoded(op: OpOverload, attributes: Mapping[str, Any], tensors: Sequence[tor
     for name, tensor in zip(attributes.get(_INPUTS, ()), tensors, strict=True):
         given.setdefault(str(name), []).append(tensor)
     arguments: dict[str, Any] = {}
-    for parameter in op._schema.arguments:
+    for parameter in schema_of(op).arguments:
         name, declared = parameter.name, str(parameter.real_type)
         if name in given:
             arguments[name] = _from_tensors(given[name], declared)

@@ -9,11 +9,11 @@ import msgspec
 import onnx
 import onnx.numpy_helper
 import torch
-from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import to_tensor
 from onnx_parity.exporter.fallback.encoding import decoded, operator_of
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["TorchCall"]
 

@@ -11,6 +11,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import WriteError
+from onnx_parity.exporter.torch_inside.modes import number_of_function_modes
 
 __all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "literals_on_the_cpu", "one_thread", "torch_of"]
 
@@ -86,7 +87,7 @@ def literals_on_the_cpu() -> AbstractContextManager[object]:
 
     A default device is a mode on torch's function stack, so nothing has to be overridden if that stack is empty.
     """
-    return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()
+    return torch.device("cpu") if number_of_function_modes() else nullcontext()
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:

@@ -24,7 +24,7 @@ from onnx_parity.exporter.files.lazy_tensors import chunks_of, one_thread
 from onnx_parity.exporter.files.protobuf import NotEncoded, encode, prefix, tensor_header
 from onnx_parity.exporter.files.put_in_place import NewFile, put_in_place
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
-from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 
 __all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
 

@@ -35,7 +35,7 @@ class Decision(enum.Enum):
     SPECIAL_SIZES_OF_EXAMPLE = enum.auto()
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     RANKS_OF_EXAMPLE = enum.auto()
-    #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/exchanged_calls.py`).
+    #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).
     PLAIN_NUMBERS = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
     NUMBERS_OF_EXAMPLE = enum.auto()

@@ -16,6 +16,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.errors import line_and_module, on_its_own_line
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
 __all__ = [
     "DTYPES",
@@ -174,7 +175,7 @@ class Block:
 class Node(msgspec.Struct, eq=False):
     """One call of an operator. `arguments` holds `Value`s, lists of them, numbers and `SymInt`s, by schema name."""
 
-    op: torch._ops.OpOverload | Primitive
+    op: OpOverload | Primitive
     arguments: dict[str, Any]
     origin: Origin
     #: One for each returned tensor, with lists flattened; None for a result that is not a tensor.
@@ -298,6 +299,6 @@ def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
-def operator_name(op: torch._ops.OpOverload | Primitive) -> str:
+def operator_name(op: OpOverload | Primitive) -> str:
     """The name without the overload: `aten::add`."""
-    return op.name if isinstance(op, Primitive) else op._schema.name
+    return op.name if isinstance(op, Primitive) else schema_of(op).name

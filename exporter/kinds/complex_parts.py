@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.registry import rules as registry
 from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
 __all__ = ["ComplexRule", "Operand", "Parts", "Real", "by_parts", "complex_of", "is_complex_dtype", "parts_of", "rules"]
 
@@ -81,7 +81,7 @@ def by_parts(*ops: OpOverload, data: tuple[str, ...] = ()) -> None:
     has an imaginary part of zeros. All other arguments, such as indices and masks, are the same for both parts.
     """
     for op in ops:
-        names = [argument.name for argument in op._schema.arguments]
+        names = [argument.name for argument in schema_of(op).arguments]
         places = {names.index(name) for name in data} if data else {0}
         complex_of(op, promotes=places)(_applied_to_each(op, names, frozenset(places)))
 

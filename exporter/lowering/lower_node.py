@@ -7,14 +7,11 @@ the export.
 from __future__ import annotations
 
 import re
-import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.dtypes import TO_ONNX, type_of
 from onnx_parity.exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported
@@ -22,7 +19,7 @@ from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
 from onnx_parity.exporter.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.graph.graph import Value as AtenValue
-from onnx_parity.exporter.graph.origin import last_user_line
+from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
@@ -30,6 +27,9 @@ from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import Lowering, find, is_from_user
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, overload_of
+from onnx_parity.exporter.torch_inside.frames import last_line_in
+from onnx_parity.exporter.torch_inside.imports import file_of_module
 
 __all__ = ["NodeLowering"]
 
@@ -153,7 +153,7 @@ class NodeLowering:
                 raise Unsupported("its lowering needs the number of axes, which depends on sizes or values") from error
             # The lowering may be a callable object without a name of its own.
             name = getattr(function, "__qualname__", type(function).__qualname__)
-            place = last_user_line(error).placed or _last_line_of_family(function, error).placed
+            place = last_user_origin(error).placed or _last_line_of_family(function, error).placed
             name = f"{function.__module__}.{name}{place}"
             raise LoweringError(
                 f"the lowering of {node.op} ({name}) failed with {type(error).__name__}: {error}"
@@ -236,9 +236,9 @@ class NodeLowering:
 
 def _last_line_of_family(function: Lowering, error: BaseException) -> Origin:
     """The innermost line of an error's traceback in the file of a lowering of this package."""
-    file = getattr(sys.modules.get(function.__module__), "__file__", None)
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
-    return Origin(file, lines[-1]) if file and lines else Origin("", 0)
+    file = file_of_module(function.__module__)
+    line = last_line_in(file, error)
+    return Origin(file, line) if line is not None else Origin("", 0)
 
 
 def _as_values(node: Node, results: Any) -> list[Value | None]:
@@ -285,5 +285,5 @@ def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:
 
 
 def _full_name(node: Node) -> str:
-    overload = "default" if isinstance(node.op, Primitive) else node.op._overloadname
+    overload = "default" if isinstance(node.op, Primitive) else overload_of(node.op)
     return operator_name(node.op) + ("" if overload == "default" else f".{overload}")

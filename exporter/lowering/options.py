@@ -6,10 +6,10 @@ import enum
 from collections.abc import Mapping
 
 import msgspec
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["LoweringOptions", "OperatorExportTypes"]
 

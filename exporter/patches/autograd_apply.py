@@ -14,14 +14,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
+from torch.autograd.function import Function, FunctionCtx
 
 from onnx_parity.exporter.dispatch.gradients import differentiates_once, needs_derivative, refuse_to_differentiate
-from onnx_parity.exporter.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
 from onnx_parity.exporter.recording.autograd_functions import has_symbolic, record_call
+from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
 from onnx_parity.exporter.torch_inside.this_thread import records_here
+from onnx_parity.exporter.torch_inside.transforms import BaseFunction, are_transforms_active, with_applied_functions
 
 __all__ = ["PATCHES"]
 
@@ -36,7 +35,7 @@ class _ForwardContext(FunctionCtx):
 def _record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     if not kwargs and differentiates_once() and needs_derivative(args):
         # Autograd calls the backward of the function, whose operators are recorded like any others.
-        with enable_single_level_autograd_function():
+        with with_applied_functions():
             return super(Function, cls).apply(*args)  # type: ignore[misc]
     refuse_to_differentiate(f"{cls.__name__}, an autograd function", (*args, *kwargs.values()))
     forward = cls.forward
@@ -53,7 +52,7 @@ def _apply(torchs: Callable[..., Any], cls: type[Function], *args: Any, **kwargs
 
 
 def _is_recording_an_apply() -> bool:
-    return records_here() and torch._C._are_functorch_transforms_active()
+    return records_here() and are_transforms_active()
 
 
 class _SetupContext:
@@ -64,7 +63,7 @@ class _SetupContext:
     """
 
     def __get__(self, instance: object, owner: type) -> Any:
-        return _any_setup if _is_recording_an_apply() else _SingleLevelFunction.setup_context
+        return _any_setup if _is_recording_an_apply() else BaseFunction.setup_context
 
 
 def _any_setup(ctx: Any, inputs: Any, output: Any) -> None:

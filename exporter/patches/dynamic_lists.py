@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]

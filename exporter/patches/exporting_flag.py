@@ -7,7 +7,6 @@ all True, unless `torch.compiler.is_exporting()`, `torch.compiler.is_compiling()
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +14,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.patches.patch import (
+from onnx_parity.exporter.program_state.python_state import is_installed
+from onnx_parity.exporter.torch_inside.frames import module_that_calls
+from onnx_parity.exporter.torch_inside.patch import (
     FunctionAttribute,
     FunctionCode,
     OnImport,
@@ -23,7 +24,6 @@ from onnx_parity.exporter.patches.patch import (
     Patches,
     imported,
 )
-from onnx_parity.exporter.program_state.python_state import is_installed
 
 __all__ = ["PATCHES", "exporting", "is_in_onnx_export"]
 
@@ -65,8 +65,7 @@ def exporting() -> Iterator[None]:
 
 def _asker() -> str:
     """The package of the code that called a patched function: four frames up, below the three that lead to it."""
-    name: str = sys._getframe(4).f_globals.get("__name__") or ""
-    return name.partition(".")[0]
+    return module_that_calls(4).partition(".")[0]
 
 
 def _unless_torch_asks(torchs: Callable[[], bool]) -> bool:

@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-import torch._library.fake_impl
-import torch._subclasses.fake_impls
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from onnx_parity.exporter.graph.graph import same_size
-from onnx_parity.exporter.patches.patch import FunctionCode, OnImport, Patch, imported
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.startup.deferred_imports import StandIn
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode, contexts_of_fake_kernels, fake_kernels
+from onnx_parity.exporter.torch_inside.imports import StandIn, attribute_of, imported
+from onnx_parity.exporter.torch_inside.patch import FunctionCode, OnImport, Patch
+from onnx_parity.exporter.torch_inside.sym_nodes import QUESTIONS, SYMBOL_KINDS, prefixes_of
 from onnx_parity.exporter.torch_inside.this_thread import captures_here
 
 if TYPE_CHECKING:
@@ -82,30 +81,23 @@ def _constrain_size(torchs: Callable[..., Any], size: Any, *limits: Any, **named
 
 def _is_of_type(torchs: Callable[..., bool], symbol: Any, prefix: Any) -> bool:
     """Whether a symbol is of a kind, which its name tells."""
-    from torch.utils._sympy.symbol import SymT, prefix_str
-
     from onnx_parity.exporter.expressions.expression import Symbol
 
     if type(symbol) is not Symbol:
         return torchs(symbol, prefix)
-    return symbol.name.startswith(
-        tuple(prefix_str[each] for each in ([prefix] if isinstance(prefix, SymT) else prefix))
-    )
-
-
-_SHAPES, _SYMBOL = "torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.symbol"
+    return symbol.name.startswith(prefixes_of(prefix))
 
 
 def _torchs_constraint() -> Any:
-    module = imported(_SHAPES)()
+    module = imported(QUESTIONS)
     return None if isinstance(module, StandIn) else vars(module).get("_constrain_range_for_size")
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch._subclasses.fake_impls.nonzero, _nonzero),
-    FunctionCode(lambda: torch._subclasses.fake_impls.masked_select, _masked_select),
-    OnImport(_SHAPES, FunctionCode(_torchs_constraint, _constrain_size)),
-    OnImport(_SYMBOL, FunctionCode(lambda: vars(imported(_SYMBOL)()).get("symbol_is_type"), _is_of_type)),
-    FunctionCode(lambda: torch._library.fake_impl.set_ctx_getter, _set_getter, here=captures_here),
+    FunctionCode(lambda: fake_kernels.nonzero, _nonzero),
+    FunctionCode(lambda: fake_kernels.masked_select, _masked_select),
+    OnImport(QUESTIONS, FunctionCode(_torchs_constraint, _constrain_size)),
+    OnImport(SYMBOL_KINDS, FunctionCode(lambda: attribute_of(SYMBOL_KINDS, "symbol_is_type"), _is_of_type)),
+    FunctionCode(lambda: contexts_of_fake_kernels.set_ctx_getter, _set_getter, here=captures_here),
     FunctionCode(lambda: torch.library.get_ctx, _get, here=captures_here),
 )

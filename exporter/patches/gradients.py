@@ -6,19 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.patches.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.transforms import keeping_requires_grad
 
 __all__ = ["PATCHES"]
 
 
 def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     # Where autograd sees the weights of the module, other tensors are in their place.
-    weights = [each for each in pytree.tree_leaves(inputs) if isinstance(each, torch.nn.Parameter)]
+    weights = [each for each in tree_leaves(inputs) if isinstance(each, torch.nn.Parameter)]
     if weights:
         refusal = refused_here(
             "the program asks for gradients by a parameter that does not belong to the module that is exported: make "
@@ -27,12 +28,9 @@ def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **k
         raise Reconsider(Decision.GRADIENTS, refusal=refusal, weights=map(id, weights))
     if not is_transformed():
         raise Reconsider(Decision.GRADIENTS)
-    allowed = torch._C._functorch.get_inplace_requires_grad_allowed()
-    try:
+    # Autograd's engine leaves another state than it found, in which `requires_grad_()` is refused.
+    with keeping_requires_grad():
         return torchs(outputs, inputs, *args, **kwargs)
-    finally:
-        # Autograd's engine leaves another state than it found, in which `requires_grad_()` is refused.
-        torch._C._functorch.set_inplace_requires_grad_allowed(allowed)
 
 
 def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

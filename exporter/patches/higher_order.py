@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
-from torch._higher_order_ops.cond import cond, cond_op
-from torch._higher_order_ops.flex_attention import flex_attention
-from torch._higher_order_ops.map import map, map_impl
-from torch._higher_order_ops.scan import scan, scan_op
-from torch._higher_order_ops.while_loop import while_loop, while_loop_op
-
-from onnx_parity.exporter.patches.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.higher_order import (
+    associative_scan,
+    associative_scan_op,
+    cond,
+    cond_op,
+    flex_attention,
+    map,
+    map_impl,
+    scan,
+    scan_op,
+    while_loop,
+    while_loop_op,
+)
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["FUNCTIONS", "OPERATORS", "PATCHES"]

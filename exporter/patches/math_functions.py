@@ -7,15 +7,16 @@ operators of symbolic numbers as Python has them: `//` of real numbers, and oper
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
-from onnx_parity.exporter.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
+from onnx_parity.exporter.torch_inside.scripts import table_of_builtins
 
 __all__ = ["PATCHES"]
 
@@ -88,14 +89,12 @@ def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
 PATCHES: tuple[Patch, ...] = (
     *(FunctionAttribute(lambda: math, name, _of_one(name)) for name in _NAMES),
     FunctionAttribute(lambda: math, "pow", _pow),
-    Attribute(
-        lambda: sys.modules.get("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)
-    ),
+    Attribute(of_module("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)),
     *(
         FunctionCode(lambda kind=kind, name=name: getattr(kind, name), _floor_division)  # type: ignore[misc]
         for kind in (torch.SymInt, torch.SymFloat)
         for name in ("__floordiv__", "__rfloordiv__")
     ),
     # Other threads may compile a script meanwhile.
-    FunctionCode(lambda: vars(torch.jit._builtins)["_find_builtin"], _builtin_of, here=lambda: True),
+    FunctionCode(lambda: vars(table_of_builtins)["_find_builtin"], _builtin_of, here=lambda: True),
 )

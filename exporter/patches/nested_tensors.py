@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch.nested._internal.nested_tensor
+import torch
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.patches.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.tensors import nested_tensors
 
 __all__ = ["PATCHES"]
 
 asks_for_its_caller(__file__)
-
-#: What torch makes jagged nested tensors with, and libraries too.
-_internal = torch.nested._internal.nested_tensor
 
 
 def _ours(name: str) -> Callable[..., Any]:
@@ -35,7 +33,7 @@ PATCHES: tuple[Patch, ...] = (
     FunctionCode(lambda: torch.nested.nested_tensor_from_jagged, _ours("nested_tensor_from_jagged")),
     FunctionCode(lambda: torch.nested.narrow, _ours("narrow")),
     FunctionCode(lambda: torch.nested.masked_select, _ours("masked_select")),
-    FunctionCode(lambda: _internal.nested_from_padded, _ours("nested_from_padded")),
-    FunctionCode(lambda: _internal.nested_view_from_values_offsets, _ours("nested_view")),
-    FunctionCode(lambda: _internal.nested_view_from_values_offsets_lengths, _ours("nested_view_with_lengths")),
+    FunctionCode(lambda: nested_tensors.nested_from_padded, _ours("nested_from_padded")),
+    FunctionCode(lambda: nested_tensors.nested_view_from_values_offsets, _ours("nested_view")),
+    FunctionCode(lambda: nested_tensors.nested_view_from_values_offsets_lengths, _ours("nested_view_with_lengths")),
 )

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.patches.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.tensors import canonical_mask
 
 __all__ = ["PATCHES"]
 
@@ -34,7 +35,7 @@ def _encode(
         return torchs(self, src, mask, src_key_padding_mask, is_causal)
     from onnx_parity.exporter.kinds.padded_rows import zero_padding  # Few programs need it.
 
-    padding = torch.nn.functional._canonical_mask(src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype)
+    padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", None, "mask", src.dtype)
     output = src
     for layer in self.layers:
         output = layer(output, src_mask=None, is_causal=False, src_key_padding_mask=padding)

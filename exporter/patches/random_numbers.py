@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.patches.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]

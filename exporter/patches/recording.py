@@ -10,7 +10,6 @@ import torch
 from onnx_parity.exporter.patches import (
     autograd_apply,
     dynamic_lists,
-    dynamo,
     exporting_flag,
     fake_kernels,
     gradients,
@@ -21,12 +20,12 @@ from onnx_parity.exporter.patches import (
     quantization,
     random_numbers,
     scripts,
-    stack_traces,
     tensor_reads,
 )
 from onnx_parity.exporter.patches.libraries import torchvision, transformers
-from onnx_parity.exporter.patches.patch import LogFilter, Patches
 from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.torch_inside import dynamo
+from onnx_parity.exporter.torch_inside.patch import LogFilter, Patches
 from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
 
 __all__ = ["capturing_surroundings", "recording_surroundings"]
@@ -46,7 +45,6 @@ _PATCHES = Patches(
     *quantization.PATCHES,
     *random_numbers.PATCHES,
     *scripts.PATCHES,
-    *stack_traces.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
     *transformers.PATCHES,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod, is_of_cpp_class, tracing
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]
@@ -23,7 +22,7 @@ def _call(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) ->
 
 def _call_method(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) -> Any:
     """Interpret a method, unless it is one of C++: the packed weights of quantized layers have such."""
-    if callee.owner._type().qualified_name().startswith("__torch__.torch.classes."):
+    if is_of_cpp_class(callee):
         return torchs(callee, *args, **kwargs)
     return _call(torchs, callee, *args, **kwargs)
 
@@ -43,9 +42,9 @@ def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(lambda: torch._C.ScriptFunction, "__call__", _call),
-    FunctionAttribute(lambda: torch._C.ScriptMethod, "__call__", _call_method),
+    FunctionAttribute(lambda: ScriptFunction, "__call__", _call),
+    FunctionAttribute(lambda: ScriptMethod, "__call__", _call_method),
     # These are the names that `_script_if_tracing` calls. `torch.jit.is_tracing` is not changed for other callers.
-    FunctionAttribute(lambda: torch.jit._trace, "is_tracing", _is_tracing),
-    FunctionAttribute(lambda: torch.jit._trace, "script", _compiled_or_itself),
+    FunctionAttribute(lambda: tracing, "is_tracing", _is_tracing),
+    FunctionAttribute(lambda: tracing, "script", _compiled_or_itself),
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]

@@ -15,7 +15,13 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-__all__ = ["Buffer", "attribute_at", "buffers_of", "compiled_attributes", "parameters_of", "preserved"]
+from onnx_parity.exporter.torch_inside.scripts import attribute_of as compiled_attribute
+from onnx_parity.exporter.torch_inside.tensors import buffers_of as own_buffers
+from onnx_parity.exporter.torch_inside.tensors import flat_weights_of
+from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
+from onnx_parity.exporter.torch_inside.tensors import parameters_of as own_parameters
+
+__all__ = ["Buffer", "attribute_at", "buffers_of", "parameters_of", "preserved"]
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -32,9 +38,9 @@ def buffers_of(program: object) -> list[Buffer]:
     if not isinstance(program, torch.nn.Module):
         return []
     return [
-        Buffer(f"{path}.{name}" if path else name, [(module._buffers, name)], buffer)
+        Buffer(f"{path}.{name}" if path else name, [(own_buffers(module), name)], buffer)
         for path, module in program.named_modules()
-        for name, buffer in module._buffers.items()
+        for name, buffer in own_buffers(module).items()
         if buffer is not None
     ]
 
@@ -45,17 +51,17 @@ def parameters_of(program: object) -> list[Buffer]:
         return []
     found: dict[int, Buffer] = {}
     for path, module in program.named_modules():
-        for name, parameter in module._parameters.items():
+        for name, parameter in own_parameters(module).items():
             if parameter is not None:
                 new = Buffer(f"{path}.{name}" if path else name, [], parameter)
                 known = found.get(id(parameter), new)
-                found[id(parameter)] = replace(known, places=[*known.places, (module._parameters, name)])
-        if isinstance(module, torch.nn.RNNBase):
-            # It computes with the parameters in this list.
-            for index, parameter in enumerate(module._flat_weights):
-                if id(parameter) in found:
-                    known = found[id(parameter)]
-                    found[id(parameter)] = replace(known, places=[*known.places, (module._flat_weights, index)])
+                found[id(parameter)] = replace(known, places=[*known.places, (own_parameters(module), name)])
+        # A recurrent layer computes with the parameters in this list.
+        weights = flat_weights_of(module)
+        for index, parameter in enumerate(weights):
+            if id(parameter) in found:
+                known = found[id(parameter)]
+                found[id(parameter)] = replace(known, places=[*known.places, (weights, index)])
     return list(found.values())
 
 
@@ -108,16 +114,10 @@ def attribute_at(root: torch.nn.Module, path: str) -> Any:
     """A buffer or attribute by its path from the root. Methods and class attributes of the same name are ignored."""
     *parts, name = path.split(".")
     for part in parts:
-        root = root._modules[part]  # type: ignore[assignment]
+        root = own_modules(root)[part]  # type: ignore[assignment]
     if isinstance(root, torch.jit.ScriptModule):
-        return root._c.getattr(name)
-    return root._buffers[name] if name in root._buffers else root.__dict__[name]
-
-
-def compiled_attributes(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The attributes of a scripted module other than parameters and submodules. Lists and dicts are copies."""
-    attributes = module._concrete_type.get_attributes()
-    return {name: module._c.getattr(name) for name, (_, is_parameter) in attributes.items() if not is_parameter}
+        return compiled_attribute(root, name)
+    return own_buffers(root)[name] if name in own_buffers(root) else root.__dict__[name]
 
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:

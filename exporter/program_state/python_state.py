@@ -11,9 +11,9 @@ import functools
 import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,6 +33,9 @@ from onnx_parity.exporter.program_state.saved_objects import (
     copied,
     slots_of,
 )
+from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, cells_of, code_of, names_in
+from onnx_parity.exporter.torch_inside.imports import file_of_module
+from onnx_parity.exporter.torch_inside.tensors import buffers_of, hooks_of, modules_of
 
 __all__ = ["PythonState", "is_installed"]
 
@@ -73,9 +76,6 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
-#: The names in code, by its identity, which the code beside them keeps. Its hash would take longer, and where constants
-#: have none there is none.
-_names_of_code: dict[int, tuple[CodeType, Set[str]]] = {}
 #: Classes of the standard library whose objects contain what programs put into them.
 _CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
 
@@ -191,14 +191,13 @@ class PythonState:
     def _look_into_module(self, module: torch.nn.Module) -> None:
         if isinstance(module, torch.jit.ScriptModule):
             return
-        self._wait_for(module._modules.values())
-        if module._forward_hooks or module._forward_pre_hooks:
-            self._wait_for((*module._forward_hooks.values(), *module._forward_pre_hooks.values()))
+        self._wait_for(modules_of(module).values())
+        self._wait_for(hooks_of(module))
         if _package(type(module).__module__) in _LIBRARIES:
             return
         self._add_package(type(module))
-        attributes = module.__dict__
-        self._places += [Entries(attributes, attributes.copy()), Entries(module._buffers, module._buffers.copy())]
+        attributes, buffers = module.__dict__, buffers_of(module)
+        self._places += [Entries(attributes, attributes.copy()), Entries(buffers, buffers.copy())]
         if len(attributes) > len(_STANDARD):
             self._wait_for([attributes[name] for name in attributes.keys() - _STANDARD])
         self._wait_for((type(module),))
@@ -210,13 +209,13 @@ class PythonState:
             self._wait_for(function.__defaults__)
         if function.__kwdefaults__:
             self._wait_for(function.__kwdefaults__.values())
-        if function.__closure__:
-            cells = [Cell(cell, content_of(cell)) for cell in function.__closure__]
+        if closure := cells_of(function):
+            cells = [Cell(cell, content_of(cell)) for cell in closure]
             self._places += cells
             self._wait_for([cell.before for cell in cells])
         if attributes := function.__dict__:
             self._save_dict(attributes)
-        names = _names_in(function.__code__)
+        names = names_in(code_of(function))
         self.functions.append((function, names))
         self._globals_of(function.__globals__).named.append(names)
         if not names <= self._names:
@@ -269,7 +268,7 @@ class PythonState:
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
         if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
-            if isinstance(value, functools._lru_cache_wrapper):
+            if isinstance(value, CachedFunction):
                 self._places.append(Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
             return
@@ -284,35 +283,6 @@ class PythonState:
             self._places.append(Slots(value, slots))
             self._wait_for(slots.values())
         self._wait_for((cls,))
-
-
-def _names_in(code: CodeType) -> Set[str]:
-    """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
-    known = _names_of_code.get(id(code))
-    if known is not None:
-        return known[1]
-    names = set(code.co_names)
-    for const in code.co_consts:
-        kind = type(const)
-        if kind is str:
-            if const.isidentifier():
-                names.add(const)
-        elif kind is CodeType:
-            names |= _names_in(const)
-        elif kind in _FIXED:
-            names.update(_texts_in(const))
-    if len(_names_of_code) >= _MOST:
-        _names_of_code.clear()
-    _names_of_code[id(code)] = code, names
-    return names
-
-
-def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
-    for const in consts:
-        if type(const) is str and const.isidentifier():
-            yield const
-        elif type(const) in _FIXED:
-            yield from _texts_in(const)
 
 
 @functools.lru_cache(_MOST)
@@ -353,5 +323,5 @@ def is_installed(package: str) -> bool:
         return False
     if package in _LIBRARIES or package in sys.stdlib_module_names:
         return True
-    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    file = file_of_module(package) or ""
     return not _INSTALLED.isdisjoint(Path(file).parts)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, MutableSequence, Set
 from operator import is_
-from types import CellType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import msgspec
+
+from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, CellType, empty, fill, filled_with
+from onnx_parity.exporter.torch_inside.garbage import get_referents
 
 __all__ = [
     "ABSENT",
@@ -112,13 +113,13 @@ class Globals(Place, eq=False):
 class Cache(Place, eq=False):
     """What `functools.lru_cache` keeps. It can only be emptied, which costs no more than computing it again."""
 
-    cache: functools._lru_cache_wrapper[Any]
+    cache: CachedFunction[Any]
     misses: int
 
     def new_values(self) -> Iterator[Any]:
         if self.cache.cache_info().misses != self.misses:
             # It has no other way to its entries.
-            yield from gc.get_referents(self.cache)
+            yield from get_referents(self.cache)
 
     def restore(self) -> None:
         if self.cache.cache_info().misses != self.misses:
@@ -172,9 +173,9 @@ class Cell(Place, eq=False):
         if content_of(self.cell) is self.before:
             return
         if self.before is ABSENT:
-            del self.cell.cell_contents
+            empty(self.cell)
         else:
-            self.cell.cell_contents = self.before
+            fill(self.cell, self.before)
 
 
 class ClassAttributes(Place, eq=False):
@@ -229,10 +230,7 @@ def _same(now: Iterable[Any], before: Iterable[Any]) -> bool:
 
 
 def content_of(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # The cell is empty.
-        return ABSENT
+    return filled_with(cell, ABSENT)
 
 
 def slots_of(cls: type) -> list[str]:

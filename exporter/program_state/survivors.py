@@ -8,25 +8,26 @@ still alive, garbage is collected; and if that does not free it, the garbage col
 
 from __future__ import annotations
 
-import functools
-import gc
-import sys
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import suppress
-from types import CellType, FrameType, ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
+from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, CellType
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import FrameType
+from onnx_parity.exporter.torch_inside.garbage import collect, get_objects, get_referrers
+from onnx_parity.exporter.torch_inside.imports import imported
+from onnx_parity.exporter.torch_inside.transforms import inside_of_wrapper, is_wrapped
 
-__all__ = ["KeptTensorError", "Survivors", "clear_locals"]
+__all__ = ["KeptTensorError", "Survivors"]
 
 #: The greatest number of objects between a tensor and the object that is searched for.
 _STEPS = 8
@@ -68,7 +69,7 @@ class Survivors:
         young = self._made_since()
         # Recursive inner functions and exceptions are in reference cycles. Most of this garbage is young.
         for generation in (0, 2):
-            gc.collect(generation)
+            collect(generation)
             if not self._any_left():
                 return False
         for _ in range(_ROUNDS):
@@ -93,15 +94,15 @@ class Survivors:
 
     def _is_ours(self, tensor: torch.Tensor) -> bool:
         """Whether it is a fake tensor of this recording, or a wrapper of one, which is what the program sees."""
-        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            tensor = torch._C._functorch.get_unwrapped(tensor)
+        while is_wrapped(tensor):
+            tensor = inside_of_wrapper(tensor)
         return isinstance(tensor, FakeTensor) and tensor.fake_mode is self._mode
 
     def _take_away(self, young: Set[int]) -> bool:
         """Remove the tensors from older objects that refer to them, and return whether there are any."""
         found_older = False
         # `isinstance` would initialise objects that are initialised lazily.
-        tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+        tensors = [each for each in get_objects() if issubclass(type(each), torch.Tensor)]
         found: list[Any] = [each for each in tensors if self._is_ours(each)]
         del tensors
         # The program refers to the wrappers, and each wrapper to a fake tensor.
@@ -112,7 +113,7 @@ class Survivors:
             passed |= {*kept, id(found)}
             above = [
                 each
-                for each in gc.get_referrers(*found[:_AT_ONCE])
+                for each in get_referrers(*found[:_AT_ONCE])
                 if id(each) not in passed and not isinstance(each, FrameType)
             ]
             passed.add(id(above))
@@ -127,31 +128,9 @@ class Survivors:
 
     def _made_since(self) -> Set[int]:
         """The ids of the objects that were created since this one, unless garbage was collected meanwhile."""
-        young = gc.get_objects(generation=0)
+        young = get_objects(generation=0)
         start = next((place for place, each in enumerate(young) if each is self._start), len(young))
         return frozenset(map(id, young[start + 1 :]))
-
-
-def clear_locals(error: BaseException, outer: BaseException | None) -> None:
-    """Release the local variables of the frames of a failed recording. The lines are still in the traceback.
-
-    `outer` is the exception that was being handled when the recording began, if any.
-    """
-    seen = {id(outer)}
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        waiting += [each.__cause__, each.__context__]
-        place: TracebackType | None = each.__traceback__
-        while place is not None:
-            with suppress(RuntimeError):  # The frame is still running: it is one of the export's callers.
-                place.tb_frame.clear()
-                # Before Python 3.13, a dict of the variables stays if it was asked for once. Asking again updates it.
-                _ = place.tb_frame.f_locals
-            place = place.tb_next
 
 
 def _take_from(keeper: Any, kept: set[int], made: set[int]) -> bool:
@@ -159,7 +138,7 @@ def _take_from(keeper: Any, kept: set[int], made: set[int]) -> bool:
 
     `made` has the ids of all objects that the recording created and that refer to its tensors.
     """
-    if isinstance(keeper, functools._lru_cache_wrapper):
+    if isinstance(keeper, CachedFunction):
         keeper.cache_clear()
     elif isinstance(keeper, dict):
         return _take_from_dict(keeper, kept, made)
@@ -194,7 +173,7 @@ def _take_from_dict(keeper: dict[Any, Any], kept: set[int], made: set[int]) -> b
                 raise _refusal(f"{module}.{name}")
         elif owner is not None:
             _take_attribute(owner, name, made)
-        elif any(type(each) is functools._lru_cache_wrapper for each in gc.get_referrers(keeper)):
+        elif any(type(each) is CachedFunction for each in get_referrers(keeper)):
             keeper.clear()
         else:
             del keeper[name]
@@ -216,7 +195,7 @@ def _emptied(value: Any, made: set[int]) -> bool:
 def _module_of(entries: dict[Any, Any]) -> str | None:
     """The name of the module whose globals these are."""
     name = entries.get("__name__")
-    module = sys.modules.get(name) if isinstance(name, str) else None
+    module = imported(name) if isinstance(name, str) else None
     return name if module is not None and vars(module) is entries else None
 
 
@@ -226,7 +205,7 @@ def _names_of(entries: Mapping[Any, Any], kept: set[int]) -> Sequence[Any]:
 
 def _owner(attributes: dict[Any, Any]) -> Any:
     """The object that has this dict as its `__dict__`, if one has."""
-    for each in gc.get_referrers(attributes):
+    for each in get_referrers(attributes):
         if not isinstance(each, ModuleType | FrameType) and getattr(each, "__dict__", None) is attributes:
             return each
     return None

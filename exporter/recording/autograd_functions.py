@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 from torch.autograd.function import Function
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.own_operators import define, run_by
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.code_objects import names_called_by
 
 __all__ = ["AUTOGRAD_FUNCTION", "FunctionCall", "has_symbolic", "record_call"]
 
@@ -98,8 +99,7 @@ def has_symbolic(function: type[Function]) -> bool:
     symbolic: Any = getattr(function, "symbolic", None)
     if not callable(symbolic):
         return False
-    code = getattr(symbolic, "__code__", None)
-    return code is None or not any(_is_of_torchs_graph(name, symbolic.__globals__) for name in code.co_names)
+    return not any(_is_of_torchs_graph(name, symbolic.__globals__) for name in names_called_by(symbolic))
 
 
 def _is_of_torchs_graph(name: str, scope: Mapping[str, Any]) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.errors import CaptureError
@@ -32,7 +31,6 @@ from onnx_parity.exporter.graph.graph import (
     same_shape,
     same_size,
 )
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.recording.leaves import (
     EMPTY,
     UNSET,
@@ -44,6 +42,8 @@ from onnx_parity.exporter.recording.leaves import (
     share_memory,
     spelled,
 )
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-from torch._decomp import decomposition_table
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_any, tree_map
 
 from onnx_parity.exporter.dtypes import result_dtype
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.graph import Node, Primitive, Value, operator_name
 from onnx_parity.exporter.kinds.complex_parts import Parts, is_complex_dtype, rules
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, can_be_decomposed, decomposition_table
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.pytree import tree_any, tree_map
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.recorder import Recorder
@@ -121,7 +120,7 @@ class ComplexValues:
                 return self._handed_out(func, args, kwargs, results)
         if func is _COPY_INTO:
             return self._written(args)
-        decomposition = decomposition_table.get(func) or (func.decompose if func._can_decompose() else None)
+        decomposition = decomposition_table.get(func) or (func.decompose if can_be_decomposed(func) else None)
         if decomposition is not None:
             with suppress(CaptureError):  # Some write in place to tensors that were made on the way.
                 result = self._recorder.decomposed(decomposition, args, kwargs)

@@ -9,15 +9,14 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
 
 from onnx_parity.exporter.dispatch.composites import without_keeping
 from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.graph.graph import Block, Node, Primitive, Size, Value, Varying
 from onnx_parity.exporter.graph.list_primitives import ON_VALUES
-from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.modes import outside_of_modes, outside_of_transforms, without_function_overrides
+from onnx_parity.exporter.torch_inside.pytree import tree_map_only
 
 __all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_recording"]
 
@@ -235,5 +234,5 @@ def outside_of_recording() -> Iterator[None]:
     It is also needed when the program itself reads a value outside of any operator (`if x.nonzero().shape[0] > 4:`).
     """
     # `Lifting` is a mode of torch functions, and would take what is computed here for tensors of the program.
-    with torch._C.DisableTorchFunction(), outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
+    with without_function_overrides(), outside_of_modes(), outside_of_transforms(), without_keeping():
         yield

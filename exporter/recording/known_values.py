@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Graph, Holds, Node, Value, Varying, operator_name
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
 __all__ = ["KnownValues"]
 
@@ -95,7 +95,7 @@ def _is_literal(value: Value) -> bool:
 
 def _can_be_known(node: Node, op: OpOverload) -> bool:
     """Whether each call of an operator gives the same tensors, which have few elements and are all returned."""
-    if op.namespace != "aten" or torch.Tag.nondeterministic_seeded in op.tags or "empty" in op._schema.name:
+    if op.namespace != "aten" or torch.Tag.nondeterministic_seeded in op.tags or "empty" in schema_of(op).name:
         return False
     if any(isinstance(size, Varying) for size in node.sizes()):
         return False

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
@@ -18,10 +16,13 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import DTYPES, Size, Value, same_size
 from onnx_parity.exporter.graph.list_primitives import EMPTY_LIST
 from onnx_parity.exporter.recording.recorder import Recorder, unwrapped
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
+from onnx_parity.exporter.torch_inside.transforms import Transform, functional_tensor, transforms, with_gradients
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
-_functorch = torch._C._functorch
 #: A tensor, a number, None, `UNSET`, or any other object, which must not change in a branch or loop.
 Leaf = Any
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -60,7 +61,7 @@ class Leaves:
         tensor = unwrapped(tensor)
         if isinstance(tensor, FakeTensor) and self.recorder.knows(tensor):
             return tensor
-        with temporarily_clear_interpreter_stack():
+        with outside_of_transforms():
             return self.recorder.constant(tensor)
 
     def give(self, leaf: Leaf) -> Leaf:
@@ -68,12 +69,11 @@ class Leaves:
         autograd that of a program which asks for gradients."""
         if not isinstance(leaf, FakeTensor):
             return leaf
-        stack: Any = _functorch.get_interpreter_stack()
-        for transform in stack or ():
-            if transform.key() == _functorch.TransformType.Functionalize:
-                leaf = _functorch._wrap_functional_tensor(leaf, transform.level())
-            elif transform.key() == _functorch.TransformType.Grad:
-                leaf = _functorch._wrap_for_grad(leaf, transform.level())
+        for transform in transforms():
+            if transform.key() == Transform.Functionalize:
+                leaf = functional_tensor(leaf, transform.level())
+            elif transform.key() == Transform.Grad:
+                leaf = with_gradients(leaf, transform.level())
         return leaf
 
     def value(self, leaf: Leaf) -> Value:
@@ -166,7 +166,7 @@ class Leaves:
 
     def innermost(self) -> Any:
         """A context in which operators reach the recorder without functionalization."""
-        return temporarily_clear_interpreter_stack()
+        return outside_of_transforms()
 
     def error(self, text: str) -> CaptureError:
         return CaptureError(f"{text}{self.recorder.origins.find().in_brackets}")
@@ -201,7 +201,7 @@ def same_leaf(one: Leaf, other: Leaf) -> bool:
 
 
 def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+    return identity_of_memory(one) == identity_of_memory(other)
 
 
 def spelled(leaf: Leaf) -> str:

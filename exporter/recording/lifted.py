@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
+from onnx_parity.exporter.torch_inside.pytree import tree_map_only
+from onnx_parity.exporter.torch_inside.transforms import current_level, functional_tensor, is_wrapped
 
 __all__ = ["Lifting"]
 
@@ -30,12 +31,12 @@ class Lifting(TorchFunctionMode):
         super().__init__()
         self._recorder = recorder
         self._wrapped: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        level = torch._C._functorch.maybe_current_level()
+        level = current_level()
         assert level is not None, "lifting needs a surrounding functionalize"
         self._level = level
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args, kwargs = pytree.tree_map_only(torch.Tensor, self._lift, (args, kwargs or {}))
+        args, kwargs = tree_map_only(torch.Tensor, self._lift, (args, kwargs or {}))
         return func(*args, **kwargs)
 
     @property
@@ -50,12 +51,12 @@ class Lifting(TorchFunctionMode):
 
     def _lift(self, tensor: torch.Tensor) -> torch.Tensor:
         # Within `torch.func.grad` and `vmap`, tensors are wrapped again.
-        if self._recorder.knows(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if self._recorder.knows(tensor) or is_wrapped(tensor):
             return tensor
         known = self._wrapped.get(id(tensor))
         if known is None:
-            with temporarily_clear_interpreter_stack():
+            with outside_of_transforms():
                 fake = self._recorder.constant(tensor)
-            known = (tensor, torch._C._functorch._wrap_functional_tensor(fake, self._level))
+            known = (tensor, functional_tensor(fake, self._level))
             self._wrapped[id(tensor)] = known
         return known[1]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value
+from onnx_parity.exporter.torch_inside.transforms import number_of_writes
 
 __all__ = ["MayBeOne", "TensorThen", "lost_write", "own_tensor_written"]
 
@@ -40,13 +41,13 @@ class TensorThen(msgspec.Struct, eq=False):
 
     @classmethod
     def of(cls, tensor: torch.Tensor, value: Value) -> TensorThen:
-        return cls(tensor, torch._functionalize_mutation_counter(tensor), value)
+        return cls(tensor, number_of_writes(tensor), value)
 
     def written(self, at: int) -> TensorThen:
         return replace(self, written_at=at)
 
     def note(self, nodes: int) -> None:
-        if self.written_at is None and torch._functionalize_mutation_counter(self.tensor) > self.writes:
+        if self.written_at is None and number_of_writes(self.tensor) > self.writes:
             self.written_at = nodes
 
 

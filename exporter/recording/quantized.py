@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import Opened, Whole, opened_quantized
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.own_operators import define, run_by
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["Quantized", "call_quantized", "quantized"]
 

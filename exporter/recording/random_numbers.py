@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.errors import FrozenValueError, OnnxExporterWarning
 from onnx_parity.exporter.graph.graph import Origin, Varying, operator_name
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.tensors import is_default_generator
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.recorder import Recorder
@@ -46,14 +47,14 @@ def draws(op: OpOverload, arguments: Mapping[str, Any]) -> bool:
     """Whether a call of an operator draws random numbers."""
     if torch.Tag.nondeterministic_seeded not in op.tags:
         return False
-    defaults = {each.name: each.default_value for each in op._schema.arguments if each.name in _SWITCHES}
+    defaults = {each.name: each.default_value for each in schema_of(op).arguments if each.name in _SWITCHES}
     switches = [arguments.get(name, default) for name, default in defaults.items()]
     return not any(isinstance(switch, (bool, int, float)) and not switch for switch in switches)
 
 
 def fills(op: OpOverload) -> bool:
     """Whether an operator gives each element a random number, and reads no element of a tensor."""
-    name, overload = op._schema.name.removesuffix("_"), op._schema.overload_name
+    name, overload = schema_of(op).name.removesuffix("_"), schema_of(op).overload_name
     return (name == "aten::bernoulli" and overload in ("p", "float")) or (name in _FILL and "Tensor" not in overload)
 
 
@@ -119,12 +120,12 @@ class RandomNumbers:
 
     def drawn(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
         """What a call draws, if that is the same in every run and known here; otherwise None."""
-        names = (argument.name for argument in op._schema.arguments)
+        names = (argument.name for argument in schema_of(op).arguments)
         arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         if not draws(op, arguments):
             return None
         generator = arguments.get("generator")
-        if generator is not None and generator._cdata != torch.default_generator._cdata:  # type: ignore[attr-defined]
+        if generator is not None and not is_default_generator(generator):
             if _is_fresh(generator):
                 self._warn(op)
             return None
@@ -150,12 +151,12 @@ class RandomNumbers:
 
     def _draw(self, op: OpOverload, arguments: Mapping[str, Any]) -> torch.Tensor | None:
         """The result of a call that depends on no input, and that gives one tensor."""
-        if not any(argument.name == "generator" for argument in op._schema.arguments):
-            overload = _WITH_GENERATOR.get(op._schema.overload_name, "")
+        if not any(argument.name == "generator" for argument in schema_of(op).arguments):
+            overload = _WITH_GENERATOR.get(schema_of(op).overload_name, "")
             if not hasattr(op.overloadpacket, overload):
                 return None
             op = getattr(op.overloadpacket, overload)
-        if len(op._schema.returns) != 1 or any(map(_varies, arguments.values())):
+        if len(schema_of(op).returns) != 1 or any(map(_varies, arguments.values())):
             return None
         fakes = {name: value for name, value in arguments.items() if isinstance(value, FakeTensor)}
         if any(_varies(fake.shape) for fake in fakes.values()):

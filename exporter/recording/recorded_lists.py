@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.graph import list_primitives
 from onnx_parity.exporter.graph.graph import Holds, Primitive, Size, Value, same_size
 from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, Leaves
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 __all__ = [
     "empty_list",

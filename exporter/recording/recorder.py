@@ -12,9 +12,6 @@ from typing import Any
 
 import msgspec
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
@@ -33,7 +30,9 @@ from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.registry.recorded import OfAnyRank
-from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, outside_of_modes, without_dispatch_overrides
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -75,7 +74,7 @@ _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 def _names_of(op: OpOverload) -> tuple[str, ...]:
     names = _parameter_names.get(op)
     if names is None:
-        names = _parameter_names[op] = tuple(argument.name for argument in op._schema.arguments)
+        names = _parameter_names[op] = tuple(argument.name for argument in schema_of(op).arguments)
     return names
 
 
@@ -169,7 +168,7 @@ class Recorder(TorchDispatchMode):
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]
-        with torch._C._DisableTorchDispatch():
+        with without_dispatch_overrides():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             # A weight that will be supplied later has no data.
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
@@ -179,7 +178,7 @@ class Recorder(TorchDispatchMode):
         if tensor.is_complex():
             pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
             self._complex.hold(fake, pair, self.outermost)
-            with torch._C._DisableTorchDispatch():
+            with without_dispatch_overrides():
                 data = in_pairs(data)
             self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))
             return fake
@@ -292,7 +291,7 @@ class Recorder(TorchDispatchMode):
             )
         elif func is _SPLIT:
             self.reader.refuse_frozen_sizes(func, args[1])
-        if func._schema.is_mutable:
+        if schema_of(func).is_mutable:
             self._refuse_foreign_write(func, args)
         if self._complex.concern(func, args, kwargs):
             return self._complex.call(original(func), args, kwargs)

@@ -7,32 +7,28 @@ error.
 
 from __future__ import annotations
 
-import dis
-import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
-from onnx_parity.exporter.graph.origin import OriginFinder, program_frame
+from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
 
 __all__ = ["MOST_LISTED", "Reader", "TracerWarning"]
 
-#: The instructions of Python that read and write `x[i]`.
-_SUBSCRIPTS = frozenset(dis.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
 #: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
 MOST_LISTED = 1024
 
@@ -134,7 +130,7 @@ class Reader:
         is_flag = value.dtype is torch.bool
         if self._freezes or not self.depends_on_input(value):
             return False
-        if self._symbols is None and (not is_flag or _is_subscript(program_frame(sys._getframe()))):
+        if self._symbols is None and (not is_flag or reads_or_writes_item(program_frame(current_frame()))):
             self.refusal = Reconsider(Decision.SYMBOLS)
             raise self.refusal
         return not is_flag
@@ -314,8 +310,3 @@ def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
         else:
             done[id(node)] = node
     return list(done.values())
-
-
-def _is_subscript(frame: FrameType | None) -> bool:
-    """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
-    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["DYNAMIC", "DYNAMIC_HALVES", "FLOATS", "FLOATS_AND_DYNAMIC", "Targets", "copy_back"]
 

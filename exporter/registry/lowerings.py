@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.graph.graph import Primitive, operator_name
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_operator, overload_of
 
 __all__ = [
     "Lowering",
@@ -150,15 +150,15 @@ def operators_named(name: str) -> list[OpOverload]:
     found = []
     for each in packet.overloads():
         # The overloads for TorchScript's numbers are listed here and have no kernels.
-        if torch._C._dispatch_has_kernel(f"{namespace}::{operator}" + ("" if each == "default" else f".{each}")):
+        if is_operator(f"{namespace}::{operator}" + ("" if each == "default" else f".{each}")):
             found.append(getattr(packet, each))
-    return [op for op in found if not overload or op._overloadname == overload]
+    return [op for op in found if not overload or overload_of(op) == overload]
 
 
 def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:
     names = _names.get(op)
     if names is None:
         name = operator_name(op)
-        full = name if isinstance(op, Primitive) else f"{name}.{op._overloadname}"
+        full = name if isinstance(op, Primitive) else f"{name}.{overload_of(op)}"
         names = _names[op] = (full, name)
     return names

@@ -20,9 +20,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = [
     "OfAnyRank",

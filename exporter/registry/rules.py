@@ -27,6 +27,8 @@ from typing import Any
 
 import msgspec
 
+from onnx_parity.exporter.torch_inside.code_objects import first_line
+
 __all__ = ["Aspect", "Rule", "add", "all_rules", "load", "rules_of", "when_needed"]
 
 
@@ -63,10 +65,8 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """The file and the line of the function: `operators/shape/recorded.py:12`."""
-        code = getattr(self.function, "__code__", None)
-        if code is None:
-            return ""
-        return f"{code.co_filename.rpartition('exporter/')[2]}:{code.co_firstlineno}"
+        file, line = first_line(self.function)
+        return f"{file.rpartition('exporter/')[2]}:{line}" if file else ""
 
 
 _rules: list[Rule] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
@@ -17,6 +16,9 @@ from onnx_parity.exporter.containers import leaves_of, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
+from onnx_parity.exporter.torch_inside.code_objects import code_of
+from onnx_parity.exporter.torch_inside.dynamo import original_of_compiled
+from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod
 
 __all__ = [
     "Call",
@@ -180,7 +182,7 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     program = _called_by(program)
     # A scripted module whose forward is overloaded, such as nn.LSTM, has no attribute `forward`.
     called = getattr(program, "forward", None) if isinstance(program, torch.nn.Module) else program
-    if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
+    if isinstance(called, (ScriptFunction, ScriptMethod)):
         return _script_signature(called)
     try:
         return None if called is None else _kept_signature(called)
@@ -190,10 +192,11 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
 
 def _called_by(program: Callable[..., Any]) -> Callable[..., Any]:
     """The module that gets the arguments of a wrapper whose own forward has no names for them."""
-    compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", ())
-    while isinstance(program, (compiled, torch.nn.DataParallel)):
-        program = program.module if isinstance(program, torch.nn.DataParallel) else program._orig_mod
-    return program
+    while True:
+        inner = program.module if isinstance(program, torch.nn.DataParallel) else original_of_compiled(program)
+        if inner is None:
+            return program
+        program = inner
 
 
 #: The signatures of Python functions and their bound methods, which take long to make, with what they were made of.
@@ -205,7 +208,7 @@ def _kept_signature(called: Callable[..., Any]) -> inspect.Signature:
     # The attributes of a function may give it another signature, and its defaults by keyword can be replaced in place.
     if not isinstance(function, FunctionType) or function.__dict__ or function.__kwdefaults__:
         return inspect.signature(called)
-    made_of = (type(called), function.__code__, function.__defaults__)
+    made_of = (type(called), code_of(function), function.__defaults__)
     kept, signature = _signatures.get(function, ((), None))
     if signature is None or any(then is not now for then, now in zip(kept, made_of, strict=True)):
         signature = inspect.signature(called)
@@ -214,10 +217,10 @@ def _kept_signature(called: Callable[..., Any]) -> inspect.Signature:
 
 
 def _script_signature(
-    compiled: torch._C.ScriptFunction[..., Any] | torch._C.ScriptMethod[..., Any],
+    compiled: ScriptFunction[..., Any] | ScriptMethod[..., Any],
 ) -> inspect.Signature:
     schema: Any = compiled.schema
-    parameters = schema.arguments[1 if isinstance(compiled, torch._C.ScriptMethod) else 0 :]
+    parameters = schema.arguments[1 if isinstance(compiled, ScriptMethod) else 0 :]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [

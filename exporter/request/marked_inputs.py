@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import msgspec
 import torch
 from torch.export.dynamic_shapes import Dim
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
     "AnyNumber",

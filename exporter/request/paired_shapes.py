@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch.export.dynamic_shapes import Dim
-from torch.utils._pytree import BUILTIN_TYPES
 
 from onnx_parity.exporter.containers import Opened, attributes_of, children, named_leaves
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held
+from onnx_parity.exporter.torch_inside.pytree import BUILTIN_TYPES
 
 __all__ = ["paired"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import Opened
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["AxisSize", "evaluated", "is_expression", "minuend", "size_named", "with_axis_sizes"]
 

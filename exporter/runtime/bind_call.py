@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import onnx_ir as ir
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.containers import Opened, opened
@@ -18,6 +17,7 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, OrNone, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["feeds_of"]
 

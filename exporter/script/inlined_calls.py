@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: F401  (the sources below name it)
 
+from onnx_parity.exporter.torch_inside.scripts import Graph, parse_schema
+
 __all__ = ["graph_of_call"]
 
 #: What each does with its arguments.
@@ -29,14 +31,14 @@ _AS_FLOAT = "None if {0} is None else float({0})"
 _AS_FLOATS = "None if {0} is None else [float(each) for each in {0}]"
 
 
-def graph_of_call(node: Any) -> torch._C.Graph | None:
+def graph_of_call(node: Any) -> Graph | None:
     """The graph of the function that an operator stands for; None for any other operator."""
     return _graph(node.kind(), node.schema()) if node.kind() in _CALLS else None
 
 
 @cache
-def _graph(kind: str, schema: str) -> torch._C.Graph:
-    parameters = [(each.name, each.type.annotation_str) for each in torch._C.parse_schema(schema).arguments]
+def _graph(kind: str, schema: str) -> Graph:
+    parameters = [(each.name, each.type.annotation_str) for each in parse_schema(schema).arguments]
     declared = ", ".join(f"{name}: {annotation}" for name, annotation in parameters)
     values = []
     for name, annotation in parameters:
@@ -44,5 +46,5 @@ def _graph(kind: str, schema: str) -> torch._C.Graph:
         values.append(f"({_AS_FLOATS if 'List' in annotation else _AS_FLOAT})".format(name) if whole else name)
     unit = torch.jit.CompilationUnit()
     unit.define(f"def call({declared}) -> Tensor:\n    return {_CALLS[kind].format(*values)}\n")
-    graph: torch._C.Graph = unit.call.inlined_graph
+    graph: Graph = unit.call.inlined_graph
     return graph

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.torchscript import method_of
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
@@ -51,6 +51,9 @@ from onnx_parity.exporter.script.values import (
     put_back,
     stacks,
 )
+from onnx_parity.exporter.torch_inside.dispatcher import schema_of
+from onnx_parity.exporter.torch_inside.modes import without_function_overrides
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 
 __all__ = ["run_script"]
 
@@ -161,7 +164,7 @@ class Interpreter:
                 f"the script calls {step.name!r} of an interface that a class implements: declare the value with the "
                 "class itself"
             )
-        script = parse(owner.module._get_method(step.name))
+        script = parse(method_of(owner.module, step.name))
         if script.body.writes and env is not self._variables:
             raise self.blocks.error(
                 f"the script calls {step.name!r} of a module interface in a branch or a loop, and the method writes to "
@@ -230,7 +233,7 @@ class Interpreter:
         )
         has_unknown = any(map(depends_on_values, numbers))
         if self._quantizes or has_unknown:
-            with torch._C.DisableTorchFunction():
+            with without_function_overrides():
                 result = self._call_quantized(operator, values) if self._quantizes else NotImplemented
                 if has_unknown and result is NotImplemented:
                     result = call_with_unknown_numbers(self.blocks, operator, values)
@@ -239,12 +242,12 @@ class Interpreter:
         operator, prepared = arguments_of(self.blocks, operator, values)
         positional, named = split_arguments(operator, prepared)
         # Overrides in Python do not apply to scripts, and calling them is slow.
-        with nullcontext() if self.blocks.recorder.lifts else torch._C.DisableTorchFunction():
+        with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
             return from_python(operator.call(*positional, **named))
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""
-        namespace, _, name = operator.call._schema.name.partition("::")
+        namespace, _, name = schema_of(operator.call).name.partition("::")
         (first, *rest), named = split_arguments(operator, values)
         of_first = first[0] if isinstance(first, list) and first else first
         if namespace == "quantized":

@@ -15,11 +15,12 @@ from onnx_parity.exporter.recording.leaves import is_number, same_leaf
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.script.operator_arguments import Part, from_python
 from onnx_parity.exporter.script.values import Instance, ScriptList
+from onnx_parity.exporter.torch_inside.scripts import CompiledModule, ScriptObject, compiled_module
 
 __all__ = ["ModuleAttributes"]
 
 #: Objects whose attributes are read one by one.
-_MODULES = (torch._C.ScriptModule, torch._C.ScriptObject)
+_MODULES = (CompiledModule, ScriptObject)
 
 
 class ModuleAttributes:
@@ -68,7 +69,7 @@ class ModuleAttributes:
         """The changed attributes, by their names from the root of the program."""
         paths = {}
         if isinstance(program, torch.nn.Module):
-            paths = {module._c: path for path, module in program.named_modules() if hasattr(module, "_c")}
+            paths = {compiled_module(module): path for path, module in program.named_modules()}
         found = {}
         for key, (before, path) in self._before.items():
             module, name = key

@@ -11,6 +11,7 @@ from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone
 from onnx_parity.exporter.script.parse import Operator, describe
 from onnx_parity.exporter.script.values import Maybe, ScriptList
+from onnx_parity.exporter.torch_inside.dispatcher import overload_of, schema_of
 
 __all__ = [
     "DTYPE_OF_NUMBER",
@@ -133,7 +134,7 @@ def _holds_tensor(value: Any) -> bool:
 def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
     """The overload with the same parameters that takes tensors at these positions, if there is one."""
     packet = operator.call.overloadpacket
-    for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
+    for name in _OVER_TENSORS.get(overload_of(operator.call), ()):
         found = describe(getattr(packet, name)) if name in packet.overloads() else None
         if found is None or len(found.parameters) != len(operator.parameters):
             continue
@@ -164,6 +165,6 @@ def read_numbers(blocks: Blocks, operator: Operator, value: Any, *, floats: bool
         return value.item()
     kind = "boolean" if value.dtype is torch.bool else "number"
     raise blocks.error(
-        f"{operator.call._schema.name} takes a {kind} that depends on values, "
+        f"{schema_of(operator.call).name} takes a {kind} that depends on values, "
         "which ONNX cannot represent: use a constant, or choose with torch.where or `if`"
     )

@@ -14,12 +14,20 @@ from weakref import WeakKeyDictionary
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.script.alias_uses import Aliases
 from onnx_parity.exporter.script.inlined_calls import graph_of_call
-from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.scripts import (
+    ClassType,
+    Graph,
+    ScriptFunction,
+    ScriptNode,
+    ScriptValue,
+    inline_calls,
+)
 
 __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "describe", "parse", "writes_to_container"]
 
@@ -70,7 +78,7 @@ class Step(msgspec.Struct, eq=False):
     blocks: tuple[Body, ...]
     #: The name of the attribute, if the step reads or assigns to one.
     name: str
-    node: torch._C.Node
+    node: ScriptNode
     _place: tuple[str, int] | None = None
 
     @property
@@ -128,9 +136,9 @@ class Script:
     body: Body
     constants: dict[int, Any]
     #: Kept here, because the nodes of a graph do not keep it alive.
-    graph: torch._C.Graph
+    graph: Graph
     #: The graphs of calls that have one of their own, kept for the same reason.
-    called: list[torch._C.Graph]
+    called: list[Graph]
     #: Whether it quantizes tensors.
     quantizes: bool
     #: The number of uses of each value.
@@ -153,12 +161,12 @@ class Script:
 
 #: Parsed functions. What torch.onnx does to their graphs leaves their meaning as it is. The graph of a method belongs
 #: to a module, which may change.
-_functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakKeyDictionary()
+_functions: WeakKeyDictionary[ScriptFunction[..., Any], Script] = WeakKeyDictionary()
 
 
 def parse(callee: Any) -> Script:
     """The graph of a compiled function or method."""
-    if not isinstance(callee, torch._C.ScriptFunction):
+    if not isinstance(callee, ScriptFunction):
         return _Parser(_inline(callee)).script
     known = _functions.get(callee)
     if known is None:
@@ -166,16 +174,16 @@ def parse(callee: Any) -> Script:
     return known
 
 
-def _inline(callee: Any) -> torch._C.Graph:
+def _inline(callee: Any) -> Graph:
     """The graph with what it calls. torch compares its constants, some of which are tensors, to share equal ones, which
     must not be recorded."""
     with outside_of_modes():
-        graph: torch._C.Graph = callee.inlined_graph
+        graph: Graph = callee.inlined_graph
     return graph
 
 
 class _Parser:
-    def __init__(self, graph: torch._C.Graph) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._constants: dict[int, Any] = {}
         #: Values that are equal to others: results of branches that are always taken, attributes that were read before.
         self._renamed: dict[int, int] = {}
@@ -187,7 +195,7 @@ class _Parser:
         self._numbers = itertools.count(-1, -1)
         #: The graphs of calls that have one of their own. torch numbers the values of each graph from 0; here they
         #: follow one another.
-        self._called: list[torch._C.Graph] = []
+        self._called: list[Graph] = []
         self._first = 0
         inputs = [value.unique() for value in graph.inputs()]
         #: The module and the values that are read from it. They are read first, so that a block that writes to a
@@ -251,7 +259,7 @@ class _Parser:
                 steps.append(step)
         return steps
 
-    def _call_of(self, graph: torch._C.Graph, inputs: Sequence[int]) -> tuple[list[Step], int]:
+    def _call_of(self, graph: Graph, inputs: Sequence[int]) -> tuple[list[Step], int]:
         """The steps of a call that has a graph of its own, and its result."""
         self._called.append(graph)
         outer, self._first = self._first, len(self._called) * _NUMBERS_OF_A_GRAPH
@@ -279,10 +287,10 @@ class _Parser:
             yield value.unique() + self._first
 
 
-def _graph_of_fork(node: Any) -> torch._C.Graph:
+def _graph_of_fork(node: Any) -> Graph:
     """The graph of a forked call, which is made where it is forked: its result is also the future."""
-    graph: torch._C.Graph = node.g("Subgraph").copy()
-    torch._C._jit_pass_inline(graph)
+    graph: Graph = node.g("Subgraph").copy()
+    inline_calls(graph)
     if graph.findAllNodes("prim::SetAttr", True):  # type: ignore[attr-defined]
         raise refused_here(
             "the script assigns to an attribute of a module in a call that it forks with torch.jit.fork: assign to "
@@ -291,9 +299,9 @@ def _graph_of_fork(node: Any) -> torch._C.Graph:
     return graph
 
 
-def _is_module(outputs: Sequence[torch._C.Value]) -> bool:
+def _is_module(outputs: Sequence[ScriptValue]) -> bool:
     """Whether the result of a step is a submodule."""
-    return any(isinstance(value.type(), torch._C.ClassType) for value in outputs)
+    return any(isinstance(value.type(), ClassType) for value in outputs)
 
 
 @cache
@@ -313,7 +321,7 @@ def operator_of(schema: str) -> Operator | None:
 @cache
 def describe(call: OpOverload) -> Operator | None:
     """The facts from an operator's schema; None if it has no tensors."""
-    schema = call._schema
+    schema = schema_of(call)
     types = [str(parameter.type) for parameter in schema.arguments]
     if not any("Tensor" in kind for kind in (*types, *(str(result.type) for result in schema.returns))):
         return None

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.graph.graph import Holds
 from onnx_parity.exporter.graph.list_primitives import OPTIONAL
@@ -15,6 +14,7 @@ from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, Leaf
 from onnx_parity.exporter.recording.results import TensorList, TensorOrNone, mark_number
 from onnx_parity.exporter.script.values import Maybe, ScriptList
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["results_in_python"]
 

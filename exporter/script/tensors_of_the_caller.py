@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.dispatch.functional import is_functional, unwrapped
 from onnx_parity.exporter.recording.leaves import share_memory
 from onnx_parity.exporter.recording.lost_writes import MayBeOne, TensorThen
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.script.alias_uses import Aliases
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 
 __all__ = ["watch", "watch_replaced"]
 

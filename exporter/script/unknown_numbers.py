@@ -20,6 +20,7 @@ from onnx_parity.exporter.registry.rules import Aspect, Rule, add
 from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER, beside, read_numbers
 from onnx_parity.exporter.script.parse import Operator
 from onnx_parity.exporter.sizes.symbolic_numbers import operator_with_symbolic_numbers
+from onnx_parity.exporter.torch_inside.dispatcher import schema_of
 
 __all__ = [
     "call_with_unknown_numbers",
@@ -48,7 +49,7 @@ def with_numbers_as_tensors(*names: str) -> Callable[[_Write], _Write]:
 
 def call_with_unknown_numbers(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> Any:
     """The result of an operator with numbers that depend on values; `NotImplemented` if there is no function for it."""
-    name = operator.call._schema.name
+    name = schema_of(operator.call).name
     write, call = _writers.get(name), operator_with_symbolic_numbers(name)
     if write is None and call is None:
         return NotImplemented

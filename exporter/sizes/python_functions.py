@@ -2,22 +2,22 @@
 
 Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
 symbolic size is no `int` to `isinstance`, and `max` branches on which of two is larger. The functions of this file
-differ from Python's for symbolic numbers alone. `exchanged_calls.py` lets a program call them.
+differ from Python's for symbolic numbers alone. The calls in a program are exchanged for calls of them.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
+from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, module_that_calls
 
-__all__ = ["WITH_SIZES"]
+__all__ = ["CALLS_WITH_SIZES"]
 
 asks_for_its_caller(__file__)
 
@@ -68,7 +68,7 @@ def _type(*args: Any, **kwargs: Any) -> Any:
         return type(_LIKE[kind]) if kind in _LIKE else kind
     # The module of a new class is that of the calling frame.
     name, bases, attributes = args
-    return type(name, bases, {"__module__": sys._getframe(1).f_globals.get("__name__"), **attributes}, **kwargs)
+    return type(name, bases, {"__module__": module_that_calls(1), **attributes}, **kwargs)
 
 
 def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def _divmod(number: Any, divisor: Any, /) -> Any:
 
 _NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
-WITH_SIZES: dict[str, Callable[..., Any]] = {
+_WITH_SIZES: dict[str, Callable[..., Any]] = {
     "int": _int,
     "float": _float,
     "len": _len,
@@ -114,3 +114,5 @@ WITH_SIZES: dict[str, Callable[..., Any]] = {
     "divmod": _divmod,
     "round": _round,
 }
+#: A program calls these while it is recorded with dynamic sizes.
+CALLS_WITH_SIZES = ExchangedCalls(_WITH_SIZES)

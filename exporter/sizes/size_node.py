@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch.fx.experimental.sym_node import SymNode
 
 from onnx_parity.exporter.expressions import conditions
 from onnx_parity.exporter.expressions import integers_and_reals as of
@@ -26,8 +25,10 @@ from onnx_parity.exporter.expressions.expression import (
     expression_of,
     known,
 )
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes import layouts
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
 
 __all__ = ["SizeNode", "as_number", "function_of", "with_text_of_number"]
 

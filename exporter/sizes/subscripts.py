@@ -9,8 +9,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.graph.graph import same_size
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.sizes.symbolic_numbers import functions_with_symbolic_numbers, read_number
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.tensors import TensorBase
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -21,7 +22,7 @@ _WRITE = torch.Tensor.__setitem__
 #: What reads the shape of a tensor.
 _OF_SHAPES = frozenset(
     {
-        *(vars(torch._C.TensorBase)[name].__get__ for name in ("shape", "ndim")), torch.Tensor.dim, torch.Tensor.size,
+        *(vars(TensorBase)[name].__get__ for name in ("shape", "ndim")), torch.Tensor.dim, torch.Tensor.size,
         torch.Tensor.numel, torch.Tensor.nelement, torch.Tensor.stride, torch.Tensor.__len__, torch.Tensor.ndimension,
         torch.numel,
     }

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
+from onnx_parity.exporter.torch_inside.code_objects import first_line
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = [
     "functions_with_symbolic_numbers",
@@ -42,7 +43,7 @@ def with_symbolic_numbers(*replaced: _Function | str) -> Callable[[_Function], _
 
     def register(ours: _Function) -> _Function:
         # Comparisons of sizes in these functions are the program's.
-        asks_for_its_caller(ours.__code__.co_filename)
+        asks_for_its_caller(first_line(ours)[0])
         for each in replaced:
             if isinstance(each, str):
                 _operators[each] = ours

@@ -16,12 +16,10 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
-from torch.fx.experimental import sym_node
 
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth
@@ -32,16 +30,23 @@ from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_holds
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
-from onnx_parity.exporter.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
+from onnx_parity.exporter.torch_inside.frames import (
+    Place,
+    asks_for_its_caller,
+    current_frame,
+    nearest_user_place,
+    who_asks,
+)
+from onnx_parity.exporter.torch_inside.sym_nodes import asking_files, error_of_unknown_answer
 
 __all__ = ["Assumption", "Symbols"]
 
 # Frames of these files, and of torch, lie between the comparison of two sizes and the code that needs its result.
 asks_for_its_caller(__file__)
-for _file in (torch.__file__, sym_node.__file__, str(Path(str(sym_node.__file__)).with_name("symbolic_shapes.py"))):
-    asks_for_its_caller(str(_file))
+for _file in asking_files():
+    asks_for_its_caller(_file)
 
 _OCCUPIED, _GENERAL = Range(1, math.inf), Range(2, math.inf)
 
@@ -350,7 +355,7 @@ class Symbols:
             return known
         # A size that the example does not tell is assumed not to be the special case that the question is about.
         answer = bool(self._in_example(question))
-        user = nearest_user_place(sys._getframe())
+        user = nearest_user_place(current_frame())
         self.assumptions.setdefault(question, Assumption(question, answer, self._origin(user), by_user=True))
         if question in self._denied:
             self._asked_of_denied.add(question)
@@ -371,12 +376,7 @@ class Symbols:
             return self._certain[question]
         if question.is_number:
             return question.plain  # type: ignore[attr-defined, no-any-return]
-        asker = sys._getframe(1)
-        in_python = False
-        while asker.f_back is not None and asked_for_caller(asker.f_code):
-            # Without a frame of `SymBool.__bool__` the comparison was made in C++, such as an index check.
-            in_python = in_python or asker.f_code.co_filename == torch.__file__
-            asker = asker.f_back
+        asker, in_python = who_asks(current_frame(1))
         user = nearest_user_place(asker) if in_python else None
         by_user = user is not None and user.frame is asker
         known = self.assumptions.get(question)
@@ -433,10 +433,7 @@ class Symbols:
         if known is None:
             known = fallback
         if known is None:
-            # The error of torch, which it handles itself in some places. It imports sympy.
-            from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-
-            raise GuardOnDataDependentSymNode(question, f"Could not guard on data-dependent expression {question}")
+            raise error_of_unknown_answer(question)
         return known
 
     def is_assured(self, question: Expression) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -19,15 +18,15 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.sizes.size_node import SizeNode
-from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.imports import StandIn, imported, standing_in
+from onnx_parity.exporter.torch_inside.sym_nodes import QUESTIONS
 
 __all__ = ["torchs_questions"]
 
 asks_for_its_caller(__file__)
 
-_MODULE = "torch.fx.experimental.symbolic_shapes"
 _PLAIN = (bool, int, float)
 
 
@@ -106,10 +105,10 @@ def _known(name: str) -> Callable[..., Any]:
 
 def _torchs() -> Any:
     """torch's own module."""
-    module = sys.modules.get(_MODULE)
-    return module.real() if isinstance(module, StandIn) else importlib.import_module(_MODULE)
+    module = imported(QUESTIONS)
+    return module.real() if isinstance(module, StandIn) else importlib.import_module(QUESTIONS)
 
 
 def torchs_questions() -> AbstractContextManager[None]:
     """A context in which torch's module is not imported for the usual questions."""
-    return standing_in("sympy", StandIn(_MODULE, known={name: _known(name) for name in _KNOWN}))
+    return standing_in("sympy", StandIn(QUESTIONS, known={name: _known(name) for name in _KNOWN}))

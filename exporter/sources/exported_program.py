@@ -16,12 +16,13 @@ import torch
 from torch import fx, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError, CaptureError
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.recording.results import spelled_structure
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.tensors import buffers_of, modules_of, parameters_of
 
 __all__ = ["ExportedModule"]
 
@@ -171,18 +172,18 @@ def _put(root: nn.Module, path: str, tensor: torch.Tensor) -> None:
     """
     *parts, name = path.split(".")
     for part in parts:
-        root = root._modules.setdefault(part, nn.Module())  # type: ignore[assignment]
+        root = modules_of(root).setdefault(part, nn.Module())  # type: ignore[assignment]
     if isinstance(tensor, nn.Parameter):
-        root._parameters[name] = tensor
+        parameters_of(root)[name] = tensor
     else:
-        root._buffers[name] = tensor
+        buffers_of(root)[name] = tensor
 
 
 def _find(root: nn.Module, path: str) -> torch.Tensor:
     *parts, name = path.split(".")
     for part in parts:
-        root = root._modules[part]  # type: ignore[assignment]
-    tensor = root._parameters[name] if name in root._parameters else root._buffers[name]
+        root = modules_of(root)[part]  # type: ignore[assignment]
+    tensor = parameters_of(root).get(name, buffers_of(root).get(name))
     assert tensor is not None
     return tensor
 

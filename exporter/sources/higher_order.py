@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._higher_order_ops.flex_attention import math_attention
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
 from onnx_parity.exporter.recording.leaves import Leaf, is_number
 from onnx_parity.exporter.recording.results import spelled_structure
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.higher_order import math_attention
 
 __all__ = [
     "associative_scan",

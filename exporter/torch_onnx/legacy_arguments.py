@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.lowering.options import OperatorExportTypes
 from onnx_parity.exporter.request.switches import check_switches
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
     "TrainingMode",

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from onnx_parity.exporter.dispatch.composites import keeping_composites
 from onnx_parity.exporter.dispatch.functional import Called, functionalized
@@ -34,6 +32,9 @@ from onnx_parity.exporter.recording.results import Kind, Returned, Written, take
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
+from onnx_parity.exporter.torch_inside.scripts import ScriptFunction
 from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
     ended_the_process,
@@ -52,7 +53,7 @@ __all__ = ["Attempt", "AxesFixed", "ToRecord", "Traced", "Variant", "record"]
 
 #: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
 _RENORM = torch.ops.aten.embedding_renorm.default
-_SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+_SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
 
 
 class Traced(msgspec.Struct):

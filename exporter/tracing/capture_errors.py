@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import linecache
 import re
-import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedOperatorException,
-)
 
 from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.errors import (
@@ -26,11 +19,18 @@ from onnx_parity.exporter.errors import (
     ProgramFailedError,
 )
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
-from onnx_parity.exporter.graph.origin import last_user_line
+from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
 from onnx_parity.exporter.recording.values_read import TracerWarning
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.fake_tensors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+from onnx_parity.exporter.torch_inside.frames import passes_through, variables_of_calls
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Assumption
@@ -84,7 +84,7 @@ def failed_while_recorded(
     `axis_names` are the names of dynamic axes by symbol. `unlike_the_example` are the symbols of sizes that were
     recorded with another value than in the example, which may be the reason why the program failed.
     """
-    placed = last_user_line(error).placed
+    placed = last_user_origin(error).placed
     if isinstance(error, RecursionError):
         return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
@@ -149,8 +149,7 @@ def failed_while_recorded(
 
 def _iterates(error: Exception) -> bool:
     """Whether an error was raised where a program took a tensor apart to loop over it."""
-    loops: Any = torch.Tensor.__iter__
-    return any(frame.f_code is loops.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+    return passes_through(torch.Tensor.__iter__, error)
 
 
 def _operator_of(error: Exception) -> OpOverload | None:
@@ -160,18 +159,17 @@ def _operator_of(error: Exception) -> OpOverload | None:
     if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
         return None
     operator: OpOverload | None = None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code is Recorder.__torch_dispatch__.__code__:
-            func = frame.f_locals.get("func")  # The variables of an attempt that was given up are cleared.
-            operator = original(func) if func is not None else operator
+    for variables in variables_of_calls(Recorder.__torch_dispatch__, error):
+        func = variables.get("func")  # The variables of an attempt that was given up are cleared.
+        operator = original(func) if func is not None else operator
     return operator
 
 
 def ended_the_process(error: SystemExit) -> CaptureError:
     """The error for a program that called `sys.exit` while it was recorded."""
     return CaptureError(
-        f"the program ended the process{last_user_line(error).placed} while it was recorded: SystemExit: {error.code}. "
-        "Raise another error instead, or return"
+        f"the program ended the process{last_user_origin(error).placed} while it was recorded: SystemExit: "
+        f"{error.code}. Raise another error instead, or return"
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from msgspec.structs import replace
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.expressions.conditions import Equal, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
@@ -19,6 +18,7 @@ from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
 from onnx_parity.exporter.sizes.symbols import Assumption
+from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.tracing.attempt import Attempt, ToRecord
 
 __all__ = ["runs_with_another_size"]

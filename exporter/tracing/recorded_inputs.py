@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.graph.graph import Input, Size, Value, same_size
@@ -18,6 +16,8 @@ from onnx_parity.exporter.request.call_arguments import parameter_names, signatu
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, minuend, size_named
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.fakes.fake_mode import Fakes

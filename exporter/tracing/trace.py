@@ -27,9 +27,10 @@ from onnx_parity.exporter.errors import FrozenValueError, OnnxExporterError, Pro
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
-from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors, clear_locals
+from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
 from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.torch_inside.frames import clear_locals
 from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
     contradicted_by_example,
@@ -210,6 +211,6 @@ class _Tracing:
     def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
         if not attempt.has(Decision.SYMBOLS) or attempt.has(Decision.PLAIN_NUMBERS):
             return nullcontext()
-        from onnx_parity.exporter.sizes.exchanged_calls import NAMES, calls_with_sizes
+        from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES as CALLS
 
-        return calls_with_sizes(function for function, names in self._reached.functions if not NAMES.isdisjoint(names))
+        return CALLS.within(function for function, names in self._reached.functions if CALLS.may_be_in(names))

@@ -6,19 +6,19 @@ threads: `torch.set_default_dtype`, for example, would change the dtypes of thei
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from onnx_parity.exporter.arrays import in_width
 from onnx_parity.exporter.recording.random_numbers import fills
+from onnx_parity.exporter.torch_inside.dispatcher import HigherOrderOperator, OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.dynamo import uncompiled
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
 
 __all__ = ["in_dtype"]
 
@@ -30,21 +30,7 @@ _LAST_OFFSET = 4
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
     """A context in which everything is computed in this dtype. Raises TypeError if a write in place would be lost."""
-    with _uncompiled(), _InDtype(dtype):
-        yield
-
-
-@contextmanager
-def _uncompiled() -> Iterator[None]:
-    """A context in which `torch.cond` and similar operators run their bodies without compiling them.
-
-    Compilation fails within a dispatch mode, and afterwards without one too. Programs that call these operators have
-    imported dynamo; for others, nothing is done, because the import takes a second.
-    """
-    if "torch._dynamo" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
+    with uncompiled(), _InDtype(dtype):
         yield
 
 
@@ -77,7 +63,7 @@ class _InDtype(TorchDispatchMode):
             _refuse_indices_without_bag(args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
-        if func._schema.is_mutable:
+        if schema_of(func).is_mutable:
             self._refuse_lost_write(func, args, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags and (_draws_alike(func) or not _has_floats(args)):
             return self._drawn(func, args, kwargs)
@@ -99,7 +85,7 @@ class _InDtype(TorchDispatchMode):
             return tensor.to(torch.get_default_dtype()) if tensor.dtype is self._dtype else tensor
 
         drawn = func(*tree_map_only(torch.Tensor, original, args), **kwargs)
-        if not func._schema.is_mutable:
+        if not schema_of(func).is_mutable:
             return self._converted(drawn)
         written = args[0]
         assert isinstance(written, torch.Tensor)
@@ -121,7 +107,7 @@ class _InDtype(TorchDispatchMode):
 
     def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Refuse a write to a tensor that had to be converted: it would change the copy and not the tensor."""
-        for place, argument in enumerate(func._schema.arguments):
+        for place, argument in enumerate(schema_of(func).arguments):
             if argument.is_write:
                 written = args[place] if place < len(args) else kwargs.get(argument.name)
                 tensors = written if isinstance(written, list | tuple) else [written]
@@ -155,13 +141,13 @@ def _refuse_indices_without_bag(args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 def _draws_alike(func: OpOverload) -> bool:
     """Whether an operator draws the same numbers for floats that are rounded, but not for those of another dtype."""
-    return fills(func) or func._schema.name in ("aten::bernoulli", "aten::multinomial")
+    return fills(func) or schema_of(func).name in ("aten::bernoulli", "aten::multinomial")
 
 
 @cache
 def _may_name_a_dtype(func: OpOverload) -> bool:
     """Whether the operator creates tensors of the default dtype if no dtype is given: `zeros` does, `randint` not."""
-    return any(each.name == "dtype" and each.default_value is None for each in func._schema.arguments)
+    return any(each.name == "dtype" and each.default_value is None for each in schema_of(func).arguments)
 
 
 def _has_floats(arguments: Sequence[Any]) -> bool:

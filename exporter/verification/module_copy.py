@@ -10,15 +10,20 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from operator import is_
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import torch
 
 from onnx_parity.exporter.arrays import in_width
+from onnx_parity.exporter.torch_inside.code_objects import CellType, cells_of, filled_with, with_cells
+from onnx_parity.exporter.torch_inside.tensors import buffers_of, parameters_of
 
 __all__ = ["Weights", "copied", "copied_tensor"]
 
+#: Stands for the value of a variable that has not been assigned to.
+_EMPTY: Any = object()
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 
 
@@ -101,10 +106,10 @@ class _Copying:
         """Copy parameters and buffers first, since attributes may refer to them, as those of recurrent layers do."""
         if isinstance(module, torch.jit.ScriptModule):
             return
-        for parameter in module._parameters.values():
+        for parameter in parameters_of(module).values():
             if parameter is not None:
                 self._copies.setdefault(id(parameter), self._converted(parameter))
-        for buffer in module._buffers.values():
+        for buffer in buffers_of(module).values():
             if buffer is not None and id(buffer) not in self._copies:
                 self._copies[id(buffer)] = copied_tensor(self._converted(buffer))
 
@@ -157,9 +162,9 @@ class _Copying:
                 *map(self._module_or_callable, value.args),
                 **{name: self._module_or_callable(item) for name, item in value.keywords.items()},
             )
-        if isinstance(value, FunctionType) and value.__closure__ is not None:
+        if isinstance(value, FunctionType) and (closure := cells_of(value)):
             known = self._copies.get(id(value))
-            return self._function(value, value.__closure__) if known is None else known
+            return self._function(value, closure) if known is None else known
         return value
 
     def _module_or_callable(self, value: Any) -> Any:
@@ -169,25 +174,11 @@ class _Copying:
     def _function(self, function: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
         # A function may close over itself.
         self._copies[id(function)] = function
-        cells = [CellType(self._module_or_callable(_content(cell))) if _is_filled(cell) else cell for cell in closure]
-        if all(_content(new) is _content(old) for new, old in zip(cells, closure, strict=True) if _is_filled(old)):
+        held = [filled_with(cell, _EMPTY) for cell in closure]
+        copies = [value if value is _EMPTY else self._module_or_callable(value) for value in held]
+        if all(map(is_, copies, held)):
             return function
-        result = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
-        )
-        result.__kwdefaults__ = function.__kwdefaults__
-        vars(result).update(vars(function))
+        cells = [old if new is _EMPTY else CellType(new) for old, new in zip(closure, copies, strict=True)]
+        result = with_cells(function, cells)
         self._copies[id(function)] = result
         return result
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        _content(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _content(cell: CellType) -> Any:
-    return cell.cell_contents

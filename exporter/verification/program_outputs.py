@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import Array, in_pairs, to_array
 from onnx_parity.exporter.containers import closed, opened
@@ -18,6 +16,8 @@ from onnx_parity.exporter.program_state.module_state import attribute_at
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.recording.results import PLAIN, Kind, Returned, flattened
 from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.dynamo import uncompiled
 from onnx_parity.exporter.verification.full_precision import in_full_precision
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.exporter.verification.oracle import Expected
@@ -104,7 +104,7 @@ class ProgramOutputs:
         leaves = pytree.tree_leaves((args, kwargs))
         reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
         try:
-            with torch.set_grad_enabled(self._differentiates), _uncompiled(), in_full_precision():
+            with torch.set_grad_enabled(self._differentiates), uncompiled(), in_full_precision():
                 result = program(*args, **kwargs)
                 return [*self._tensors(result), *self._written(program, args, kwargs)]
         finally:
@@ -161,14 +161,6 @@ class ProgramOutputs:
                 value = attribute_at(program, end.name)
                 values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
         return values
-
-
-def _uncompiled() -> AbstractContextManager[Any]:
-    """A context in which compiled parts run as they are written: to compile them for each dtype and size takes minutes.
-
-    There are none as long as torch's compiler has not been imported, which takes a second.
-    """
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:

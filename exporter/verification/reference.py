@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from onnx_parity.exporter.arrays import Array, Float64Array, in_width, is_float, to_array
 from onnx_parity.exporter.errors import VerificationError
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
 from onnx_parity.exporter.verification.oracle import Expected, expect

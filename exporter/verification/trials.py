@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import torch
-from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
 from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
 from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["Trial", "other_sizes", "trials"]
 

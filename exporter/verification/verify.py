@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import onnx
 import torch
-from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.errors import VerificationError
@@ -22,6 +21,7 @@ from onnx_parity.exporter.runtime.sessions import (
     errors_of_runtimes,
     item_by_item,
 )
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.silent import silent

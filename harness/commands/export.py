@@ -157,7 +157,7 @@ def export(
 
 def _export_program(request: _Request) -> onnx_parity.ONNXProgram:
     import onnx_parity
-    from onnx_parity.exporter.graph.origin import stop_at
+    from onnx_parity.exporter.torch_inside.frames import stop_at
 
     # Messages name lines of the user's model, and not of this file or its callers.
     stop_at(sys._getframe().f_code)

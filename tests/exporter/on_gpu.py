@@ -15,10 +15,10 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import onnx_parity
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor, FakeTensorMode
 
 _aten = torch.ops.aten
 _MODE = FakeTensorMode()

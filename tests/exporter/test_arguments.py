@@ -11,10 +11,10 @@ import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 import onnx_parity
 from onnx_parity.exporter.request.call_arguments import signature_of
+from onnx_parity.exporter.torch_inside import pytree
 from tests.exporter.subjects import assert_agrees
 
 X = torch.arange(6.0).reshape(2, 3)

@@ -397,7 +397,7 @@ def test_a_cache_that_only_the_garbage_collector_knows(fails: bool, monkeypatch:
 
 
 def _is_made(value: torch.Tensor) -> bool:
-    from torch._subclasses.fake_tensor import FakeTensor
+    from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
     return isinstance(value, FakeTensor) or bool(torch._C._functorch.is_functionaltensor(value))
 

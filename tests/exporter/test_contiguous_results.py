@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.operators.recorded.view_sizes import strides_of_view
 from onnx_parity.exporter.recording.fakes.contiguous_results import contiguous_results, lies_as_first
@@ -17,6 +15,8 @@ from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo, describe
 from onnx_parity.exporter.sizes.symbols import Symbols
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 
 _aten = torch.ops.aten
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from onnx_parity.exporter.capturing import _decomposition_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map_only
 from onnx_parity.harness.cases.opinfo_samples import all_entries
 
 #: Their results are random, or are memory that nobody has written.
@@ -39,8 +39,8 @@ class _Held(TorchDispatchMode):
         self, func: OpOverload, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        decomposition = None if func._schema.is_mutable else _decomposition_of(func)
-        name = func._schema.name.removeprefix("aten::")
+        decomposition = None if schema_of(func).is_mutable else _decomposition_of(func)
+        name = schema_of(func).name.removeprefix("aten::")
         if decomposition is None or any(part in name for part in _UNDEFINED) or name in _OTHERWISE:
             return func(*args, **kwargs)
         given = tree_map_only(torch.Tensor, torch.clone, (args, dict(kwargs)))

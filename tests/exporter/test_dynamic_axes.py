@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 import onnx_parity
-from onnx_parity.exporter.graph.origin import stop_at
 from onnx_parity.exporter.registry.lowerings import unregister
+from onnx_parity.exporter.torch_inside.frames import stop_at
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import onnx
 import pytest
 import torch
-from torch._ops import OpOverload
 
 import onnx_parity
 from onnx_parity.exporter import OperatorExportTypes
 from onnx_parity.exporter.fallback.encoding import decoded, encoded
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from tests.exporter.subjects import Classifier, images
 
 INTS = torch.arange(1, 13).reshape(3, 4)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 
 
 def test_collections_wait_and_come_back() -> None:

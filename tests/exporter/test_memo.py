@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
 
 import onnx_parity
 from onnx_parity.exporter.dispatch.composites import original
@@ -22,6 +19,9 @@ from onnx_parity.exporter.recording.fakes.pointwise import _KNOWN
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.tracing.attempt import ToRecord
 from onnx_parity.exporter.tracing.trace import trace
 from onnx_parity.harness.cases.opinfo_samples import all_entries
@@ -246,7 +246,7 @@ def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], vary
     for name in sorted(_KNOWN - {"batch_norm", "_to_copy"}):
         packet, _, overload = name.partition(".")
         operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        needed = [arg for arg in operator._schema.arguments if not arg.has_default_value() or name == "clamp"]
+        needed = [arg for arg in schema_of(operator).arguments if not arg.has_default_value() or name == "clamp"]
         second = [str(arg.type) for arg in needed[1:]] or ["None"]
 
         def program(*tensors: torch.Tensor, operator: Any = operator, second: list[str] = second) -> Any:

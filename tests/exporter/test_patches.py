@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from onnx_parity.exporter.patches.patch import (
+from onnx_parity.exporter.torch_inside.patch import (
     Attribute,
     FunctionAttribute,
     FunctionCode,
     Patch,
     Patches,
-    imported,
+    of_module,
 )
 from onnx_parity.exporter.torch_inside.this_thread import recording
 
@@ -111,7 +111,7 @@ def test_attributes_own_inherited_and_builtin() -> None:
 
 
 def test_a_library_that_is_imported_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    patches = Patches(Attribute(imported("imported_later"), "answer", lambda torchs: 43))
+    patches = Patches(Attribute(of_module("imported_later"), "answer", lambda torchs: 43))
     with patches.in_place():
         library = types.ModuleType("imported_later")
         library.answer = 42  # type: ignore[attr-defined]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import onnx_parity
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)

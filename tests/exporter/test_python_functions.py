@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 import onnx_parity
 from onnx_parity.exporter.errors import ProgramFailedError
-from onnx_parity.exporter.sizes.exchanged_calls import calls_with_sizes
+from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
 from tests.exporter.subjects import assert_agrees
 
 
@@ -193,7 +193,7 @@ def test_classes_that_are_made_belong_to_their_file() -> None:
         made.append(type("Made", (), {}).__module__)
         return x * len(x)
 
-    with calls_with_sizes([program]):  # type: ignore[list-item]
+    with CALLS_WITH_SIZES.within([program]):  # type: ignore[list-item]
         program(torch.ones(1))
     assert made == [__name__]
 
@@ -207,12 +207,12 @@ def test_code_is_exchanged_until_the_last_recording_ends() -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def elsewhere() -> None:
-        with calls_with_sizes(functions):
+        with CALLS_WITH_SIZES.within(functions):
             entered.set()
             leave.wait(10)
 
     other = threading.Thread(target=elsewhere)
-    with calls_with_sizes(functions * 2):
+    with CALLS_WITH_SIZES.within(functions * 2):
         ours = program.__code__
         assert ours is not own and ours.co_code != own.co_code
         other.start()

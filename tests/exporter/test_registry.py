@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch._ops import OpOverload
 
 import onnx_parity
 from onnx_parity.exporter.operators import families  # noqa: F401  (registers all lowerings)
 from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.exporter.registry.recorded import whole
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -170,8 +170,8 @@ def is_recorded(op: OpOverload) -> bool:
     """Whether a recording sees the operator itself: functionalization replaces writes, torch decomposes composites."""
     if op.name() in whole():
         return True
-    is_composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    return not is_composite and not op._schema.is_mutable
+    is_composite = has_kernel_at(op.name(), "CompositeImplicitAutograd")
+    return not is_composite and not schema_of(op).is_mutable
 
 
 def never_recorded(names: Iterable[str]) -> set[str]:

@@ -23,6 +23,7 @@ from onnx_parity.exporter.registry.in_place import (
 )
 from onnx_parity.exporter.registry.recorded import any_is_complex, instead_of, keep_whole
 from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, load
+from onnx_parity.exporter.torch_inside.dispatcher import names_with_kernel_at, schema_by_name
 
 #: The aspects whose rules name a reason, because torch's own implementation is replaced.
 REPLACING = {
@@ -54,11 +55,11 @@ def test_every_name_is_that_of_an_operator() -> None:
 
 
 def test_composite_operators_without_a_kernel_are_views_and_those_without_tensors() -> None:
-    names = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+    names = names_with_kernel_at("CompositeImplicitAutograd")
     composites = {name.removeprefix("aten::") for name in names if name.startswith("aten::")}
     without = set()
     for name in composites:
-        schema = torch._C._get_schema(*f"aten::{name}".partition(".")[::2])
+        schema = schema_by_name(*f"aten::{name}".partition(".")[::2])
         of_tensors = [any("Tensor" in str(each.type) for each in schema.arguments)]
         of_tensors += ["Tensor" in str(each.type) for each in schema.returns] or [False]
         aliases = [each.alias_info for each in schema.arguments if each.alias_info is not None]

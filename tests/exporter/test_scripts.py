@@ -14,6 +14,7 @@ from torch.jit._trace import _script_if_tracing as script_if_tracing
 
 import onnx_parity
 from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER
+from onnx_parity.exporter.torch_inside.scripts import ScriptFunction
 from tests.exporter.test_control_flow import operators
 
 X = torch.ones(2, 3)
@@ -325,9 +326,9 @@ def accumulates(x, n):  # type: ignore[no-untyped-def]
 
 
 def test_scripts_run_in_torch_as_before() -> None:
-    call = torch._C.ScriptFunction.__call__
+    call = ScriptFunction.__call__
     onnx_parity.export(loop, (X, N))
-    assert torch._C.ScriptFunction.__call__ is call
+    assert ScriptFunction.__call__ is call
     assert loop(X, N).tolist() == [[4.0] * 3] * 2
 
 

@@ -44,8 +44,8 @@ import sys, torch
 before = set(sys.modules)
 import onnx_parity.exporter
 import ml_dtypes, msgspec, numpy, onnx_ir
-from onnx_parity.exporter.startup.deferred_imports import Later, StandIn
-from onnx_parity.exporter.startup.slow_imports import _DEFERRED
+from onnx_parity.exporter.torch_inside.imports import Later, StandIn
+from onnx_parity.exporter.torch_inside.slow_imports import _DEFERRED
 
 names = [getattr(each, "__name__", each) for each in _DEFERRED]
 early = (sys.modules.keys() - before) & {*names, "onnx", "google"}
@@ -275,7 +275,7 @@ assert both.broken and not failures, failures
 #: threads would wait.
 _PART = """
 import pathlib, sys, tempfile, torch, onnx_parity.exporter
-from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
+from onnx_parity.exporter.torch_inside.imports import StandIn, standing_in
 
 with tempfile.TemporaryDirectory() as folder:
     package = pathlib.Path(folder, "parity_package")

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import onnx_parity
 from onnx_parity.exporter.patches.higher_order import FUNCTIONS, OPERATORS
-from onnx_parity.exporter.startup.deferred_imports import StandIn
+from onnx_parity.exporter.torch_inside.imports import StandIn
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
+from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod
 from tests.exporter.subjects import Classifier, images
 
 
@@ -165,7 +166,7 @@ def what_refuses_a_wrong_state() -> str:
 
 _CLASSES: tuple[Any, ...] = (
     torch.Tensor, torch.autograd.Function, nn.RNNBase, nn.LSTM, nn.DataParallel, nn.parallel.DistributedDataParallel,
-    torch._C.ScriptFunction, torch._C.ScriptMethod, *map(type, OPERATORS),
+    ScriptFunction, ScriptMethod, *map(type, OPERATORS),
 )  # fmt: skip
 
 

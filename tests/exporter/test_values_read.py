@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 import onnx_parity
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode
 
 X = torch.ones(3, 4)
 N = torch.tensor(3)

@@ -42,7 +42,7 @@ MEETING_PLACE = "harness/commands/report.py"
 #: The folders of a room in the order in which they build on each other: each may import those before it.
 LAYERS = {
     "exporter": (
-        "startup", "expressions", "request", "torch_inside", "graph", "registry", "kinds", "sizes", "dispatch",
+        "torch_inside", "expressions", "request", "graph", "registry", "kinds", "sizes", "dispatch",
         "recording", "program_state", "script", "sources", "files", "fallback", "lowering", "operators", "patches",
         "tracing", "passes", "torch_onnx", "runtime", "verification",
     ),

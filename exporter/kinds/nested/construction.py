@@ -8,10 +8,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.nested.jagged import Jagged, from_padded
 from onnx_parity.exporter.kinds.nested.nested import Nested
 from onnx_parity.exporter.kinds.nested.strided import Strided
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = [
     "as_nested_tensor",

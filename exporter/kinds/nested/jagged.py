@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, Varying
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.nested.jagged_rows import packed, padded, row_and_place
 from onnx_parity.exporter.kinds.nested.nested import Nested, RaggedSize, Rule, nested_in
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["Jagged", "from_padded"]
 

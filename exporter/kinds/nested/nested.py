@@ -16,9 +16,10 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import torch
 
 from onnx_parity.exporter.containers import Whole
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry.rules import Aspect, add, load
 from onnx_parity.exporter.registry.rules import Rule as RuleOfOperator
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["Nested", "RaggedSize", "Rule", "is_pointwise", "nested_in", "refused"]
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.nested.nested import Nested, Rule, nested_in, refused
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = ["Strided"]
 

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from torch._ops import OpOverload, OpOverloadPacket
-
 from onnx_parity.exporter.dispatch.composites import decomposes_unseen, keeping_whole
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
@@ -29,6 +27,7 @@ from onnx_parity.exporter.registry.lowerings import (
     unregister,
     user_lowered_operators,
 )
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, OpOverloadPacket, schema_of
 
 __all__ = [
     "TranslationTable",
@@ -100,7 +99,7 @@ def _qualified(name: str) -> str:
 def _refuse_falling_apart(op: OpOverload) -> None:
     if decomposes_unseen(op):
         raise ArgumentError(
-            f"a lowering of {op._schema.name} would never be called, because torch always decomposes that operator: "
+            f"a lowering of {schema_of(op).name} would never be called, because torch always decomposes that operator: "
             "register lowerings of the operators that capture_program(...).operators lists"
         )
 
@@ -138,7 +137,7 @@ def _as_lowering(function: Callable[..., Any]) -> Lowering:
     @functools.wraps(function)
     def lower(g: Graph, **arguments: Any) -> Any:
         assert isinstance(g.node.op, OpOverload)
-        schema = g.node.op._schema
+        schema = schema_of(g.node.op)
         if {p.name for p in parameters} >= arguments.keys() and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
             return function(g, **arguments)
         given = [

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch._ops import OpOverload
-
 from onnx_parity.exporter.fallback.encoding import ATEN_DOMAIN, ATEN_OP, encoded, header
 from onnx_parity.exporter.graph.graph import Node, operator_name
 from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["as_aten", "as_recorded"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Node, Varying
 from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["torchs_refusal"]
 

@@ -13,7 +13,7 @@ from onnx_parity.exporter.dispatch.gradients import is_seen_once
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
 from onnx_parity.exporter.registry.recorded import instead_of, keep_whole, result_of_whole
-from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.modes import outside_of_modes
 
 _aten = torch.ops.aten
 _CPU = torch.device("cpu")

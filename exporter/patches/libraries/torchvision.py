@@ -8,7 +8,6 @@ needs ints. So does the size to which images are padded, if the images may have 
 from __future__ import annotations
 
 import functools
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +16,9 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.errors import OnnxExporterWarning
-from onnx_parity.exporter.patches.patch import FunctionAttribute, FunctionCode, Patch, imported
+from onnx_parity.exporter.torch_inside.frames import module_that_calls
+from onnx_parity.exporter.torch_inside.imports import attribute_of
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch, of_module
 
 __all__ = ["PATCHES"]
 
@@ -33,8 +34,7 @@ _COUNTING = ("torchvision.models.detection.roi_heads", "torchvision.models.detec
 
 def _is_tracing(torchs: Callable[[], bool]) -> bool:
     # The caller is two frames up, because a function that checks the thread lies between it and this one.
-    asker = sys._getframe(2).f_globals.get("__name__")
-    return asker in _WITH_SCRIPTS or torchs()
+    return module_that_calls(2) in _WITH_SCRIPTS or torchs()
 
 
 def _length(torchs: Callable[..., int], of: Any) -> Any:
@@ -90,25 +90,23 @@ def _batched_nms(
     torchs: Callable[..., Any], boxes: torch.Tensor, scores: torch.Tensor, idxs: torch.Tensor, iou_threshold: float
 ) -> Any:
     # It chooses another way where there are many boxes, but not while TorchScript traces.
-    return vars(sys.modules["torchvision.ops.boxes"])["_batched_nms_coordinate_trick"](
-        boxes, scores, idxs, iou_threshold
-    )
+    return attribute_of("torchvision.ops.boxes", "_batched_nms_coordinate_trick")(boxes, scores, idxs, iou_threshold)
 
 
 def _of_boxes() -> Any:
-    return vars(sys.modules.get("torchvision.ops.boxes", sys)).get("batched_nms")
+    return attribute_of("torchvision.ops.boxes", "batched_nms")
 
 
 def _transform() -> Any:
-    return vars(sys.modules.get("torchvision.models.detection.transform", sys)).get("GeneralizedRCNNTransform")
+    return attribute_of("torchvision.models.detection.transform", "GeneralizedRCNNTransform")
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(imported("torchvision"), "_is_tracing", _is_tracing),
-    *(FunctionAttribute(imported(module), "min", _least) for module in _COMPARING),
-    *(FunctionAttribute(imported(module), "max", _greatest) for module in _COMPARING),
-    *(FunctionAttribute(imported(module), "len", _length) for module in _COUNTING),
+    FunctionAttribute(of_module("torchvision"), "_is_tracing", _is_tracing),
+    *(FunctionAttribute(of_module(module), "min", _least) for module in _COMPARING),
+    *(FunctionAttribute(of_module(module), "max", _greatest) for module in _COMPARING),
+    *(FunctionAttribute(of_module(module), "len", _length) for module in _COUNTING),
     FunctionCode(_of_boxes, _batched_nms),
     FunctionAttribute(_transform, "batch_images", _batch_images),
-    FunctionAttribute(imported("torchvision.ops.poolers"), "_infer_scale", _infer_scale),
+    FunctionAttribute(of_module("torchvision.ops.poolers"), "_infer_scale", _infer_scale),
 )

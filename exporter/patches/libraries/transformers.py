@@ -6,21 +6,21 @@ then. The answers here are the same numbers, always computed in one way.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from onnx_parity.exporter.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.imports import attribute_of
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 
 __all__ = ["PATCHES"]
 
 
 def _layer() -> Any:
-    return vars(sys.modules.get("transformers.cache_utils", sys)).get("DynamicLayer")
+    return attribute_of("transformers.cache_utils", "DynamicLayer")
 
 
 def _window() -> Any:
-    return vars(sys.modules.get("transformers.cache_utils", sys)).get("DynamicSlidingWindowLayer")
+    return attribute_of("transformers.cache_utils", "DynamicSlidingWindowLayer")
 
 
 def _length(torchs: Callable[..., Any], self: Any) -> Any:

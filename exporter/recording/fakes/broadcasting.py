@@ -8,10 +8,10 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.recording.fakes.pointwise import Metadata
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols

@@ -2,35 +2,22 @@
 
 The results of many operators are created by `torch.empty`. With dynamic sizes torch takes 0.3 ms of processor time for
 each, to compute the strides. Here, they are created from tensors of the same sizes that were kept.
-
-torch's fake tensors import `torch._dynamo`, although no capture uses it. The import takes a second of processor time,
-more than half of a process's first export of a small model. torch imports it for four reasons, and two of them are
-avoided here. The first is settings in `torch._dynamo.config`: that module is loaded alone. The second is a check
-whether a dispatch mode has to be protected from compilation: nothing is compiled here. The other two are patched while
-a program is captured, in `patches/dynamo.py`. Any other access to `torch._dynamo` imports it as usual, with its
-configuration already loaded.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.startup.deferred_imports import StandIn
-from onnx_parity.exporter.torch_inside.outside_of_modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.dynamo import load_configuration
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeMode, FakeTensorMode, in_kernel_invocation_manager
+from onnx_parity.exporter.torch_inside.modes import dispatch_modes, outside_of_modes, outside_of_transforms
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -38,10 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Fakes", "expressions", "outside_of_fake_modes", "plain_tensors"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-_PACKAGE = "torch._dynamo"
-#: Held while it is loaded, because another thread would take what is half loaded as it is.
-_loading = threading.Lock()
 
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 _EMPTY, _EMPTY_STRIDED = torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default
@@ -58,23 +41,16 @@ _MOST = 20_000
 _static_shapes: dict[Any, torch.Tensor] = {}
 
 
-class Fakes(FakeTensorMode):
+class Fakes(FakeMode):
     """The fake tensors of one capture."""
 
     def __init__(self, symbols: Symbols | None) -> None:
-        with _loading:
-            _load_configuration()
-        super().__init__(shape_env=cast("Any", symbols))
+        load_configuration()
+        super().__init__(symbols)
         self.symbols = symbols
         # torch's cache makes nodes of its own for dynamic sizes. Results are kept by `ResultMemo`.
         self.cache_enabled = self.cache_enabled and symbols is None
         self._shapes = _static_shapes if symbols is None else {}
-        #: The attributes that torch gives each fake tensor of a device.
-        self._attributes: dict[torch.device, dict[str, Any]] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] = {}
@@ -90,27 +66,6 @@ class Fakes(FakeTensorMode):
                 shape = self.contiguous(kind, sizes) if strides is None else self._strided(kind, sizes, strides)
                 return self.tensor(shape, _CPU)
         return self.dispatch(func, types, args, kwargs)
-
-    def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
-        """A fake tensor with the dtype, the shape and the strides of a tensor without data.
-
-        It does what `FakeTensor.__new__` does, which takes most of its time to set attributes: they only differ between
-        devices, and are copied from the first tensor of the device.
-        """
-        attributes = self._attributes.get(device)
-        if attributes is None:
-            made = FakeTensor(self, shape, device)
-            self._attributes[device] = vars(made).copy()
-            return made
-        made = torch.Tensor._make_subclass(
-            FakeTensor, shape, shape.requires_grad, dispatch_device=True, device_for_backend_keys=device
-        )
-        if self._allow_unsafe_data_ptr_access:
-            torch._C._set_warn_deprecated_on_mutable_data_ptr(made)
-        else:
-            torch._C._set_throw_on_mutable_data_ptr(made)
-        vars(made).update(attributes)
-        return made
 
     def contiguous(self, dtype: torch.dtype, shape: Sequence[Size]) -> torch.Tensor:
         """A contiguous tensor without data, from which fake tensors are made. It is shared."""
@@ -154,7 +109,7 @@ def plain_tensors() -> Iterator[None]:
     Those of inference mode can only be used in it. And `functionalize` would wrap them: torch calls some operators,
     such as the `detach` of `zeros_like`, while its interpreter is active.
     """
-    with torch.inference_mode(False), temporarily_clear_interpreter_stack():
+    with torch.inference_mode(False), outside_of_transforms():
         yield
 
 
@@ -163,28 +118,9 @@ def outside_of_fake_modes(function: _F) -> _F:
 
     @functools.wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack()):
+        if any(isinstance(mode, FakeTensorMode) for mode in dispatch_modes()):
             with outside_of_modes():
                 return function(*args, **kwargs)
         return function(*args, **kwargs)
 
     return cast("_F", outside)
-
-
-def _load_configuration() -> None:
-    """Load the configuration of `torch._dynamo` without the rest of it, unless it has been loaded."""
-    name = f"{_PACKAGE}.config"
-    if _PACKAGE in sys.modules or name in sys.modules:
-        return
-    path = Path(torch.__file__).parent / "_dynamo" / "config.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.exists():
-        return  # This version of torch has the configuration elsewhere, so all of dynamo is imported as usual.
-    config = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(config)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    torch._dynamo = StandIn(_PACKAGE)
-    torch._dynamo.config = sys.modules[name]

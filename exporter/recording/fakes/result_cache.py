@@ -17,11 +17,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._decomp import meta_table
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._ops import OpOverload
-from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementations_checks
-from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
 from onnx_parity.exporter.dispatch.composites import original, result_of_whole
 from onnx_parity.exporter.graph.graph import Size, same_size
@@ -36,6 +31,20 @@ from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, p
 from onnx_parity.exporter.recording.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.registry.recorded import functions
 from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.torch_inside.dispatcher import (
+    DispatchKey,
+    OpOverload,
+    has_computed_kernel_at,
+    meta_table,
+    schema_of,
+)
+from onnx_parity.exporter.torch_inside.fake_tensors import (
+    FakeTensor,
+    in_kernel_invocation_manager,
+    is_constructor,
+    own_kernels,
+)
+from onnx_parity.exporter.torch_inside.modes import outside_of_transforms, without_function_overrides
 
 __all__ = ["ResultMemo", "describe"]
 
@@ -47,7 +56,7 @@ _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.la
 _MOST = 20_000
 
 _CPU, _META = torch.device("cpu"), torch.device("meta")
-_IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
 #: Operators for which torch's fake tensors return the results of a CPU, but the meta kernel those of a GPU.
 _OTHERWISE = frozenset(
@@ -126,7 +135,7 @@ class ResultMemo:
     def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
             made = [self._fakes.tensor(*template) for template in known]
-            return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
+            return made if schema_of(func).returns[0].type.kind() == "ListType" else tuple(made)
         return self._fakes.tensor(*known)
 
     def _broadcast_call(
@@ -177,14 +186,14 @@ class ResultMemo:
             return self._as_strided(args[0]) if lies_as_first(name, args, kwargs, self._metadata_of) else None
         device = next(_tensors(args)).fake_device
         templates = [(self._fakes.contiguous(dtype, shape), device) for dtype, shape in results]
-        return templates if len(func._schema.returns) > 1 else templates[0]
+        return templates if len(schema_of(func).returns) > 1 else templates[0]
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
         is_static = self._fakes.symbols is None or not _has_dynamic_sizes((*args, *kwargs.values()))
         kernel = _kernel(func) if is_static else _kernel_with_dynamic_sizes(func, args)
-        if is_static and func.namespace == "aten" and _is_tensor_constructor(func):
+        if is_static and func.namespace == "aten" and is_constructor(func):
             kernel, devices = func, {kwargs.get("device") or _CPU}
             kwargs = {**kwargs, "device": _META}
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
@@ -254,7 +263,7 @@ class ResultMemo:
         known = self._fakes.contiguous(dtype, shape)
         # functorch would wrap it where a program asks for gradients, and `Lifting` take its memory for a tensor of the
         # program.
-        with torch._C.DisableTorchFunction(), temporarily_clear_interpreter_stack():
+        with without_function_overrides(), outside_of_transforms():
             return self._fakes.tensor(known, device)
 
     def _as_strided(self, tensor: FakeTensor) -> _Template:
@@ -313,12 +322,12 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     if ours is not None:
         return ours
     # A composite or custom operator may decompose into operators for which fake tensors do more than call the kernel.
-    name, has_kernel = func.name(), torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    name, has_kernel = func.name(), has_computed_kernel_at
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):
         return None
     if func in meta_table or func in _OTHERWISE or not has_kernel(name, "Meta"):
         return None
-    return None if func not in _VIEWS and any(is_special(func) for is_special, _ in op_implementations_checks) else func
+    return None if func not in _VIEWS and any(is_special(func) for is_special, _ in own_kernels) else func
 
 
 def _kernel_with_dynamic_sizes(func: OpOverload, args: Sequence[Any]) -> Callable[..., Any] | None:

@@ -1,4 +1,4 @@
-"""Placeholders for modules that are slow to import and that few programs need.
+"""Modules that have been imported, and placeholders for modules that are slow to import and that few programs need.
 
 onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use, and onnx for its
 messages, which an export does not create. Such imports were most of a process's first export of a small model. A
@@ -15,6 +15,7 @@ imported.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import threading
 import time
@@ -24,13 +25,15 @@ from contextlib import contextmanager, suppress
 from importlib._bootstrap import _DeadlockError, _ModuleLockManager  # type: ignore[attr-defined]
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from onnx_parity.exporter.startup.after_import import LoaderAndThen
-
-__all__ = ["StandIn", "standing_in"]
+__all__ = [
+    "LoaderAndThen", "StandIn", "attribute_of", "file_of_module", "imported", "is_imported", "load_alone",
+    "standing_in",
+]  # fmt: skip
 
 
 #: By packages and names in these: modules that are imported when they are asked for, and objects out of such modules.
@@ -41,6 +44,43 @@ _ASKED_OF_ALL = frozenset({"__path__", "__warningregistry__", "__wrapped__"})
 _lock = threading.Lock()
 #: Seconds to wait before an import is tried again that would have had to wait for a thread that waits for this one.
 _WAITS = (0.001, 0.01, 0.1, 1)
+
+
+def imported(name: str) -> Any:
+    """A module if it has been imported, or what stands for it; None for any other."""
+    return sys.modules.get(name)
+
+
+def is_imported(name: str) -> bool:
+    """Whether a module has been imported, or something stands for it."""
+    return name in sys.modules
+
+
+def attribute_of(module: str, name: str) -> Any:
+    """An attribute of a module; None if it has none, or has not been imported."""
+    return vars(sys.modules.get(module, sys)).get(name)
+
+
+def file_of_module(name: str) -> str | None:
+    """The file of a module that has been imported."""
+    return getattr(sys.modules.get(name), "__file__", None)
+
+
+def load_alone(name: str, path: Path) -> None:
+    """Load a module without the package that it is in. A placeholder for the package has this module alone."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    package, _, last = name.rpartition(".")
+    stand_in = StandIn(package)
+    vars(stand_in)[last] = module
+    above, _, inner = package.rpartition(".")
+    setattr(sys.modules[above], inner, stand_in)
 
 
 class Later:
@@ -119,6 +159,25 @@ class StandIn(ModuleType):
                     if module is self or is_inside:
                         del sys.modules[name]
             return importlib.import_module(self.__name__)
+
+
+class LoaderAndThen(Loader):
+    """Loads a module as its own loader does, and then calls a function, before other threads can use the module."""
+
+    def __init__(self, loader: Loader, afterwards: Callable[[], None]) -> None:
+        self._loader = loader
+        self._afterwards = afterwards
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None
+        # What the module learns about its origin is what it learns otherwise.
+        spec.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._afterwards()
 
 
 class _OfPackages(MetaPathFinder, Loader):

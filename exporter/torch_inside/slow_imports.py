@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy  # noqa: F401  (its own `__getattr__` would import `numpy.typing` again and again)
 
-from onnx_parity.exporter.startup.deferred_imports import StandIn, standing_in
+from onnx_parity.exporter.torch_inside.imports import StandIn, standing_in
 
 __all__ = ["import_libraries"]
 

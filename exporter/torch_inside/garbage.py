@@ -1,4 +1,4 @@
-"""Pauses garbage collection until an export, or the import of this package, is over.
+"""Garbage collection, which is paused until an export, or the import of this package, is over; and what refers to what.
 
 A capture creates so many objects that Python often starts a full collection, which visits all objects of torch. Each
 takes 0.1 s and finds nothing to free. Together they took a third of the time of an export of DenseNet-121,
@@ -10,8 +10,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from gc import collect, get_objects, get_referents, get_referrers
 
-__all__ = ["importing", "leaving_garbage"]
+__all__ = [
+    "collect", "get_objects", "get_referents", "get_referrers", "importing", "leaving_garbage",
+]  # fmt: skip
 
 
 @contextmanager

@@ -24,11 +24,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, FunctionType
 from typing import Any
 
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.startup.after_import import LoaderAndThen
+from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copied_function
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.imports import LoaderAndThen, imported
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 
-__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "imported"]
+__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "of_module"]
 
 asks_for_its_caller(__file__)
 
@@ -90,9 +91,9 @@ class Patches:
             self._put_in = []
 
 
-def imported(module: str) -> Finder:
-    """A finder of a module that returns it if it has been imported."""
-    return lambda: sys.modules.get(module)
+def of_module(module: str) -> Finder:
+    """A finder of a module, which finds it if it has been imported."""
+    return functools.partial(imported, module)
 
 
 class Attribute(Patch):
@@ -161,8 +162,8 @@ class FunctionCode(Patch):
             return False
         code = function.__code__
         if function is not self._function or (code is not self._torchs.__code__ and code is not self._ours):
-            self._function, self._torchs = function, _copied(function)
-            self._ours = _code_that_calls(self._make(self._torchs), code.co_freevars)
+            self._function, self._torchs = function, copied_function(function)
+            self._ours = code_that_calls(self._make(self._torchs), code.co_freevars)
         assert self._ours is not None
         # Code that reads the source of the function, as TorchScript does to compile it, has to find torch's own.
         function.__dict__.setdefault("__wrapped__", self._torchs)
@@ -241,43 +242,3 @@ def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[...
         return ours(torchs, *args, **kwargs) if here() else torchs(*args, **kwargs)
 
     return call
-
-
-def _copied(function: FunctionType) -> FunctionType:
-    """A copy of a function. It has no `__wrapped__`, which would lead back to the function itself."""
-    copied = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    copied.__kwdefaults__ = function.__kwdefaults__
-    for name in functools.WRAPPER_ASSIGNMENTS:
-        setattr(copied, name, getattr(function, name))
-    copied.__dict__.update(function.__dict__)
-    return copied
-
-
-_PLACE_OF_THE_CALLEE = "a constant of the code, which is replaced by the function to call"
-
-
-def _code_that_calls(callee: Callable[..., Any], free_variables: tuple[str, ...]) -> CodeType:
-    """Code that calls `callee` with its arguments, for a function with these free variables.
-
-    A function only accepts code with the same free variables. The code runs with the globals of torch's function, which
-    do not contain the callee, so the callee is one of the code's constants.
-    """
-    code = _code_of(free_variables)
-    return code.replace(co_consts=tuple(callee if each == _PLACE_OF_THE_CALLEE else each for each in code.co_consts))
-
-
-@functools.cache
-def _code_of(free_variables: tuple[str, ...]) -> CodeType:
-    names = ", ".join(free_variables)
-    source = (
-        f"def around({names}):\n"
-        f"    def call(*args, **kwargs):\n"
-        f"        ({names})\n"
-        f"        callee = {_PLACE_OF_THE_CALLEE!r}\n"
-        f"        return callee(*args, **kwargs)\n"
-    )
-    (around,) = (each for each in compile(source, __file__, "exec").co_consts if isinstance(each, CodeType))
-    (code,) = (each for each in around.co_consts if isinstance(each, CodeType))
-    return code

@@ -1,1 +1,0 @@
-"""Makes a process's first export fast: defers slow imports, and pauses garbage collection."""

@@ -1,0 +1,285 @@
+"""Code objects: the names in code, code that calls another function, code in which calls of builtins are exchanged."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from opcode import opmap
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
+    "copied_function", "empty", "fill", "filled_with", "first_line", "names_called_by", "names_in", "with_cells",
+]  # fmt: skip
+
+_LOAD_GLOBAL, _LOAD_CONST, _PUSH_NULL = opmap["LOAD_GLOBAL"], opmap["LOAD_CONST"], opmap["PUSH_NULL"]
+_EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap["CACHE"]])
+#: Whether the NULL that is pushed with what is called lies above it.
+_NULL_IS_ABOVE = sys.version_info >= (3, 13)
+#: The most codes for which something is kept.
+_MOST = 20_000
+
+
+#: The type of a function whose results `functools.lru_cache` keeps.
+CachedFunction = functools._lru_cache_wrapper
+
+
+# --- functions and what they close over -------------------------------------------------------------------------------
+
+
+def code_of(function: Callable[..., Any]) -> CodeType:
+    """The code of a function of Python."""
+    code: CodeType = function.__code__
+    return code
+
+
+def first_line(function: Callable[..., Any] | None) -> tuple[str, int]:
+    """The file and the first line of a function of Python; `"", 0` for any other."""
+    code = getattr(function, "__code__", None)
+    return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of globals and attributes in a function of Python; none for any other."""
+    code = getattr(function, "__code__", None)
+    return () if code is None else code.co_names
+
+
+def cells_of(function: FunctionType) -> tuple[CellType, ...]:
+    """The variables that a function closes over."""
+    return function.__closure__ or ()
+
+
+def filled_with(cell: CellType, default: Any) -> Any:
+    """The value of a variable that a function closes over; the default if it has not been assigned to."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return default
+
+
+def fill(cell: CellType, value: Any) -> None:
+    """Assign to a variable that a function closes over."""
+    cell.cell_contents = value
+
+
+def empty(cell: CellType) -> None:
+    """Delete a variable that a function closes over."""
+    del cell.cell_contents
+
+
+def with_cells(function: FunctionType, cells: Iterable[CellType] | None = None) -> FunctionType:
+    """A copy of a function, which may close over other variables."""
+    closure = function.__closure__ if cells is None else tuple(cells)
+    copied = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    copied.__dict__.update(function.__dict__)
+    return copied
+
+
+def copied_function(function: FunctionType) -> FunctionType:
+    """A copy of a function. It has no `__wrapped__`, which would lead back to the function itself."""
+    copied = with_cells(function)
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        setattr(copied, name, getattr(function, name))
+    return copied
+
+
+# --- names in code ----------------------------------------------------------------------------------------------------
+
+#: The names in code, by its identity, which the code beside them keeps. Its hash would take longer, and where constants
+#: have none there is none.
+_names: dict[int, tuple[CodeType, Set[str]]] = {}
+
+
+def names_in(code: CodeType) -> Set[str]:
+    """The names of globals and attributes that a function and those inside of it use, and texts that may be names."""
+    known = _names.get(id(code))
+    if known is not None:
+        return known[1]
+    names = set(code.co_names)
+    for const in code.co_consts:
+        kind = type(const)
+        if kind is str:
+            if const.isidentifier():
+                names.add(const)
+        elif kind is CodeType:
+            names |= names_in(const)
+        elif kind is tuple or kind is frozenset:
+            names.update(_texts_in(const))
+    if len(_names) >= _MOST:
+        _names.clear()
+    _names[id(code)] = code, names
+    return names
+
+
+def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
+    for const in consts:
+        if type(const) is str and const.isidentifier():
+            yield const
+        elif isinstance(const, (tuple, frozenset)):
+            yield from _texts_in(const)
+
+
+# --- code that calls another function ---------------------------------------------------------------------------------
+
+_PLACE_OF_THE_CALLEE = "a constant of the code, which is replaced by the function to call"
+
+
+def code_that_calls(callee: Callable[..., Any], free_variables: tuple[str, ...]) -> CodeType:
+    """Code that calls `callee` with its arguments, for a function with these free variables.
+
+    A function only accepts code with the same free variables. The code runs with the globals of the function, which do
+    not contain the callee, so the callee is one of the code's constants.
+    """
+    code = _code_of_call(free_variables)
+    return code.replace(co_consts=tuple(callee if each == _PLACE_OF_THE_CALLEE else each for each in code.co_consts))
+
+
+@functools.cache
+def _code_of_call(free_variables: tuple[str, ...]) -> CodeType:
+    names = ", ".join(free_variables)
+    source = (
+        f"def around({names}):\n"
+        f"    def call(*args, **kwargs):\n"
+        f"        ({names})\n"
+        f"        callee = {_PLACE_OF_THE_CALLEE!r}\n"
+        f"        return callee(*args, **kwargs)\n"
+    )
+    (around,) = (each for each in compile(source, __file__, "exec").co_consts if isinstance(each, CodeType))
+    (code,) = (each for each in around.co_consts if isinstance(each, CodeType))
+    return code
+
+
+# --- calls of builtins, exchanged -------------------------------------------------------------------------------------
+
+
+class _Exchange(msgspec.Struct):
+    own: CodeType
+    ours: CodeType
+    users: int = 0
+
+
+class ExchangedCalls:
+    """Exchanges calls of Python's builtins for calls of other functions, while `within` is active.
+
+    They are exchanged in the code of the program's functions, so that all other code goes on calling Python's. Aliases
+    of builtins are left alone.
+    """
+
+    def __init__(self, builtins: Mapping[str, Callable[..., Any]]) -> None:
+        """With the functions to call, by the names of the builtins in whose place they are called."""
+        self._builtins = builtins
+        self._names = frozenset(builtins)
+        self._lock = threading.Lock()
+        self._exchanges: dict[FunctionType, _Exchange] = {}
+        #: By the identity of code: the code, the names that are exchanged in it, and what it is exchanged for. Its hash
+        #: would take longer, and where constants have none there is none.
+        self._known: dict[int, tuple[CodeType, frozenset[str], CodeType | None]] = {}
+
+    def may_be_in(self, names: Set[str]) -> bool:
+        """Whether code with these names may call one of the builtins."""
+        return not self._names.isdisjoint(names)
+
+    @contextmanager
+    def within(self, functions: Iterable[FunctionType]) -> Iterator[None]:
+        """A context in which the calls in these functions are exchanged."""
+        used = []
+        try:
+            with self._lock:
+                for function in functions:
+                    exchange = self._exchanges.get(function) or self._exchange(function)
+                    if exchange is not None:
+                        exchange.users += 1
+                        used.append(function)
+            yield
+        finally:
+            with self._lock:
+                for function in used:
+                    exchange = self._exchanges[function]
+                    exchange.users -= 1
+                    if not exchange.users:
+                        del self._exchanges[function]
+                        if function.__code__ is exchange.ours:
+                            function.__code__ = exchange.own
+
+    def _exchange(self, function: FunctionType) -> _Exchange | None:
+        """Give a function code that calls ours, if its own calls one of Python's."""
+        own = function.__code__
+        # A file may have functions of its own of these names.
+        ours = self._with_ours(own, self._names.difference(function.__globals__))
+        if ours is None:
+            return None
+        function.__code__ = ours
+        exchange = self._exchanges[function] = _Exchange(own, ours)
+        return exchange
+
+    def _with_ours(self, code: CodeType, meant: frozenset[str]) -> CodeType | None:
+        """The code of a function that calls ours in place of the builtins of these names; None if it calls none."""
+        known = self._known.get(id(code))
+        if known is None or known[1] != meant:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[id(code)] = code, meant, self._exchanged(code, meant)
+        return known[2]
+
+    def _exchanged(self, code: CodeType, meant: frozenset[str]) -> CodeType | None:
+        """What `_with_ours` keeps for code: the code that calls ours, also in its inner functions, or None.
+
+        A load of a global that is called becomes one of a constant, in as many bytes, so that no line and no jump is
+        moved.
+        """
+        consts = list(code.co_consts)
+        is_changed = False
+        for at, const in enumerate(code.co_consts):
+            if type(const) is CodeType and (inner := self._with_ours(const, meant)) is not None:
+                consts[at] = inner
+                is_changed = True
+        called = meant.intersection(code.co_names)
+        instructions = code.co_code if called else b""
+        changed = bytearray(instructions)
+        for name in called:
+            loads = _loads_to_call(instructions, code.co_names.index(name))
+            if loads:
+                consts.append(self._builtins[name])
+                is_changed = True
+            for start, end in loads:
+                changed[start:end] = _loading(len(consts) - 1, end - start)
+        if not is_changed:
+            return None
+        return code.replace(co_code=bytes(changed) if called else code.co_code, co_consts=tuple(consts))
+
+
+def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the global whose name has this number, to be called."""
+    argument = number << 1 | 1  # The lowest bit tells that it is loaded to be called.
+    load = bytes([_LOAD_GLOBAL, argument & 255])
+    loads = []
+    at = instructions.find(load)
+    while at >= 0:
+        start, end, whole = at, at + 2, instructions[at + 1]
+        # An instruction is two bytes. Those before may give more bits of the argument, eight each.
+        while start and instructions[start - 2] == _EXTENDED_ARG:
+            start -= 2
+            whole |= instructions[start + 1] << 8 * ((at - start) // 2)
+        while instructions[end : end + 1] == _CACHE:
+            end += 2
+        is_instruction = at % 2 == 0  # Otherwise it is an argument and the instruction after it.
+        if is_instruction and whole == argument:
+            loads.append((start, end))
+        at = instructions.find(load, at + 1)
+    return loads
+
+
+def _loading(const: int, size: int) -> bytes:
+    """The instructions that load a constant to be called, in so many bytes."""
+    load = bytes([_EXTENDED_ARG, const >> 8, _LOAD_CONST, const & 255])
+    null = bytes([_PUSH_NULL, 0])
+    whole = load + null if _NULL_IS_ABOVE else null + load
+    return whole + bytes([_NOP, 0]) * ((size - len(whole)) // 2)

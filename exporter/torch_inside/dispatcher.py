@@ -1,0 +1,60 @@
+"""torch's dispatcher: the objects of operators, their schemas and decompositions, dispatch keys, and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, cast
+
+import torch
+from torch._C import DispatchKey, DispatchKeySet, _parse_dispatch_key, parse_schema
+from torch._C import _dispatch_get_registrations_for_dispatch_key as names_with_kernel_at
+from torch._C import _dispatch_has_computed_kernel_for_dispatch_key as has_computed_kernel_at
+from torch._C import _dispatch_has_kernel as is_operator
+from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel_at
+from torch._C import _dispatch_library as library_of_kernels
+from torch._C import _dispatch_tls_is_dispatch_key_excluded as is_excluded_here
+from torch._C import _ExcludeDispatchKeyGuard as without_keys
+from torch._C import _get_schema as schema_by_name
+from torch._C import _IncludeDispatchKeyGuard as with_key
+from torch._C import _is_any_autocast_enabled as is_any_autocast_enabled
+from torch._decomp import _core_aten_decompositions_post_autograd as core_decompositions
+from torch._decomp import decomposition_table, meta_table
+from torch._library.simple_registry import singleton as _registered
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+__all__ = [
+    "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "can_be_decomposed",
+    "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "is_any_autocast_enabled",
+    "is_excluded_here", "is_operator", "kernel_of_any_device", "key_of_name", "library_of_kernels", "meta_table",
+    "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of",
+    "with_key", "without_keys",
+]  # fmt: skip
+
+#: The schema of an operator, and the name of its overload, which is `default` if it has none.
+schema_of = cast("Callable[[OpOverload], torch.FunctionSchema]", attrgetter("_schema"))
+overload_of = cast("Callable[[OpOverload], str]", attrgetter("_overloadname"))
+
+
+def key_of_name(name: str) -> DispatchKey:
+    """A dispatch key, also one that is no attribute of `DispatchKey`."""
+    return cast("DispatchKey", _parse_dispatch_key(name))
+
+
+def can_be_decomposed(op: OpOverload) -> bool:
+    """Whether torch has a decomposition of an operator, in C++ or in Python."""
+    return op._can_decompose()
+
+
+def kernel_of_any_device(op: OpOverload) -> Callable[..., Any]:
+    """The kernel of an operator that is the same for all devices, as a function."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return op._op_dk(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+    return call
+
+
+def register_fake_results(name: str, results: Callable[..., Any], library: torch.library.Library) -> None:
+    """Let a function make the fake results of an operator of a library."""
+    _registered.find(name).fake_impl.register(results, source=__name__, lib=library)

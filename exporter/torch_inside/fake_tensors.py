@@ -1,0 +1,60 @@
+"""torch's fake tensors, which have a dtype, a shape and a device but no data: their modes, errors and kernels."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch._library import fake_impl as contexts_of_fake_kernels
+from torch._subclasses import fake_impls as fake_kernels
+from torch._subclasses.fake_impls import _is_tensor_constructor as is_constructor
+from torch._subclasses.fake_impls import op_implementations_checks as own_kernels
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+    in_kernel_invocation_manager,
+)
+
+__all__ = [
+    "DataDependentOutputException", "DynamicOutputShapeException", "FakeMode", "FakeTensor", "FakeTensorMode",
+    "UnsupportedOperatorException", "contexts_of_fake_kernels", "fake_kernels", "in_kernel_invocation_manager",
+    "is_constructor", "own_kernels",
+]  # fmt: skip
+
+
+class FakeMode(FakeTensorMode):
+    """A mode of fake tensors that makes them faster, and does not import torch's compiler."""
+
+    def __init__(self, shape_env: object) -> None:
+        super().__init__(shape_env=cast("torch.fx.experimental.symbolic_shapes.ShapeEnv", shape_env))
+        #: The attributes that torch gives each fake tensor of a device.
+        self._attributes: dict[torch.device, dict[str, object]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled here, from which the mode would have to be protected.
+        return False
+
+    def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
+        """A fake tensor with the dtype, the shape and the strides of a tensor without data.
+
+        It does what `FakeTensor.__new__` does, which takes most of its time to set attributes: they only differ between
+        devices, and are copied from the first tensor of the device.
+        """
+        attributes = self._attributes.get(device)
+        if attributes is None:
+            made = FakeTensor(self, shape, device)
+            self._attributes[device] = vars(made).copy()
+            return made
+        made = torch.Tensor._make_subclass(
+            FakeTensor, shape, shape.requires_grad, dispatch_device=True, device_for_backend_keys=device
+        )
+        if self._allow_unsafe_data_ptr_access:
+            torch._C._set_warn_deprecated_on_mutable_data_ptr(made)
+        else:
+            torch._C._set_throw_on_mutable_data_ptr(made)
+        vars(made).update(attributes)
+        return made

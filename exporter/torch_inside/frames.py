@@ -1,0 +1,252 @@
+"""Python's stack: which frames belong to the user's program, which line and which module called, and local variables.
+
+`graph/origin.py` makes the origins of operators of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from opcode import opmap
+from traceback import walk_tb
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+from onnx_parity.exporter import version
+
+__all__ = [
+    "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
+    "current_frame", "is_users_file", "last_line_in", "last_user_line", "module_that_calls", "nearest_user_place",
+    "passes_through", "program_frame", "reads_or_writes_item", "stop_at", "variables_of_calls", "who_asks",
+]  # fmt: skip
+
+#: The frame of the caller, or of the caller that many calls above it.
+current_frame = sys._getframe
+
+_INTERNAL = (
+    # version.py is in the top folder of this package.
+    *(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, version)),
+    contextlib.__file__,
+)
+_MODULE_CALL = torch.nn.Module._call_impl.__code__
+#: torch.fx runs each node of a graph with this function. A node stores the line that it was captured from.
+_NODE_RUN = fx.Interpreter.run_node.__code__
+#: The instructions that read and write an item.
+_SUBSCRIPTS = frozenset(opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
+_TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+#: The packages of these folders, whose code that was compiled from text is not the user's.
+_INTERNAL_PACKAGES = frozenset({"torch", "onnx_parity"})
+#: The names of what Python and torch compile from text for themselves.
+_GENERATED = ("<frozen", "<eval_with_key", "<__array_function__")
+#: By file name, whether the file belongs to the user, that is neither to torch nor to this package. None for text, for
+#: which the name does not tell.
+_is_user: dict[str, bool | None] = {}
+
+
+#: Functions that call an export on behalf of a user: neither they nor their callers belong to the program. They are
+#: found by their ids, because code that a compiler generates may contain constants without a hash.
+_outermost: dict[int, CodeType] = {}
+
+
+def stop_at(code: CodeType) -> None:
+    """Do not report lines of this function or of its callers."""
+    _outermost[id(code)] = code
+
+
+#: Files of this package that compare sizes on behalf of their callers. A branch on a dynamic size in these files is
+#: reported at the caller's line.
+_asking_for_callers: set[str] = set()
+
+
+def asks_for_its_caller(file: str) -> None:
+    """Report comparisons of sizes in this file as comparisons in the functions that called it."""
+    _asking_for_callers.add(file)
+
+
+def asked_for_caller(code: CodeType) -> bool:
+    """Whether comparisons of sizes in this function are reported at its caller."""
+    return code.co_filename in _asking_for_callers
+
+
+def _users(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    if name not in _is_user:
+        is_text = name.startswith("<") and not name.startswith(_GENERATED)
+        _is_user[name] = None if is_text else is_users_file(name)
+    known = _is_user[name]
+    return _is_of_user(frame) if known is None else known
+
+
+def _is_of_user(frame: FrameType) -> bool:
+    """Whether code that was compiled from text, as by `python -c`, `exec` or a dataclass, belongs to the user."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] not in _INTERNAL_PACKAGES
+
+
+def is_users_file(name: str) -> bool:
+    """Whether a file belongs to the user, that is neither to torch nor to this package."""
+    return bool(name) and not name.startswith(("<", *_INTERNAL))
+
+
+class Place(NamedTuple):
+    """A line of the user's code, and its frame."""
+
+    file: str
+    line: int
+    frame: FrameType
+
+
+def nearest_user_place(frame: FrameType | None) -> Place | None:
+    """The innermost line of the user's code on the stack that ends in `frame`, or None."""
+    in_graph = False
+    while frame is not None and id(frame.f_code) not in _outermost:
+        if frame.f_code is _NODE_RUN:
+            # The frames around this one run the graph, and are not lines of the program.
+            in_graph = True
+            file, line = _line_of(frame.f_locals["n"])
+            if file:
+                return Place(file, line, frame)
+        elif not in_graph and _users(frame):
+            return Place(frame.f_code.co_filename, frame.f_lineno, frame)
+        frame = frame.f_back
+    return None
+
+
+def program_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the program on the stack that ends in `frame`, which may be the code of a graph."""
+    while frame is not None and id(frame.f_code) not in _outermost:
+        if _users(frame) or frame.f_code.co_filename.startswith("<eval_with_key"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def last_user_line(error: BaseException) -> tuple[str, int]:
+    """The file and the innermost line of the user's own code in an error's traceback; `"", 0` if there is none."""
+    found = "", 0
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is _NODE_RUN:
+            file, line = _line_of(frame.f_locals["n"])
+            found = (file, line) if file else found
+        elif _users(frame):
+            found = frame.f_code.co_filename, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return found
+
+
+def _line_of(node: fx.Node) -> tuple[str, int]:
+    """The innermost line of the user's code that a node of a graph was captured from."""
+    for file, line in reversed(_TRACED_LINE.findall(node.meta.get("stack_trace") or "")):
+        if is_users_file(file) and os.path.isabs(file):
+            return file, int(line)
+    return "", 0
+
+
+def _module_of(node: fx.Node) -> str | None:
+    """The path of the module that was running when a node of a graph was captured."""
+    stack = node.meta.get("nn_module_stack")
+    return str(next(reversed(stack.values()))[0]) if stack else None
+
+
+def calling_line(paths: Mapping[int, str], file: str, line: int) -> tuple[str, int, str | None]:
+    """The file and the line of the user's code that is running, unless they are known, and the path of the module.
+
+    `paths` has the paths of modules by their ids. It walks up the stack only as far as needed, in about 3 us.
+    """
+    frame: FrameType | None = sys._getframe(3)
+    module = None
+    in_graph = False
+    while frame is not None and (module is None or not file):
+        code = frame.f_code
+        if id(code) in _outermost:
+            break
+        if code is _MODULE_CALL:
+            if module is None:
+                module = paths.get(id(frame.f_locals["self"]))
+        elif code is _NODE_RUN:
+            node, in_graph = frame.f_locals["n"], True
+            if not file:
+                file, line = _line_of(node)
+            if module is None:
+                module = _module_of(node)
+        elif not file and not in_graph and _users(frame):
+            file, line = code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return file, line, module
+
+
+class Asker(NamedTuple):
+    """Who asks about a size: the nearest frame of a file that does not ask on behalf of its callers."""
+
+    frame: FrameType
+    #: Whether Python asked, by `SymBool.__bool__`, and not torch's C++ code, such as the check of an index.
+    in_python: bool
+
+
+def who_asks(frame: FrameType) -> Asker:
+    """Who asks about a size, on the stack that ends in `frame`."""
+    in_python = False
+    while frame.f_back is not None and asked_for_caller(frame.f_code):
+        in_python = in_python or frame.f_code.co_filename == torch.__file__
+        frame = frame.f_back
+    return Asker(frame, in_python)
+
+
+def module_that_calls(depth: int) -> str:
+    """The name of the module of the function that many calls above the caller."""
+    name: str | None = sys._getframe(depth + 1).f_globals.get("__name__")
+    return name or ""
+
+
+def reads_or_writes_item(frame: FrameType | None) -> bool:
+    """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
+
+
+def last_line_in(file: str | None, error: BaseException) -> int | None:
+    """The innermost line of a file in an error's traceback."""
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return lines[-1] if lines else None
+
+
+def passes_through(function: Callable[..., Any], error: BaseException) -> bool:
+    """Whether a function was running when an error was raised."""
+    code = function.__code__
+    return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
+
+
+def variables_of_calls(function: Callable[..., Any], error: BaseException) -> Iterator[Mapping[str, Any]]:
+    """The variables of the calls of a function in an error's traceback, the innermost last."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if frame.f_code is function.__code__:
+            yield frame.f_locals
+
+
+def clear_locals(error: BaseException, outer: BaseException | None) -> None:
+    """Release the local variables of the frames of a failed recording. The lines are still in the traceback.
+
+    `outer` is the exception that was being handled when the recording began, if any.
+    """
+    seen = {id(outer)}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        waiting += [each.__cause__, each.__context__]
+        place: TracebackType | None = each.__traceback__
+        while place is not None:
+            with suppress(RuntimeError):  # The frame is still running: it is one of the export's callers.
+                place.tb_frame.clear()
+                # Before Python 3.13, a dict of the variables stays if it was asked for once. Asking again updates it.
+                _ = place.tb_frame.f_locals
+            place = place.tb_next

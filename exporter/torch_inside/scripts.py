@@ -1,0 +1,46 @@
+"""TorchScript: compiled functions, methods and modules, and their graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._C import ClassType, Graph, ScriptFunction, ScriptMethod, ScriptObject, parse_schema
+from torch._C import Node as ScriptNode
+from torch._C import ScriptModule as CompiledModule
+from torch._C import Value as ScriptValue
+from torch._C import _jit_pass_inline as inline_calls
+from torch.jit import _builtins as table_of_builtins
+from torch.jit import _trace as tracing
+
+__all__ = [
+    "ClassType", "CompiledModule", "Graph", "ScriptFunction", "ScriptMethod", "ScriptNode", "ScriptObject",
+    "ScriptValue", "attribute_of", "attributes_of", "compiled_module", "inline_calls", "is_of_cpp_class", "method_of",
+    "parse_schema", "table_of_builtins", "tracing",
+]  # fmt: skip
+
+
+def compiled_module(module: torch.nn.Module) -> CompiledModule | None:
+    """The compiled module behind a scripted module; None for a module of Python."""
+    return getattr(module, "_c", None)
+
+
+def attribute_of(module: torch.jit.ScriptModule, name: str) -> Any:
+    """The value of an attribute of a scripted module."""
+    return module._c.getattr(name)
+
+
+def attributes_of(module: torch.jit.ScriptModule) -> dict[str, Any]:
+    """The attributes of a scripted module other than parameters and submodules. Lists and dicts are copies."""
+    attributes = module._concrete_type.get_attributes()
+    return {name: module._c.getattr(name) for name, (_, is_parameter) in attributes.items() if not is_parameter}
+
+
+def method_of(module: Any, name: str) -> ScriptMethod[..., Any]:
+    """A method of a compiled module or object."""
+    return module._get_method(name)
+
+
+def is_of_cpp_class(method: ScriptMethod[..., Any]) -> bool:
+    """Whether a method is one of a class of C++, as the packed weights of quantized layers have."""
+    return method.owner._type().qualified_name().startswith("__torch__.torch.classes.")

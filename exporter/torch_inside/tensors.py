@@ -1,0 +1,52 @@
+"""Attributes of torch's tensors, generators and modules that have no public name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import Any, cast
+
+import torch
+from torch._C import TensorBase
+from torch.nested._internal import nested_tensor as nested_tensors
+from torch.nn.functional import _canonical_mask as canonical_mask
+
+__all__ = [
+    "TensorBase",
+    "buffers_of",
+    "canonical_mask",
+    "flat_weights_of",
+    "hooks_of",
+    "identity_of_memory",
+    "is_default_generator",
+    "modules_of",
+    "nested_tensors",
+    "parameters_of",
+]  # fmt: skip
+
+#: The buffers, the parameters and the modules that a module holds itself, by their names: the dicts that it reads.
+buffers_of = cast("Callable[[torch.nn.Module], dict[str, torch.Tensor | None]]", attrgetter("_buffers"))
+parameters_of = cast("Callable[[torch.nn.Module], dict[str, torch.nn.Parameter | None]]", attrgetter("_parameters"))
+modules_of = cast("Callable[[torch.nn.Module], dict[str, torch.nn.Module | None]]", attrgetter("_modules"))
+
+
+def flat_weights_of(module: torch.nn.Module) -> list[Any]:
+    """The list of parameters with which a recurrent layer computes; an empty one for any other module."""
+    weights: list[Any] = module._flat_weights if isinstance(module, torch.nn.RNNBase) else []
+    return weights
+
+
+def hooks_of(module: torch.nn.Module) -> Iterator[Callable[..., Any]]:
+    """What a module calls before and after its forward."""
+    yield from module._forward_hooks.values()
+    yield from module._forward_pre_hooks.values()
+
+
+def identity_of_memory(tensor: torch.Tensor) -> int:
+    """A number that tensors with the same memory have in common."""
+    return tensor.untyped_storage()._cdata
+
+
+def is_default_generator(generator: torch.Generator) -> bool:
+    """Whether it is torch's generator of random numbers for the CPU, which may be another object of Python."""
+    return bool(generator._cdata == torch.default_generator._cdata)  # type: ignore[attr-defined]
