@@ -18,7 +18,7 @@ from torch.autograd.function import Function, FunctionCtx
 
 from onnx_parity.exporter.dispatch.gradients import differentiates_once, needs_derivative, refuse_to_differentiate
 from onnx_parity.exporter.recording.autograd_functions import has_symbolic, record_call
-from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
+from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_inside.transforms import BaseFunction, are_transforms_active, with_applied_functions
 
@@ -82,7 +82,7 @@ def _patches() -> tuple[Patch, ...]:
     torchs = vars(Function)["apply"]
     if isinstance(torchs, classmethod):
         return (FunctionCode(lambda: torchs.__func__, _apply),)
-    module = imported(Function.__module__)
+    module = of_module(Function.__module__)
     return (
         FunctionAttribute(module, "_bind_default_args", _bind),
         FunctionAttribute(module, "_call_custom_function_call", _call),

@@ -16,13 +16,13 @@ import torch
 
 from onnx_parity.exporter.program_state.python_state import is_installed
 from onnx_parity.exporter.torch_inside.frames import module_that_calls
+from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.patch import (
     FunctionAttribute,
     FunctionCode,
     OnImport,
     Patch,
     Patches,
-    imported,
 )
 
 __all__ = ["PATCHES", "exporting", "is_in_onnx_export"]
@@ -43,9 +43,7 @@ def _yes(torchs: Callable[[], bool]) -> bool:
 _PATCHES = Patches(
     OnImport(
         "torch.onnx",
-        FunctionCode(
-            lambda: getattr(imported("torch.onnx")(), "is_in_onnx_export", None), _yes, here=is_in_onnx_export
-        ),
+        FunctionCode(lambda: attribute_of("torch.onnx", "is_in_onnx_export"), _yes, here=is_in_onnx_export),
     )
 )
 
