@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onnx_parity.exporter.torch_inside.higher_order import (
+from onnx_parity.exporter.torch_inside.higher_order_ops import (
     associative_scan,
     associative_scan_op,
     cond,

@@ -16,7 +16,7 @@ import torch
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
-from onnx_parity.exporter.torch_inside.scripts import table_of_builtins
+from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
 
 __all__ = ["PATCHES"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
-from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod, is_of_cpp_class, tracing
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
+from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod, is_of_cpp_class, tracing
 
 __all__ = ["PATCHES"]
 

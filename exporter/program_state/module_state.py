@@ -15,11 +15,11 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from onnx_parity.exporter.torch_inside.scripts import attribute_of as compiled_attribute
 from onnx_parity.exporter.torch_inside.tensors import buffers_of as own_buffers
 from onnx_parity.exporter.torch_inside.tensors import flat_weights_of
 from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
 from onnx_parity.exporter.torch_inside.tensors import parameters_of as own_parameters
+from onnx_parity.exporter.torch_inside.torchscript import attribute_of as compiled_attribute
 
 __all__ = ["Buffer", "attribute_at", "buffers_of", "parameters_of", "preserved"]
 

@@ -18,7 +18,7 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.dynamo import original_of_compiled
-from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod
+from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod
 
 __all__ = [
     "Call",

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: F401  (the sources below name it)
 
-from onnx_parity.exporter.torch_inside.scripts import Graph, parse_schema
+from onnx_parity.exporter.torch_inside.torchscript import Graph, parse_schema
 
 __all__ = ["graph_of_call"]
 

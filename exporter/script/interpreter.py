@@ -54,6 +54,7 @@ from onnx_parity.exporter.script.values import (
 from onnx_parity.exporter.torch_inside.dispatcher import schema_of
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.torchscript import method_of
 
 __all__ = ["run_script"]
 

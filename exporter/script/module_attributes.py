@@ -15,7 +15,7 @@ from onnx_parity.exporter.recording.leaves import is_number, same_leaf
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.script.operator_arguments import Part, from_python
 from onnx_parity.exporter.script.values import Instance, ScriptList
-from onnx_parity.exporter.torch_inside.scripts import CompiledModule, ScriptObject, compiled_module
+from onnx_parity.exporter.torch_inside.torchscript import CompiledModule, ScriptObject, compiled_module
 
 __all__ = ["ModuleAttributes"]
 

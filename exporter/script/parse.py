@@ -20,7 +20,7 @@ from onnx_parity.exporter.script.alias_uses import Aliases
 from onnx_parity.exporter.script.inlined_calls import graph_of_call
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes
-from onnx_parity.exporter.torch_inside.scripts import (
+from onnx_parity.exporter.torch_inside.torchscript import (
     ClassType,
     Graph,
     ScriptFunction,

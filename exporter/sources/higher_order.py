@@ -15,7 +15,7 @@ from onnx_parity.exporter.recording.blocks import Blocks, Iteration
 from onnx_parity.exporter.recording.leaves import Leaf, is_number
 from onnx_parity.exporter.recording.results import spelled_structure
 from onnx_parity.exporter.torch_inside import pytree
-from onnx_parity.exporter.torch_inside.higher_order import math_attention
+from onnx_parity.exporter.torch_inside.higher_order_ops import math_attention
 
 __all__ = [
     "associative_scan",

@@ -34,7 +34,7 @@ from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
-from onnx_parity.exporter.torch_inside.scripts import ScriptFunction
+from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
 from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
     ended_the_process,

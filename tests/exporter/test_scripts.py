@@ -14,7 +14,7 @@ from torch.jit._trace import _script_if_tracing as script_if_tracing
 
 import onnx_parity
 from onnx_parity.exporter.script.operator_arguments import DTYPE_OF_NUMBER
-from onnx_parity.exporter.torch_inside.scripts import ScriptFunction
+from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
 from tests.exporter.test_control_flow import operators
 
 X = torch.ones(2, 3)

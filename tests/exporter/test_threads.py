@@ -21,7 +21,7 @@ import onnx_parity
 from onnx_parity.exporter.patches.higher_order import FUNCTIONS, OPERATORS
 from onnx_parity.exporter.torch_inside.imports import StandIn
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
-from onnx_parity.exporter.torch_inside.scripts import ScriptFunction, ScriptMethod
+from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod
 from tests.exporter.subjects import Classifier, images
 
 
