@@ -25,7 +25,7 @@ from onnx_parity.exporter.torch_inside.patch import (
     Patches,
 )
 
-__all__ = ["PATCHES", "exporting", "is_in_onnx_export"]
+__all__ = ["FLAG_OF_TORCH_ONNX", "PATCHES", "exporting", "is_in_onnx_export"]
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
 
@@ -40,12 +40,10 @@ def _yes(torchs: Callable[[], bool]) -> bool:
 
 
 #: Libraries call the function of `torch.onnx`, which the program may import while it is exported for the first time.
-_PATCHES = Patches(
-    OnImport(
-        "torch.onnx",
-        FunctionCode(lambda: attribute_of("torch.onnx", "is_in_onnx_export"), _yes, here=is_in_onnx_export),
-    )
+FLAG_OF_TORCH_ONNX = OnImport(
+    "torch.onnx", FunctionCode(lambda: attribute_of("torch.onnx", "is_in_onnx_export"), _yes, here=is_in_onnx_export)
 )
+_PATCHES = Patches(FLAG_OF_TORCH_ONNX)
 
 
 @contextmanager

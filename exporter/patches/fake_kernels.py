@@ -89,8 +89,8 @@ def _is_of_type(torchs: Callable[..., bool], symbol: Any, prefix: Any) -> bool:
 
 
 def _torchs_constraint() -> Any:
-    module = imported(QUESTIONS)
-    return None if isinstance(module, StandIn) else vars(module).get("_constrain_range_for_size")
+    is_placeholder = isinstance(imported(QUESTIONS), StandIn)
+    return None if is_placeholder else attribute_of(QUESTIONS, "_constrain_range_for_size")
 
 
 PATCHES: tuple[Patch, ...] = (

@@ -25,7 +25,7 @@ from onnx_parity.exporter.patches import (
 from onnx_parity.exporter.patches.libraries import torchvision, transformers
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside import dynamo
-from onnx_parity.exporter.torch_inside.patch import LogFilter, Patches
+from onnx_parity.exporter.torch_inside.patch import Patches
 from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
 
 __all__ = ["capturing_surroundings", "recording_surroundings"]
@@ -48,8 +48,6 @@ _PATCHES = Patches(
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
     *transformers.PATCHES,
-    # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
-    LogFilter("torch._subclasses.fake_tensor"),
 )
 
 

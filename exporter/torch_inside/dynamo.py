@@ -23,7 +23,7 @@ import torch._compile
 import torch._subclasses.fake_tensor
 
 from onnx_parity.exporter.torch_inside.imports import imported, is_imported, load_alone
-from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionCode, OnImport, Patch, of_module
+from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionCode, LogFilter, OnImport, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import captures_here, records_here
 
 __all__ = ["PATCHES", "load_configuration", "original_of_compiled", "uncompiled"]
@@ -126,6 +126,8 @@ class _Traceback:
 
 PATCHES: tuple[Patch, ...] = (
     Attribute(lambda: torch._subclasses.fake_tensor, "traceback", _Traceback),
+    # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
+    LogFilter("torch._subclasses.fake_tensor"),
     Attribute(lambda: torch._compile, "getattr", _asking),
     FunctionCode(lambda: torch._logging._internal.trace_structured, _tell_trace, here=captures_here),
     # Programs with compiled parts have imported dynamo before, or do so in the recording.

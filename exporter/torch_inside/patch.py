@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copied_function
@@ -44,6 +44,11 @@ _ABSENT: Any = object()
 
 class Patch(ABC):
     """One patch of torch or another library."""
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """What is changed: `torch.chunk`. Empty if it does not exist, as in `put_in`."""
 
     @abstractmethod
     def put_in(self) -> bool:
@@ -111,6 +116,11 @@ class Attribute(Patch):
         self._torchs = _ABSENT
         self._ours = _ABSENT
 
+    @property
+    def target(self) -> str:
+        owner = self._find_owner()
+        return "" if owner is None else f"{_name_of(owner)}.{self._name}"
+
     def put_in(self) -> bool:
         owner = self._find_owner()
         if owner is None:
@@ -156,6 +166,11 @@ class FunctionCode(Patch):
         self._torchs: Any = None
         self._ours: CodeType | None = None
 
+    @property
+    def target(self) -> str:
+        function = self._find_function()
+        return _name_of(function) if isinstance(function, FunctionType) else ""
+
     def put_in(self) -> bool:
         function = self._find_function()
         if not isinstance(function, FunctionType):
@@ -184,6 +199,10 @@ class OnImport(Patch, MetaPathFinder):
         self._module = module
         self._patch = patch
         self._applied = False
+
+    @property
+    def target(self) -> str:
+        return self._patch.target or self._module
 
     def put_in(self) -> bool:
         if self._module in sys.modules:
@@ -222,12 +241,21 @@ class LogFilter(Patch):
     def __init__(self, logger: str) -> None:
         self._logger = logging.getLogger(logger)
 
+    @property
+    def target(self) -> str:
+        return f"the logger {self._logger.name}"
+
     def put_in(self) -> bool:
         self._logger.addFilter(_is_to_be_logged)
         return True
 
     def take_out(self) -> None:
         self._logger.removeFilter(_is_to_be_logged)
+
+
+def _name_of(owner: Any) -> str:
+    """The name of a module, a class or a function, with the module that it is in."""
+    return owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
 
 
 def _is_to_be_logged(record: logging.LogRecord) -> bool:

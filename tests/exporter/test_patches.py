@@ -142,6 +142,8 @@ def test_what_somebody_else_has_put_in_stays() -> None:
 
 def test_one_that_fails_leaves_the_others_as_they_were() -> None:
     class Fails(Patch):
+        target = ""
+
         def put_in(self) -> bool:
             raise ValueError("no good")
 
