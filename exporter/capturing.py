@@ -44,6 +44,7 @@ from onnx_parity.exporter.sources.exported_program import ExportedModule
 from onnx_parity.exporter.torch_inside.dispatcher import (
     OpOverload,
     can_be_decomposed,
+    core_decompositions,
     kernel_of_any_device,
 )
 from onnx_parity.exporter.torch_inside.frames import current_frame, nearest_user_place

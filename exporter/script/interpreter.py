@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from onnx_parity.exporter.torch_inside.torchscript import method_of
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
