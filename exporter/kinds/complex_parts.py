@@ -4,7 +4,7 @@ ONNX has types for complex tensors, but almost none of its operators take them. 
 keeps the real and the imaginary part of each complex tensor, and instead of an operator on complex tensors it records
 the operators on their parts that the operator's rule calls:
 
-    @complex_of(aten.mul.Tensor)
+    @complex_of("aten::mul.Tensor")
     def mul(x, y): ...
 
 A rule is called with the operator's arguments, in which `Parts` stand for complex tensors and for complex numbers, and
@@ -15,14 +15,14 @@ the parts on a last axis of 2, as of `torch.view_as_real`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import torch
 
 from onnx_parity.exporter.registry import rules as registry
-from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.registry.rules import Aspect, Rule
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
 __all__ = ["ComplexRule", "Operand", "Parts", "Real", "by_parts", "complex_of", "is_complex_dtype", "parts_of", "rules"]
@@ -46,62 +46,76 @@ Operand: TypeAlias = Parts | Real
 class ComplexRule(msgspec.Struct, frozen=True):
     """What is recorded instead of an operator on complex tensors."""
 
-    function: Callable[..., Any]
+    #: None if it is the operator itself, once for the real and once for the imaginary part.
+    function: Callable[..., Any] | None
     #: The places of the arguments that are first converted to the dtype that torch computes them in.
-    promotes: Collection[int]
+    promotes: Collection[int] = ()
+    #: The names of the arguments that have parts, if there is no function.
+    data: tuple[str, ...] = ()
+
+    def promoted_places(self, op: OpOverload) -> Collection[int]:
+        if self.function is not None:
+            return self.promotes
+        return [place for place, argument in enumerate(schema_of(op).arguments) if argument.name in self.data] or (0,)
+
+    def call(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if self.function is not None:
+            return self.function(*args, **kwargs)
+        return _call_by_parts(op, self.promoted_places(op), args, kwargs)
 
 
-_rules: dict[OpOverload, ComplexRule] = {}
+_rules: dict[str, ComplexRule] = {}
 
 
-def rules() -> Mapping[OpOverload, ComplexRule]:
-    """All rules. They are imported here, since few programs have complex numbers and the import takes 20 ms."""
+def rules() -> Mapping[str, ComplexRule]:
+    """All rules, by the names of operators. They are imported here, since few programs have complex numbers."""
     registry.load(Aspect.COMPLEX)
     return _rules
 
 
-def complex_of(*ops: OpOverload, promotes: Collection[int] = ()) -> Callable[[_Function], _Function]:
-    """Register the decorated function as the rule of operators."""
+def complex_of(*names: str, promotes: Collection[int] = ()) -> Callable[[_Function], _Function]:
+    """Register the decorated function as the rule of operators: `aten::mul.Tensor`."""
 
     def register(function: _Function) -> _Function:
-        for op in ops:
-            if op in _rules:
-                raise ValueError(f"{op} has two rules for complex numbers")
-            _rules[op] = ComplexRule(function, promotes)
-            registry.add(registry.Rule(op.name(), Aspect.COMPLEX, function))
+        for name in names:
+            _add(name, ComplexRule(function, promotes))
         return function
 
     return register
 
 
-def by_parts(*ops: OpOverload, data: tuple[str, ...] = ()) -> None:
+def by_parts(*names: str, data: tuple[str, ...] = ()) -> None:
     """Register operators that do the same to the real and to the imaginary part: they move, select or add elements.
 
     `data` are the names of the arguments with elements that move, by default the first one. A real tensor among them
     has an imaginary part of zeros. All other arguments, such as indices and masks, are the same for both parts.
     """
-    for op in ops:
-        names = [argument.name for argument in schema_of(op).arguments]
-        places = {names.index(name) for name in data} if data else {0}
-        complex_of(op, promotes=places)(_applied_to_each(op, names, frozenset(places)))
+    for name in names:
+        _add(name, ComplexRule(None, data=data))
 
 
-def _applied_to_each(op: OpOverload, names: list[str], places: frozenset[int]) -> Callable[..., Any]:
-    def rule(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
-        if dtype is not None:
-            kwargs["dtype"] = dtype.to_real() if dtype.is_complex else dtype
-        results = [
-            op(
-                *(_part(each, half) if place in places else each for place, each in enumerate(args)),
-                **{name: _part(each, half) if names.index(name) in places else each for name, each in kwargs.items()},
-            )
-            for half in (0, 1)
-        ]
-        if isinstance(results[0], torch.Tensor):
-            return Parts(*results)
-        return [Parts(*pair) for pair in zip(*results, strict=True)]
+def _add(name: str, rule: ComplexRule) -> None:
+    if name in _rules:
+        raise ValueError(f"{name} has two rules for complex numbers")
+    _rules[name] = rule
+    registry.add(Rule(name, Aspect.COMPLEX, rule.function))
 
-    return rule
+
+def _call_by_parts(op: OpOverload, places: Collection[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    names = {argument.name: place for place, argument in enumerate(schema_of(op).arguments)}
+    dtype = kwargs.get("dtype")
+    if is_complex_dtype(dtype):
+        kwargs = {**kwargs, "dtype": dtype.to_real()}
+    results = [
+        op(
+            *(_part(each, half) if place in places else each for place, each in enumerate(args)),
+            **{name: _part(each, half) if names[name] in places else each for name, each in kwargs.items()},
+        )
+        for half in (0, 1)
+    ]
+    if isinstance(results[0], torch.Tensor):
+        return Parts(*results)
+    return [Parts(*pair) for pair in zip(*results, strict=True)]
 
 
 def _part(argument: Any, half: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,25 +16,28 @@ __all__ = ["PATCHES"]
 
 asks_for_its_caller(__file__)
 
+#: The functions that make nested tensors. Those of the second module are called by torch's others, and by libraries.
+_FUNCTIONS = {
+    torch.nested: ("nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged", "narrow", "masked_select"),
+    nested_tensors: (
+        "nested_from_padded", "nested_view_from_values_offsets", "nested_view_from_values_offsets_lengths",
+    ),
+}  # fmt: skip
+
 
 def _ours(name: str) -> Callable[..., Any]:
-    """A function of `construction`, which is imported by the first call: few programs have nested tensors."""
+    """What is registered for the function, which is imported by the first call: few programs have nested tensors."""
 
     def construct(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        from onnx_parity.exporter.kinds.nested import construction
+        from onnx_parity.exporter.kinds.nested.nested import function_that_makes
 
-        return getattr(construction, name)(torchs, *args, **kwargs)
+        return function_that_makes(name)(*args, **kwargs)
 
     return construct
 
 
-PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch.nested.nested_tensor, _ours("nested_tensor")),
-    FunctionCode(lambda: torch.nested.as_nested_tensor, _ours("as_nested_tensor")),
-    FunctionCode(lambda: torch.nested.nested_tensor_from_jagged, _ours("nested_tensor_from_jagged")),
-    FunctionCode(lambda: torch.nested.narrow, _ours("narrow")),
-    FunctionCode(lambda: torch.nested.masked_select, _ours("masked_select")),
-    FunctionCode(lambda: nested_tensors.nested_from_padded, _ours("nested_from_padded")),
-    FunctionCode(lambda: nested_tensors.nested_view_from_values_offsets, _ours("nested_view")),
-    FunctionCode(lambda: nested_tensors.nested_view_from_values_offsets_lengths, _ours("nested_view_with_lengths")),
+PATCHES: tuple[Patch, ...] = tuple(
+    FunctionCode(functools.partial(getattr, module, name), _ours(name))
+    for module, names in _FUNCTIONS.items()
+    for name in names
 )

@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.recording.quantized import Quantized, quantized
+from onnx_parity.exporter.kinds.quantized import Quantized, quantized
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 
 __all__ = ["PATCHES"]

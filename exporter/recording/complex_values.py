@@ -36,7 +36,6 @@ _MAKERS = frozenset(
 _VIEW_AS_REAL = _aten.view_as_real.default
 _SELECT = _aten.select.int
 _COPY_INTO = _aten.copy_.default
-_COPY = _aten.copy.default
 #: Operators that refer to positions in memory.
 _BY_MEMORY = frozenset({_aten.as_strided.default, _aten.as_strided_copy.default, _aten.as_strided_scatter.default})
 _NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat)
@@ -107,15 +106,15 @@ class ComplexValues:
             return self._viewed_as_real(args[0])
         if func is _SELECT and id(args[0]) in self._viewed:
             return self._selected(*args)
-        rule = rules().get(func)
+        rule = rules().get(func.name())
         if func in _BY_MEMORY and not args[0].is_contiguous():
             return self._refused(func, args, kwargs)
         if rule is not None:
             arguments, keywords = self._given(list(args)), self._given(kwargs)
             with self._recorder:
-                if rule.promotes:
-                    arguments = _promoted(args, arguments, rule.promotes)
-                results = rule.function(*arguments, **keywords)
+                if places := rule.promoted_places(func):
+                    arguments = _promoted(args, arguments, places)
+                results = rule.call(func, arguments, keywords)
             if results is not NotImplemented:
                 return self._handed_out(func, args, kwargs, results)
         if func is _COPY_INTO:
@@ -192,7 +191,7 @@ class ComplexValues:
                 return _COPY_INTO(into, part)  # type: ignore[no-any-return]
         before, new = self._parts(into), self._given(source)
         with self._recorder:
-            real, imag = rules()[_COPY].function(before, new)
+            real, imag = rules()["aten::copy"].call(_aten.copy.default, (before, new), {})
         self._held[id(into)] = _Held(into, parts=Parts(real, imag), home=self._recorder.nodes)
         return into
 

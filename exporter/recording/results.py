@@ -12,7 +12,7 @@ import torch
 from onnx_parity.exporter.containers import Whole, closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.graph import DTYPES, Varying
-from onnx_parity.exporter.recording.quantized import Quantized
+from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.request.names_in_objects import output_names_in
 from onnx_parity.exporter.torch_inside import pytree
 

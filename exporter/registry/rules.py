@@ -8,8 +8,9 @@ A family of operators (`operators/convolution/` and others) makes its rules with
     copy_back("tril_", to=DYNAMIC)                    recorded as the operator that does not write, and a copy
     @decomposition_of("aten::mode")                   what is recorded if it has no lowering
     @result_of_whole, @result_with_dynamic_sizes      the fake results that this exporter computes itself
-    @complex_of(aten.mul.Tensor)                      what it does to the parts of complex tensors
+    @complex_of("aten::mul.Tensor")                   what it does to the parts of complex tensors
     @Jagged.rule("unbind")                            what a function of torch does to nested tensors
+    keeps_scale("transpose"), @computes_floats        what functions of torch do to quantized tensors
     @with_symbolic_numbers(torch.narrow)              a function of torch that is given symbolic numbers
     @step_of("aten::copy_")                           what TorchScript's interpreter does
     @with_numbers_as_tensors("leaky_relu")            what it does if a number depends on values
@@ -26,8 +27,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from onnx_parity.exporter.torch_inside.code_objects import first_line
+from onnx_parity.exporter.torch_inside.code_objects import first_line, is_defined_in
+from onnx_parity.exporter.torch_inside.frames import line_being_imported
 
 __all__ = ["Aspect", "Rule", "add", "all_rules", "load", "rules_of", "when_needed"]
 
@@ -43,6 +46,7 @@ class Aspect(enum.Enum):
     RESULT_WITH_DYNAMIC_SIZES = "the fake result is computed by this exporter if sizes are symbols"
     COMPLEX = "computed by the real and imaginary parts of complex tensors"
     NESTED = "computed from the values and offsets of nested tensors"
+    QUANTIZED = "computed from the floats and the scale of quantized tensors"
     NUMBERS = "called instead of torch's function if a number is a symbol"
     SCRIPT = "run by the interpreter of TorchScript"
 
@@ -58,15 +62,17 @@ class Rule(msgspec.Struct, frozen=True):
     why: str = ""
     #: The first opset that a lowering is for.
     since: int = 1
+    #: The file that declares the rule, and the line, if the function is not defined there.
+    declared: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.aspect.value}" + (f": {self.why}" if self.why else "")
 
     @property
     def place(self) -> str:
-        """The file and the line of the function: `operators/shape/recorded.py:12`."""
-        file, line = first_line(self.function)
-        return f"{file.rpartition('exporter/')[2]}:{line}" if file else ""
+        """The file and the line of the rule: `operators/shape/recorded.py:12`."""
+        file, line = self.declared or first_line(self.function)
+        return f"{file.rpartition('exporter/')[2]}:{line}"
 
 
 _rules: list[Rule] = []
@@ -75,6 +81,8 @@ _importers: dict[Aspect, list[Callable[[], None]]] = {}
 
 def add(rule: Rule) -> None:
     """Add a rule to the list."""
+    if not is_defined_in(rule.function, "onnx_parity"):
+        rule = replace(rule, declared=line_being_imported())
     _rules.append(rule)
 
 

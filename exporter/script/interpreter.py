@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.kinds.quantized import Quantized, call_quantized
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf, is_number, share_memory
-from onnx_parity.exporter.recording.quantized import Quantized, call_quantized
 from onnx_parity.exporter.script import (  # noqa: F401  (importing them registers their steps)
     steps_comparing,
     steps_on_containers,

@@ -102,6 +102,14 @@ class Place(NamedTuple):
     frame: FrameType
 
 
+def line_being_imported() -> tuple[str, int]:
+    """The file that is being imported, and the line that it has reached."""
+    frame: FrameType | None = current_frame(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
 def nearest_user_place(frame: FrameType | None) -> Place | None:
     """The innermost line of the user's code on the stack that ends in `frame`, or None."""
     in_graph = False

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.graph.graph import Input, Size, Value, same_size
-from onnx_parity.exporter.recording.quantized import Quantized
+from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named

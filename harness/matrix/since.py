@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: One of this many groups of cells that need not be run again is run nevertheless.
 SAMPLE = 20
 _PACKAGE = "onnx_parity"
-_FAMILIES = "exporter/operators/families.py"
+_FAMILIES = f"{_PACKAGE}.exporter.operators.families"
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,14 @@ class Since:
         if not self.changed:
             return frozenset()
         importers = _importers()
-        families = _families()
         reached: set[str] = set()
         left = list(self.changed)
         while left:
             file = left.pop()
-            if file not in reached and file != _FAMILIES:
+            if file not in reached:
                 reached.add(file)
                 left += importers.get(file, ())
-        if not reached <= families:
+        if not reached <= _files_of_families():
             return None
         folder = room_folder("exporter").parent
         words = {word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8"))}
@@ -102,7 +101,7 @@ def _find_lowered(files: Iterable[str]) -> set[str]:
     together there.
     """
     # Imports torch, which those who change nothing need not wait for.
-    import_module(f"{_PACKAGE}.{_FAMILIES.removesuffix('.py').replace('/', '.')}")
+    import_module(_FAMILIES)
     from onnx_parity.exporter.registry.lowerings import lowered_in
 
     modules = {f"{_PACKAGE}.{file.removesuffix('.py').replace('/', '.')}" for file in files}
@@ -157,9 +156,10 @@ def _importers() -> dict[str, frozenset[str]]:
 
 
 @cache
-def _families() -> frozenset[str]:
+def _files_of_families() -> frozenset[str]:
+    """The files in folders below `operators/`: each contains what is known of the operators of one family."""
     folder = room_folder("exporter").parent
-    return frozenset(f"{module}.py" for module in _list_imported(folder / _FAMILIES)) - {"exporter/lowering.py"}
+    return frozenset(path.relative_to(folder).as_posix() for path in folder.glob("exporter/operators/*/**/*.py"))
 
 
 def _list_imported(path: Path) -> set[str]:

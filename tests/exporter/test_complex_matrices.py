@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.operators.linear_algebra import qr_sweeps
+from onnx_parity.exporter.operators.linear_algebra.loops import qr_sweeps
 
 linalg = torch.linalg
 torch.manual_seed(0)

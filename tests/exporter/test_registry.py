@@ -16,7 +16,9 @@ import onnx_parity
 from onnx_parity.exporter.operators import families  # noqa: F401  (registers all lowerings)
 from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.exporter.registry.recorded import whole
+from onnx_parity.exporter.registry.rules import Aspect, rules_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
+from onnx_parity.harness.results.content import room_folder
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -224,6 +226,38 @@ def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_im
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.split(maxsplit=2) == ["True", "True", "set()\n"]
+
+
+def test_only_some_aspects_have_rules_that_are_imported_late() -> None:
+    code = inspect.cleandoc(
+        """
+        import onnx_parity
+        from onnx_parity.exporter.registry import rules
+        early = len(rules._rules)
+        print(*sorted({rule.aspect.name for rule in list(rules.all_rules())[early:]}))
+        """
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "COMPLEX DECOMPOSITION LOWERING NESTED NUMBERS QUANTIZED SCRIPT\n", (
+        "a file with other rules is named in operators/families.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "aspect", "declared"),
+    [
+        ("aten::silu", Aspect.LOWERING, '@lowering("aten::silu")'),
+        ("aten::cosh", Aspect.COMPLEX, '@complex_of("aten::cosh")'),
+        ("aten::flip", Aspect.COMPLEX, "by_parts("),
+        ("quantized::add", Aspect.QUANTIZED, 'computes_floats("add")'),
+        ("torch.Tensor.prod", Aspect.NESTED, 'Jagged.rule("prod")'),
+    ],
+)
+def test_a_rule_has_the_place_that_declares_it(name: str, aspect: Aspect, declared: str) -> None:
+    # The functions of the last three are made by others, or torch's, or there is none.
+    [rule] = [rule for rule in rules_of(name) if rule.aspect is aspect]
+    file, _, line = rule.place.partition(":")
+    assert declared in (room_folder("exporter") / file).read_text().splitlines()[int(line) - 1]
 
 
 def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:

@@ -59,6 +59,9 @@ class Jagged(Nested):
             sizes=self._sizes,
         )
 
+    def apply(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> Jagged:
+        return self.alike(func(self._values, *args, **kwargs))
+
     # --- what it looks like -------------------------------------------------------------------------------------------
 
     @property

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from onnx_parity.exporter.registry.recorded import instead_of
-
 __all__ = ["packed", "padded", "row_and_place"]
-
-_WHY = "torch's kernel reads the offsets, which are data: the rows are gathered by them instead"
 
 
 def padded(values: torch.Tensor, starts: torch.Tensor, lengths: torch.Tensor, size: Any, padding: Any) -> torch.Tensor:
@@ -35,20 +30,3 @@ def packed(batch: torch.Tensor, offsets: torch.Tensor, total: Any) -> torch.Tens
     """The rows of a batch, the first two axes of which are rows and places, one after another."""
     row, place = row_and_place(offsets, total)
     return batch.flatten(0, 1)[row * batch.shape[1] + place]
-
-
-@instead_of("aten::_jagged_to_padded_dense_forward", why=_WHY)
-def _to_padded(
-    values: torch.Tensor, offsets: Sequence[torch.Tensor], max_lengths: Sequence[Any], padding_value: float = 0.0
-) -> Any:
-    if len(offsets) != 1:
-        return NotImplemented
-    (each,) = offsets
-    return padded(values, each[:-1], each.diff(), max_lengths[0], padding_value)
-
-
-@instead_of("aten::_padded_dense_to_jagged_forward", why=_WHY)
-def _from_padded(dense: torch.Tensor, offsets: Sequence[torch.Tensor], total_L: Any = None) -> Any:
-    if len(offsets) != 1:
-        return NotImplemented
-    return packed(dense, offsets[0], offsets[0][-1].item() if total_L is None else total_L)

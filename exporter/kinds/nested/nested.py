@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import torch
@@ -19,12 +19,25 @@ from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry.rules import Aspect, add, load
 from onnx_parity.exporter.registry.rules import Rule as RuleOfOperator
+from onnx_parity.exporter.torch_inside.code_objects import first_line
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
-__all__ = ["Nested", "RaggedSize", "Rule", "is_pointwise", "nested_in", "refused"]
+__all__ = [
+    "Function",
+    "Nested",
+    "RaggedSize",
+    "Rule",
+    "function_that_makes",
+    "is_pointwise",
+    "makes_nested",
+    "nested_in",
+    "refused",
+]
 
 asks_for_its_caller(__file__)
 
+#: A function of torch.
+Function = Callable[..., Any]
 #: A rule is called with torch's function, and then its arguments, the first of which may be called `input`.
 Rule = Callable[..., Any]
 _Rule = TypeVar("_Rule", bound=Rule)
@@ -48,6 +61,28 @@ _MORE_POINTWISE = frozenset(
         "type_as", "zero", "zeros_like",
     }
 )  # fmt: skip
+
+
+#: The functions in the place of those that make nested tensors, by the names of these.
+_makers: dict[str, Rule] = {}
+
+
+def makes_nested(name: str) -> Callable[[_Rule], _Rule]:
+    """Register the function that is called instead of the one of this name that makes nested tensors in torch."""
+
+    def register(function: _Rule) -> _Rule:
+        asks_for_its_caller(first_line(function)[0])
+        _makers[name] = function
+        add(RuleOfOperator(f"torch.nested.{name}", Aspect.NESTED, function))
+        return function
+
+    return register
+
+
+def function_that_makes(name: str) -> Rule:
+    """What `makes_nested` has registered for a name."""
+    load(Aspect.NESTED)
+    return _makers[name]
 
 
 class RaggedSize:
@@ -91,6 +126,7 @@ class Nested(Whole):
     )
     #: The rules of a class of nested tensors, by the names of functions.
     rules: ClassVar[dict[str, Rule]]
+    layout: ClassVar[torch.layout]
 
     @property
     @abstractmethod
@@ -100,6 +136,18 @@ class Nested(Whole):
     @abstractmethod
     def example(self) -> torch.Tensor:
         """A tensor that has the dtype and the device of the nested one."""
+
+    @abstractmethod
+    def rows(self) -> Sequence[torch.Tensor]:
+        """The tensors that it consists of."""
+
+    @abstractmethod
+    def axis(self, dim: int, name: str) -> int:
+        """The axis of each row that is this one of the nested tensor, for the function of this name."""
+
+    @abstractmethod
+    def apply(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> Nested:
+        """The results of a function that neither moves nor mixes the rows, for the values of these."""
 
     @abstractmethod
     def pointwise(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -122,13 +170,14 @@ class Nested(Whole):
 
     @classmethod
     def rule(cls, *names: str) -> Callable[[_Rule], _Rule]:
-        """Register the rule for functions of these names."""
+        """Register the rule for functions of these names. It compares sizes for its caller."""
 
         def register(function: _Rule) -> _Rule:
+            asks_for_its_caller(first_line(function)[0])
             for name in names:
                 assert name not in cls.rules, f"{name} has two rules"
                 cls.rules[name] = function
-                add(RuleOfOperator(f"torch.Tensor.{name}", Aspect.NESTED, function))
+                add(RuleOfOperator(f"torch.Tensor.{name}", Aspect.NESTED, function, f"of {cls.layout} tensors"))
             return function
 
         return register

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.nested.nested import Nested, Rule, nested_in, refused
@@ -15,8 +14,6 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 __all__ = ["Strided"]
 
 asks_for_its_caller(__file__)
-
-_Function = Callable[..., Any]
 
 
 class Strided(Nested):
@@ -42,13 +39,18 @@ class Strided(Nested):
             raise refused("size without an axis, which is another for each part,")
         if dim % self.ndim == 0:
             return len(self.parts)
-        return self.parts[0].shape[self.axis(dim)]
+        return self.parts[0].shape[self.axis(dim, "size")]
 
-    def axis(self, dim: int) -> int:
-        """An axis of the parts."""
+    def rows(self) -> Sequence[torch.Tensor]:
+        return self.parts
+
+    def axis(self, dim: int, name: str) -> int:
         if dim % self.ndim == 0:
             raise refused("a function along the axis of its parts")
         return dim % self.ndim - 1
+
+    def apply(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> Strided:
+        return self.each(func, self, *args, **kwargs)
 
     def each(self, func: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> Strided:
         """The results of a function for each part, with the part that belongs to it of each nested argument."""
@@ -75,125 +77,3 @@ class Strided(Nested):
             )
         first = next(each for each in nested_in(*args, *kwargs.values()) if isinstance(each, Strided))
         return first.each(func, *args, **kwargs)
-
-
-_strided = Strided.rule
-
-
-@_strided("to_padded_tensor", "nested_to_padded_tensor")
-def _to_padded(func: _Function, nt: Strided, padding: float, output_size: Sequence[Any] | None = None) -> torch.Tensor:
-    parts = nt.parts
-    if output_size is not None:
-        sizes = list(output_size[1:])
-    else:
-        sizes = [_greatest([part.shape[axis] for part in parts]) for axis in range(parts[0].ndim)]
-    # `pad` takes the last axis first.
-    return torch.stack(
-        [
-            F.pad(
-                part,
-                [amount for axis in reversed(range(part.ndim)) for amount in (0, sizes[axis] - part.shape[axis])],
-                value=padding,
-            )
-            for part in parts
-        ]
-    )
-
-
-def _greatest(sizes: Sequence[Any]) -> Any:
-    greatest = sizes[0]
-    for size in sizes[1:]:
-        greatest = torch.sym_max(greatest, size)
-    return greatest
-
-
-@_strided("unbind", "iter")
-def _unbind(func: _Function, nt: Strided, dim: int = 0) -> Any:
-    if dim != 0:
-        raise refused("unbind along another axis than the first")
-    return iter(nt.parts) if func.__name__ == "__iter__" else nt.parts
-
-
-@_strided("values")
-def _values(func: _Function, nt: Strided) -> torch.Tensor:
-    return torch.cat([part.reshape(-1) for part in nt.parts])
-
-
-@_strided("numel", "nelement")
-def _numel(func: _Function, nt: Strided) -> Any:
-    return sum(part.numel() for part in nt.parts)
-
-
-@_strided("is_contiguous")
-def _is_contiguous(func: _Function, nt: Strided) -> bool:
-    return True
-
-
-@_strided("linear")
-def _linear(func: _Function, nt: Strided, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Strided:
-    return nt.each(F.linear, nt, weight, bias)
-
-
-@_strided("embedding")
-def _embedding(func: _Function, nt: Strided, *args: Any, **options: Any) -> Strided:
-    return nt.each(func, nt, *args, **options)
-
-
-@_strided("layer_norm")
-def _layer_norm(func: _Function, nt: Strided, normalized_shape: Sequence[Any], *args: Any, **options: Any) -> Strided:
-    return nt.each(func, nt, normalized_shape, *args, **options)
-
-
-@_strided("softmax")
-def _softmax(func: _Function, nt: Strided, dim: int, *_: Any, **options: Any) -> Strided:
-    return nt.each(torch.softmax, nt, nt.axis(dim), dtype=options.get("dtype"))
-
-
-@_strided("sum")
-def _sum(func: _Function, nt: Strided, dim: Any, keepdim: bool = False, **options: Any) -> Strided:
-    axes = [nt.axis(each) for each in ([dim] if isinstance(dim, int) else dim)]
-    return nt.each(torch.sum, nt, axes, keepdim, **options)
-
-
-@_strided("transpose")
-def _transpose(func: _Function, nt: Strided, dim0: int, dim1: int) -> Strided:
-    return nt.each(torch.transpose, nt, nt.axis(dim0), nt.axis(dim1))
-
-
-@_strided("unsqueeze")
-def _unsqueeze(func: _Function, nt: Strided, dim: int) -> Strided:
-    if dim % (nt.ndim + 1) == 0:
-        raise refused("unsqueeze before the axis of its parts")
-    return nt.each(torch.unsqueeze, nt, dim % (nt.ndim + 1) - 1)
-
-
-@_strided("select")
-def _select(func: _Function, nt: Strided, dim: int, index: int) -> Any:
-    return nt.parts[index] if dim % nt.ndim == 0 else nt.each(torch.select, nt, nt.axis(dim), index)
-
-
-@_strided("narrow")
-def _narrow(func: _Function, nt: Strided, dim: int, start: int, length: int) -> Strided:
-    return nt.each(torch.narrow, nt, nt.axis(dim), start, length)
-
-
-@_strided("getitem")
-def _getitem(func: _Function, nt: Strided, items: Any) -> torch.Tensor:
-    first, *rest = items if isinstance(items, tuple) else (items,)
-    if type(first) is not int:
-        raise refused("an index of another kind than the number of a part")
-    return nt.parts[first][tuple(rest)] if rest else nt.parts[first]
-
-
-@_strided("matmul", "bmm")
-def _matmul(func: _Function, a: Any, b: Any) -> Strided:
-    if not (isinstance(a, Strided) and (isinstance(b, Strided) or b.ndim == 2)):
-        raise refused("matmul with a dense tensor of other than two axes")
-    return a.each(torch.matmul, a, b)
-
-
-@_strided("scaled_dot_product_attention")
-def _attention(func: _Function, query: Any, key: Any, value: Any, *args: Any, **options: Any) -> Strided:
-    if not all(isinstance(each, Strided) for each in (query, key, value)) or args or options.get("attn_mask"):
-        raise refused("scaled_dot_product_attention with a mask, or with dense tensors")
-    return query.each(F.scaled_dot_product_attention, query, key, value, **options)  # type: ignore[no-any-return]

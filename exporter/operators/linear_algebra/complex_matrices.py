@@ -13,7 +13,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.complex_loops import (
     Reflection,
     common_scale,
     complex_identity,
@@ -24,9 +24,8 @@ from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
     real_part,
     times,
 )
-from onnx_parity.exporter.operators.linear_algebra.jacobi import MOST_SWEEPS, Rotation, Tournament, partners
-from onnx_parity.exporter.operators.linear_algebra.lu import swapped_rows
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.jacobi import MOST_SWEEPS, Rotation, Tournament, partners
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     column,
     diagonal,
     element,
@@ -41,6 +40,7 @@ from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
     take_columns,
     triangle,
 )
+from onnx_parity.exporter.operators.linear_algebra.lu import swapped_rows
 from onnx_parity.exporter.registry.lowerings import lowering
 
 # --- LU ---------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.complex_loops import (
     Reflection,
     common_scale,
     complex_identity,
@@ -19,8 +19,8 @@ from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
     real_part,
     times,
 )
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import triangle
-from onnx_parity.exporter.operators.linear_algebra.qr_sweeps import (
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import triangle
+from onnx_parity.exporter.operators.linear_algebra.loops.qr_sweeps import (
     EXCEPTIONAL,
     EXCEPTIONAL_AFTER,
     Window,

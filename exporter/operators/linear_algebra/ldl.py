@@ -12,7 +12,7 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.complex_loops import (
     conjugate,
     inverse,
     joined,
@@ -20,7 +20,7 @@ from onnx_parity.exporter.operators.linear_algebra.complex_loops import (
     real_part,
     times,
 )
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     broadcast_batch,
     column,
     diagonal,

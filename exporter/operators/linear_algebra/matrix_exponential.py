@@ -10,7 +10,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import identity_matrix, matrix_product
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import identity_matrix, matrix_product
 from onnx_parity.exporter.registry.lowerings import lowering
 
 #: The degree of the Taylor polynomial. Where the 1-norm is at most 1, its error is 1 / 19!, which is 8e-18.

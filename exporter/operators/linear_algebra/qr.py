@@ -10,7 +10,7 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     column,
     element,
     identity_matrix,

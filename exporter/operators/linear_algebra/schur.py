@@ -11,7 +11,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     identity_matrix,
     largest,
     lying,
@@ -21,7 +21,7 @@ from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
     sum_over,
     transposed,
 )
-from onnx_parity.exporter.operators.linear_algebra.qr_sweeps import (
+from onnx_parity.exporter.operators.linear_algebra.loops.qr_sweeps import (
     EXCEPTIONAL,
     EXCEPTIONAL_AFTER,
     Window,

@@ -9,8 +9,8 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.operators.linear_algebra.jacobi import diagonalized, orthogonalized
-from onnx_parity.exporter.operators.linear_algebra.matrix_loops import (
+from onnx_parity.exporter.operators.linear_algebra.loops.jacobi import diagonalized, orthogonalized
+from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     diagonal,
     identity_matrix,
     lying,

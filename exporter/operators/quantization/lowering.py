@@ -1,6 +1,6 @@
 """Quantization: numbers rounded to a grid, and integers that stand for such numbers.
 
-Quantized tensors are recorded as the floats that they stand for (`recording/quantized.py`), so that what is left
+Quantized tensors are recorded as the floats that they stand for (`kinds/quantized.py`), so that what is left
 to lower is rounding to a grid, as `fake_quantize` does it, and the integers of quantized weights.
 """
 

@@ -1,1 +1,0 @@
-"""What operators do to the real and the imaginary parts of complex tensors."""

@@ -1,0 +1,1 @@
+"""Complex numbers, and their real and imaginary parts."""

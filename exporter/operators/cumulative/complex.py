@@ -1,0 +1,57 @@
+"""Sums, products and logarithms of sums of complex tensors, one element after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.kinds.complex_arithmetic import product
+from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, parts_of
+from onnx_parity.exporter.operators.elementwise.complex import exp, log1p
+
+by_parts("aten::cumsum")
+
+
+@complex_of("aten::cumprod")
+def cumprod(x: Parts, dim: int, *, dtype: Any = None) -> Operand:
+    if not x.real.dim():
+        return x
+    total: Operand = 1
+    totals = []
+    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
+        total = product(total, Parts(a, b))
+        totals.append(parts_of(total))
+    if not totals:
+        return x
+    return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))
+
+
+@complex_of("aten::logcumsumexp")
+def logcumsumexp(x: Parts, dim: int) -> Parts:
+    """One element after the other"""
+    if not x.real.dim():
+        return x
+    totals: list[Parts] = []
+    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
+        totals.append(_added_logs(Parts(a, b), totals[-1]) if totals else Parts(a, b))
+    if not totals:
+        return x
+    return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))
+
+
+def _added_logs(x: Parts, y: Parts) -> Parts:
+    """log(exp(x) + exp(y)) as m + log1p(exp(n - m)), where m has the larger real part; its angle is not reduced"""
+    is_less = x.real < y.real
+    least, most = (
+        Parts(*(torch.where(is_less, a, b) for a, b in zip(*pair, strict=True))) for pair in ((x, y), (y, x))
+    )
+    # Of two infinite ones there is no difference.
+    is_flat = (least.real == most.real) & (most.real.abs() == math.inf)
+    ratio = exp(Parts(torch.where(is_flat, 0, least.real - most.real), least.imag - most.imag))
+    added = log1p(ratio)
+    return Parts(
+        torch.where(is_flat, least.real, most.real + added.real),
+        torch.where(is_flat, least.imag, most.imag + added.imag),
+    )

@@ -1,0 +1,1 @@
+"""What products, decompositions and eigenvalues of complex matrices are computed by."""

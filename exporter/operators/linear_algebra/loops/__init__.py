@@ -1,0 +1,1 @@
+"""What the loops of decompositions are made of, for real and for complex matrices."""

@@ -1,1 +1,0 @@
-"""What operators do to nested tensors."""

@@ -1,0 +1,1 @@
+"""Nested tensors: how they are made, converted, and taken apart."""

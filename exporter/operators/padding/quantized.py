@@ -1,0 +1,7 @@
+"""Padding of quantized tensors."""
+
+from __future__ import annotations
+
+from onnx_parity.exporter.kinds.quantized import rounds_to_scale
+
+rounds_to_scale("pad", "constant_pad_nd")
