@@ -24,6 +24,7 @@ from onnx_parity.harness.commands.list_cases import list_cases
 from onnx_parity.harness.commands.localise import localise
 from onnx_parity.harness.commands.merge import merge
 from onnx_parity.harness.commands.node_tests import node_tests
+from onnx_parity.harness.commands.operator import operator
 from onnx_parity.harness.commands.opinfo_survey import survey
 from onnx_parity.harness.commands.query import query
 from onnx_parity.harness.commands.reduce import reduce as reduce_cell
@@ -103,6 +104,7 @@ app.command("list")(list_cases)
 app.command()(init)
 app.command()(report)
 app.command()(query)
+app.command()(operator)
 app.command()(exporters)
 app.command()(scoreboard)
 app.command()(repro)

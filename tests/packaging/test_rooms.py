@@ -48,8 +48,8 @@ LAYERS = {
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
     "harness": (
-        "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "cluster",
-        "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",
+        "cases", "subjects", "transformations", "results", "operators", "expecting", "matrix", "judging", "running",
+        "cluster", "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""What is known of one operator, collected from the exporter's rules, the declarations and a run."""

@@ -1,0 +1,83 @@
+"""Finds the operator that somebody means: by its own name, or by that of a function or module of torch."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from onnx_parity.exporter.registry.rules import all_rules
+
+__all__ = ["OperatorName", "UnknownOperatorError", "base_of", "find_operator"]
+
+#: Where a name without a namespace is looked for.
+_NAMESPACES = ("aten", "onnx_parity", "prims", "quantized", "torchvision", "prim")
+
+
+class UnknownOperatorError(ValueError):
+    """There is no operator of a name. The message has similar names."""
+
+
+class OperatorName(NamedTuple):
+    namespace: str
+    base: str
+    #: Empty for all overloads.
+    overload: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}::{self.base}" + (f".{self.overload}" if self.overload else "")
+
+
+def find_operator(text: str) -> OperatorName:
+    """The operator of `aten::narrow`, `aten::max.dim`, `narrow`, `torch.narrow`, `F.glu` or `nn.GLU`."""
+    found = _read(text)
+    known = _known()
+    if found is None:
+        base = text.rpartition(".")[2].rpartition("::")[2]
+        for name in (base, base.lower(), re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()):
+            for namespace in _NAMESPACES:
+                if (namespace, name) in known:
+                    return OperatorName(namespace, name)
+    elif (found.namespace, found.base) in known:
+        return found
+    raise UnknownOperatorError(f"There is no operator {text}. {_similar(text)}")
+
+
+def _read(text: str) -> OperatorName | None:
+    """A name with a namespace, also as `torch.ops` has it."""
+    if "::" in text:
+        namespace, _, rest = text.partition("::")
+        base, _, overload = rest.partition(".")
+        return OperatorName(namespace, base, overload)
+    if text.startswith("torch.ops."):
+        namespace, base, *overload = f"{text}.".removeprefix("torch.ops.").split(".")[:3]
+        return OperatorName(namespace, base, "".join(overload))
+    return None
+
+
+@cache
+def _known() -> frozenset[tuple[str, str]]:
+    """The namespaces and names of all operators, and of functions of torch that have rules."""
+    found = set()
+    for name in (*torch._C._dispatch_get_all_op_names(), *(rule.name for rule in all_rules())):
+        namespace, colons, rest = name.partition("::")
+        found.add((namespace, rest.partition(".")[0]) if colons else ("aten", base_of(name)))
+    return frozenset(found)
+
+
+def base_of(name: str) -> str:
+    """`narrow` of `aten::narrow.Tensor`, `aten::narrow_` and `torch.Tensor.narrow`."""
+    _, colons, rest = name.partition("::")
+    base = rest.partition(".")[0] if colons else name.rpartition(".")[2]
+    return base if base.startswith("__") else base.removesuffix("_")
+
+
+def _similar(text: str) -> str:
+    base = base_of(text).lower()
+    near = difflib.get_close_matches(base, sorted({name for _, name in _known()}))
+    return (
+        f"Similar names: {', '.join(near)}." if near else "Names are written as aten::narrow, torch.narrow or nn.GLU."
+    )
