@@ -57,7 +57,7 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _REPLACED:
-            refuse(f"`parity {cmd_name}` is no more: {_REPLACED[cmd_name]}.")
+            refuse(f"`parity {cmd_name}` was removed: {_REPLACED[cmd_name]}.")
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:

@@ -145,7 +145,7 @@ class SampleCase(Case, OwnProgram):
         if sample is None:
             raise DeclarationError(
                 f"{self.declaration.place}: {self.entry} has no sample of {dtype} at {self.position} in torch "
-                f"{torch.__version__}. Write {survey_path(self.declaration.file).name} anew: parity opinfo-survey."
+                f"{torch.__version__}. Update {survey_path(self.declaration.file).name}: parity opinfo-survey."
             )
         return sample
 

@@ -87,7 +87,7 @@ class Kind(StrEnum):
 
 
 class Ending(StrEnum):
-    """What a runtime made of a model, told apart as a user of the runtime would. The gravest first."""
+    """How a runtime dealt with a model, in the categories of a user of the runtime. The gravest comes first."""
 
     #: It returned wrong outputs, without an error.
     WRONG = "wrong"

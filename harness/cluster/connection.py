@@ -1,4 +1,4 @@
-"""Connecting to a Ray cluster, or starting one on this machine. What can go wrong is told in a line."""
+"""Connecting to a Ray cluster, or starting one on this machine. Errors are messages of one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Connection:
 
     @property
     def lost(self) -> str:
-        """What is told if the head is lost."""
+        """The message if the head is lost."""
         return f"the head of the Ray cluster, {self.head[0]}:{self.head[1]}, does not answer any more"
 
 

@@ -353,7 +353,7 @@ class Coordinator:
                 done(worker, future.result())
             elif not failed(error):
                 words = words_of(error)
-                # A node that is lost is told once, when Ray no longer lists it.
+                # The message that a node is lost is printed once, when Ray no longer lists the node.
                 self._lose(worker, "" if OF_A_LOST_NODE in words else words, kill=True)
 
         reference.future().add_done_callback(lambda future: self.events.put(lambda: handle(future)))

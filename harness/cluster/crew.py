@@ -215,7 +215,7 @@ class Crew:
         elif any(node.refused for node in self._nodes.values()) and all(
             node.refused or node.lost for node in self._nodes.values()
         ):
-            raise ClusterError("no node of the Ray cluster can be used: what is wrong with each is told above")
+            raise ClusterError("no node of the Ray cluster can be used: the reason for each is printed above")
         elif time.monotonic() - self._none_since > WAIT_FOR_NODES:
             raise ClusterError(f"the Ray cluster has had no node with a processor for {WAIT_FOR_NODES:g} s")
 

@@ -28,7 +28,7 @@ from onnx_parity.harness.one_line import one_line
 
 #: The environment variable that names the cluster, as it does for `ray job`.
 ADDRESS = "RAY_API_SERVER_ADDRESS"
-#: Our jobs are told from others by the beginning of their names.
+#: The names of our jobs begin with this.
 _PREFIX = "parity-"
 _MODULE = "onnx_parity.harness.cluster.on_head"
 #: Seconds in which a cluster has to answer, after which a broken connection is tried again, and how often it is if

@@ -33,7 +33,7 @@ class CopyError(Exception):
 
 @dataclass
 class _Sent:
-    """What of a file has been said."""
+    """How much of a file has been sent."""
 
     inode: int = 0
     size: int = 0

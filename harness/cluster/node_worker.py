@@ -78,7 +78,7 @@ class NodeWorker:
         #: Exchanges that were answered, and the last answer.
         self._number = 0
         self._answer = b""
-        #: Bytes of records that were read, and lines of which the worker has not been told.
+        #: Bytes of records that were read, and lines that have not been handed out yet.
         self._read = 0
         self._given = self._found = 0
         self._pieces: deque[tuple[str, int]] = deque()

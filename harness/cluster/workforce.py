@@ -48,7 +48,7 @@ class Worker:
     number: int = 0
     lines_got: int = 0
     piece_got: bool = False
-    #: Cells that it has, and what it is to be told in the next exchange.
+    #: Cells that it has, and what the next exchange asks of it.
     has: int = 0
     give: list[str] = field(default_factory=list)
     give_back: int = 0

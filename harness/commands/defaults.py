@@ -1,4 +1,4 @@
-"""What the commands work on unless they are told otherwise: the project of the working directory."""
+"""What the commands work on by default: the project of the working directory, and its last run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def last() -> Path:
 
 
 def of_runs(folders: list[Path] | None, judge: Callable[[Iterator[Record]], T]) -> T:
-    """What `judge` makes of the records of these runs, or else of the last one. What a run lacks is said as well."""
+    """The result of `judge` for the records of these runs, or else of the last one. What a run lacks is printed too."""
     folders = folders or [last()]
     try:
         for run in folders:

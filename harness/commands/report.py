@@ -65,8 +65,8 @@ def report(
     operators: Annotated[
         Path | None,
         typer.Option(
-            help="Write this Markdown file instead: from which opset on each operator and model is right, and what is "
-            "covered, of what: ATen's core set, the public names of PyTorch, the entries of its databases."
+            help="Write this Markdown file instead: from which opset on each operator and model is right, and how "
+            "much is covered of ATen's core set, PyTorch's public names, and its databases of operators and modules."
         ),
     ] = None,
     torchscript: Annotated[

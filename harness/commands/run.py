@@ -282,7 +282,7 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
 
 
 def _result(run: Path | None, records: Records | None) -> dict[str, object]:
-    """What `--json` says of the cells: whether they are all, how many ended how, and the causes of what is wrong."""
+    """The part of the JSON about cells: whether the run has all, how many ended how, and the causes of failures."""
     if run is None or records is None:
         return {"whole": False, "shortcomings": [], "cells": 0, "counts": {}, "absent": {}, "causes": []}
     lacks = shortcomings_of(run, records.damage)

@@ -21,13 +21,13 @@ def print_text(text: str, *, error: bool = False, end_line: bool = True) -> None
 
 
 def warn_of_damage(records: Records) -> None:
-    """Say on standard error what of a run could not be read. The command goes on with the rest."""
+    """Print to standard error which parts of a run could not be read. The command goes on with the rest."""
     if records.damage:
         print_text(records.damage, error=True)
 
 
 def warn_of_shortcomings(run: Path, damage: str = "") -> None:
-    """Say on standard error which cells the run lacks and why, before anything is said of the others."""
+    """Print to standard error which cells the run lacks and why, before the results of the others."""
     for line in shortcomings_of(run, damage):
         print_text(line, error=True)
 
@@ -37,7 +37,7 @@ def shortcomings_of(run: Path, damage: str = "") -> list[str]:
     try:
         end = read_end(run)
     except RunStoreError:
-        # Then `damage` speaks of it.
+        # `damage` describes it.
         return [damage] if damage else []
     return shortcomings(run, info, end, damage)
 

@@ -19,7 +19,7 @@ from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import WorkerProcess
 from onnx_parity.harness.store import read_columns, read_records
 
-#: Unless it is said what to draw: all cases of a run that has no more than this, and of others one case of each cause
+#: Without patterns, all cases of a run that has no more than this are drawn, and of others one case of each cause
 #: of failures, up to this number.
 FEW = 20
 #: A case that takes longer is given up.

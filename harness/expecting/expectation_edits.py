@@ -40,7 +40,7 @@ _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 #: Stages at which a runtime or a transformation raises an error, which says itself what is wrong.
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
-#: The classes of the harness for such errors, which say nothing.
+#: The harness's own classes for such errors, which add no information.
 _WRAPPED = re.compile(r"^(RuntimeFailedError|TransformationError): ")
 #: How the end of a process is described, which is no word of the runtime's.
 _ENDED = re.compile(r"(was killed|exited|did not end|took more) ")

@@ -10,7 +10,7 @@ which kernels are lacking. A cell that lacks another one fails. `parity expect -
         "Mod(13) of float16",
     ]
 
-The file speaks of this project's exporter, of cells of this tier, and of these versions of onnxruntime.
+The file is about this project's exporter, cells of this tier, and these versions of onnxruntime.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NoKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     onnxruntime: str = ""
 
     def holds_here(self) -> bool:
-        """Whether it speaks of the onnxruntime of this environment."""
+        """Whether it applies to the onnxruntime of this environment."""
         return SpecifierSet(self.onnxruntime).contains(package_versions().get("onnxruntime", ""), prereleases=True)
 
 
@@ -79,7 +79,7 @@ def judge_record(record: Record, directory: Path, is_in_tier: Callable[[Tier], b
 
 
 def lacks_kernel(record: Record) -> bool:
-    """Whether such a file speaks of the cell: it gave the right results, but not in onnxruntime. What is drawn differs
+    """Whether such a file applies to the cell: it gave the right results, but not in onnxruntime. What is drawn differs
     with the seed."""
     right = record.status is Status.PASSED or (record.status is Status.FAILED and FILE in record.reason)
     drawn = record.case.endswith("[drawn]")

@@ -21,7 +21,7 @@ Each table is a file of declarations, or `*` for all. Its keys are opsets, as in
 all. Each text names a declaration or one of its cases (`topk[]` is the case without attributes), and may narrow it to a
 dtype, or to `static` or `dynamic` sizes; in the table `*` it has no name. `tier` is the tier that the file is complete
 for: cells that this tier does not have are not judged, and none with another torch, which decomposes operators in other
-ways. The file speaks of this project's exporter and of programs that
+ways. The file is about this project's exporter and programs that
 are captured by tracing.
 """
 
@@ -41,7 +41,7 @@ from onnx_parity.harness.record import Blame, Record, Status
 from onnx_parity.harness.results.environment import package_versions
 
 FILE = "unsupported.toml"
-#: The table of what holds in all files, and the key of what holds at all opsets.
+#: The table for all files, and the key for all opsets.
 EVERY = "*"
 
 
@@ -66,7 +66,7 @@ class Refused(msgspec.Struct, frozen=True):
         return frozenset(OPSETS) if self.opsets == EVERY else opsets_of(self.opsets)
 
     def names(self, family: str, case: str, dtype: str, shapes: str) -> bool:
-        """Whether it speaks of these cells, at its opsets."""
+        """Whether it names these cells, at its opsets."""
         return (
             self.family in (EVERY, family)
             and self.name in ("", exactly(case), case.partition("[")[0])
@@ -93,7 +93,7 @@ class Unsupported(msgspec.Struct, frozen=True):
         return any(each.names(family, case, dtype, shapes) and opset in each.at() for each in self.refused)
 
     def holds_here(self) -> bool:
-        """Whether it speaks of the torch of this environment."""
+        """Whether it applies to the torch of this environment."""
         return SpecifierSet(self.torch).contains(package_versions().get("torch", ""), prereleases=True)
 
     def agrees(self, record: Record, *, refused: bool) -> bool:
@@ -157,7 +157,7 @@ def _split(words: list[str]) -> list[str]:
 
 
 def is_judged(record: Record) -> bool:
-    """Whether such a file speaks of cells like this one. What is drawn differs with the seed."""
+    """Whether such a file applies to cells like this one. What is drawn differs with the seed."""
     return record.exporter == PARITY and record.capture == Capture.TRACE and not record.case.endswith("[drawn]")
 
 

@@ -54,7 +54,7 @@ Declared = tuple[str, str]
 
 
 def is_refused(record: Record) -> bool | None:
-    """Whether the exporter refused the cell; None if that is not known, or if the file does not speak of such cells."""
+    """Whether the exporter refused the cell; None if that is not known, or if the file does not apply to such cells."""
     if not is_judged(record):
         return None
     if record.status is Status.UNSUPPORTED or record.refused:
@@ -63,7 +63,7 @@ def is_refused(record: Record) -> bool | None:
 
 
 def collect_known(records: Iterable[Record], before: Unsupported | None, others: Iterable[tuple[Group, int]]) -> Known:
-    """What the records of a run tell; of other cells, given as their group and opset, what the file told before."""
+    """What the records of a run show; for other cells, given as their group and opset, what the file said before."""
     found: defaultdict[Group, Opsets] = defaultdict(Opsets)
     for record in records:
         refused = is_refused(record)
@@ -84,7 +84,7 @@ def collect_known(records: Iterable[Record], before: Unsupported | None, others:
 def write_text(
     tier: Tier, torch: str, groups: Known, before: Unsupported | None = None, changed: Set[Declared] = frozenset()
 ) -> str:
-    """The text of the file. What it told `before` stays as it was written there, but for the declarations that have
+    """The text of the file. The entries that it had `before` stay as they were, except for the declarations that have
     `changed`: a run has only some of the cells that the file was made from.
     """
     of_dtypes = [*_of_dtypes(groups)]

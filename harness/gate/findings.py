@@ -117,7 +117,7 @@ def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Found]:
         found = _of_cell(before, now) or (before and _of_headroom(before, now, policy.thresholds))
         if found:
             yield found
-    # Which cells of a damaged run were not run cannot be told.
+    # It is unknown which cells of a damaged run were not run.
     if not run.damage:
         yield from _not_run(baseline, run, policy.thresholds)
 

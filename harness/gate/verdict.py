@@ -132,7 +132,7 @@ _NAMED = 5
 
 
 def _find_edited_files(before: Side, now: Side) -> list[str]:
-    """The files of the exporter and the harness that differ: versions do not tell of edits."""
+    """The files of the exporter and the harness that differ. Versions of packages do not show edits."""
     old, new = before.info.contents, now.info.contents
     return _differ(
         "files", sorted(file for file in {**old, **new} if old.get(file) != new.get(file)) if old and new else []

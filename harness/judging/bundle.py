@@ -85,7 +85,7 @@ class Bundles:
     """The bundles of one process's part of a run."""
 
     def __init__(self, run: Path, info: RunInfo, home: Path | None = None) -> None:
-        """`home` is the folder of the run that readers are told, if the bundles are to be moved there."""
+        """`home` is the folder of the run that messages name, if the bundles will be moved there."""
         self._run = run
         self._home = home or run
         self._info = info

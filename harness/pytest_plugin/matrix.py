@@ -56,7 +56,7 @@ class NodeRun:
 
     #: The folder in which the run is created.
     root: Path
-    #: The folder of the run at the driver, which readers of a failure are told.
+    #: The folder of the run at the driver, which messages about failures name.
     home: str
 
 

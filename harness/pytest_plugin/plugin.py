@@ -120,7 +120,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _meet_declarations(met: pytest.Collector) -> None:
-    """Add the hooks, where nothing told before the collection that there are declarations."""
+    """Add the hooks, where it was unknown before the collection that there are declarations."""
     if _MISSING:
         raise met.CollectError(how_to_install(f"{met.path} has declarations, which", _MISSING))
     if hasattr(met.config, "workerinput") and not met.config.pluginmanager.has_plugin(_HOOKS):

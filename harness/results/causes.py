@@ -57,7 +57,7 @@ class _CauseKey(NamedTuple):
     #: What the caller distinguishes besides, such as the kind of a finding.
     label: str
     status: Status
-    #: Empty for the stages that compare. Stage and blame say nothing of what a reason explains.
+    #: Empty for the stages that compare. Where the reason is the cause, stage and blame do not matter.
     stage: str
     blame: Blame | None
     exporter: str
@@ -82,7 +82,7 @@ class CauseSummary(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Cause:
-    """Cells of one cause. What is said of a single cell is said of the first one, of the fewest operators."""
+    """Cells of one cause. Where a row shows a single cell, it is the first one, which has the fewest operators."""
 
     label: str
     first: Record

@@ -1,4 +1,4 @@
-"""Whether a run has all cells that it was started for. What is said of its cells does not hold for those it lacks."""
+"""Whether a run has all cells that it was started for. Its figures do not cover those that it lacks."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ from onnx_parity.harness.results.causes import COMPARING
 _BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *COMPARING})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
-#: How an error is told, with its class first. One at a later set of inputs is in a stage that compares results.
+#: The text of an error begins with its class. One at a later set of inputs is in a stage that compares results.
 _RAISED = re.compile(r"\w+: ")
-#: The error of a runtime that spoils its caller's data, which it says nothing of itself.
+#: The error of the harness for a runtime that writes into its inputs without an error of its own.
 _WROTE = "ChangedInputError: "
-#: Endings that a runtime does not tell of.
+#: Endings without an error of the runtime.
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
 

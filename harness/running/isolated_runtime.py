@@ -132,7 +132,7 @@ class IsolatedRuntime:
                 else:
                     assert session is not None, "a model is loaded before it is run"
                     answer = _Ran(list(session.run(message.feeds)), message.feeds)
-            except Exception as error:  # noqa: BLE001  A runtime may raise anything, which its caller is told.
+            except Exception as error:  # noqa: BLE001  A runtime may raise anything; the caller gets it as an answer.
                 answer = error
             channel.send(_pack(answer))
 

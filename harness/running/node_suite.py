@@ -34,7 +34,7 @@ from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsa
 _REASON = 300
 #: The limit of one test. The slowest runtimes compile for some seconds.
 SECONDS = 60.0
-#: What is said of a test that takes longer.
+#: How the message about a test that takes longer begins.
 _ENDLESS = "did not end"
 
 

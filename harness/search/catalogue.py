@@ -97,7 +97,7 @@ class Catalogue:
         for name, usable in survey.items():
             if name not in EXCLUDED:
                 self._calls += _entries(name, usable)
-        # A part that is known to fail says nothing of what is made of its results.
+        # If a part is known to fail, a wrong result of what uses it is no finding.
         self._cards = [*(each for each in self._parts if not each.failures), *self._calls]
 
     @classmethod

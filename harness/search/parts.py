@@ -74,7 +74,7 @@ class Part:
         return f"declared({str(declaration.file)!r}, {self.case.label!r}, {str(self.dtype)!r})"
 
     def is_exported(self, opset: int, *, dynamic: bool) -> bool:
-        """Whether cells of the tier that `unsupported.toml` speaks of say so: they are there, and not listed in it."""
+        """Whether the tier that `unsupported.toml` is complete for has these cells, and the file does not list them."""
         label, declaration = self.case.label, self.case.declaration
         wanted = {Shapes.STATIC, Shapes.DYNAMIC} if dynamic and declaration.dynamic else {Shapes.STATIC}
         listed = load_refused(declaration.file.with_name(REFUSED))

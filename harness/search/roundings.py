@@ -1,4 +1,4 @@
-"""Whether a difference from torch's results is one that rounding may make, which says nothing of an exporter.
+"""Whether rounding alone may explain a difference from torch's results, so that it is no fault of an exporter.
 
 The inputs of a search are such that its results do not jump where they move a little. Still, an operator in between may
 be at a jump that no input reaches: the `floor` of a sum that would be 0 without rounding, or the inverse of a matrix

@@ -30,7 +30,7 @@ from onnx_parity.harness.search.ledger import Finding, read_findings, slug, writ
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
 WORKER = "onnx_parity.harness.search.searcher"
-#: Where a worker is before it has said where it is.
+#: The point of a worker that has not reported one yet.
 DRAWING = "being drawn"
 STATE, FAILURES, FINDINGS = "state.json", "failures.jsonl", "findings"
 #: Seconds that a worker may take for its imports, on a busy machine, and for one program with its reductions.
@@ -182,7 +182,7 @@ class Search:
 
 
 class _Worker:
-    """A worker's process, which is started anew after a crash."""
+    """A worker's process, which is started again after a crash."""
 
     def __init__(self, order: Order, start: Start, ends: threading.Event) -> None:
         self._order = order

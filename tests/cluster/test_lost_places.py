@@ -73,7 +73,7 @@ def test_a_node_on_which_nothing_starts_is_not_used(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == (
         "node2 is not used: 3 processes in a row did not start there: the process exited with 1: the disk is full\n"
     )
-    with pytest.raises(ClusterError, match=r"^no node of the Ray cluster can be used: what is wrong with each"):
+    with pytest.raises(ClusterError, match=r"^no node of the Ray cluster can be used: the reason for each is"):
         crew.processors  # noqa: B018
 
 

@@ -236,7 +236,7 @@ def test_help_teaches_by_example(command: str) -> None:
 def test_an_earlier_command_says_what_replaces_it(command: str, instead: str) -> None:
     code, text = invoke(command, "--any", "option")
     assert code == 2
-    assert text.startswith(f"`parity {command}` is no more: ")
+    assert text.startswith(f"`parity {command}` was removed: ")
     assert text.count("\n") == 1
     assert f"`{instead}" in text
     assert command not in _COMMANDS

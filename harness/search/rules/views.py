@@ -19,7 +19,7 @@ def _factors(d: Draft, number: int) -> list[int]:
 
 @rule(4)
 def reshape(d: Draft) -> None:
-    """Axes are merged, split and, where all sizes are fixed, divided anew."""
+    """Axes are merged and split. Where all sizes are fixed, all elements are divided into other axes."""
     x = d.value(ranks=(1, 5))
     how = d.of(["view", "reshape", "reshape"]) if x.tensor.is_contiguous() and x.other.is_contiguous() else "reshape"
     if len(x.fixed_axes) == x.rank:
