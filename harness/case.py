@@ -141,7 +141,7 @@ class Declaration:
     def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD, turn)
 
-    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+    def select(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         """The cases that a selection contains, each with its dtypes."""
         dtypes = self._dtypes_of(selection)
         for case in self.cases(name):
@@ -192,10 +192,10 @@ class Listing(Declaration, ABC):
                 return self.full_opsets
 
     @abstractmethod
-    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]: ...
+    def select(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]: ...
 
     def cases(self, name: str) -> Iterator[Case]:
-        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
+        for case, _ in self.select(name, Selection(tier=Tier.FULL)):
             yield case
 
 

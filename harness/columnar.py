@@ -148,7 +148,7 @@ class Columns:
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group).num_rows
             if first < end and begin < first + rows:
-                with self._damage_told():
+                with self._report_damage():
                     table = self._file.read_row_group(group)
                 at = max(0, begin - first)
                 parts.append(table.slice(at, min(rows, end - first) - at))
@@ -161,7 +161,7 @@ class Columns:
 
     def records(self) -> Iterator[Record]:
         """Every record, case by case. A batch of rows at a time is in memory."""
-        with self._damage_told():
+        with self._report_damage():
             for batch in self._file.iter_batches(batch_size=_ROWS_AT_A_TIME):
                 yield from _records(batch)
 
@@ -189,18 +189,18 @@ class Columns:
                 here.append(row - begin)
                 row = next(wanted)
             if here:
-                with self._damage_told():
+                with self._report_damage():
                     table = self._file.read_row_group(group).take(pa.array(here, pa.int64()))
                 for batch in table.to_batches(max_chunksize=_ROWS_AT_A_TIME):
                     yield from _records(batch)
             begin = end
 
     def _read(self, columns: Sequence[str]) -> pa.Table:
-        with self._damage_told():
+        with self._report_damage():
             return self._file.read(columns)
 
     @contextmanager
-    def _damage_told(self) -> Generator[None]:
+    def _report_damage(self) -> Generator[None]:
         import pyarrow as pa
 
         try:

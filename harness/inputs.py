@@ -43,7 +43,7 @@ class Maker(ABC):
         dtype = self.dtype or getattr(torch, cell_dtype)
         return self.draw(torch.Generator().manual_seed(seed), dtype).to(dtype)
 
-    def resized(self, sizes: Mapping[int, int]) -> Self:
+    def resize(self, sizes: Mapping[int, int]) -> Self:
         shape = tuple(sizes.get(dimension, size) for dimension, size in enumerate(self.shape))
         return replace(self, shape=shape)
 
@@ -132,7 +132,7 @@ class Given(Maker):
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor(self.values, dtype=dtype)
 
-    def resized(self, sizes: Mapping[int, int]) -> Self:
+    def resize(self, sizes: Mapping[int, int]) -> Self:
         raise DeclarationError(f"{self} has no other sizes; a dynamic input needs a maker such as floats(2, 3).")
 
 
@@ -148,9 +148,9 @@ class Listed(Maker):
     def make_all(self, seed: int, cell_dtype: Dtype) -> list[torch.Tensor]:
         return [item.make(stable_seed(seed, str(place)), cell_dtype) for place, item in enumerate(self.items)]
 
-    def resized(self, sizes: Mapping[int, int]) -> Self:
+    def resize(self, sizes: Mapping[int, int]) -> Self:
         """The list with all tensors but the first resized, so that their sizes differ."""
-        return replace(self, items=(self.items[0], *(item.resized(sizes) for item in self.items[1:])))
+        return replace(self, items=(self.items[0], *(item.resize(sizes) for item in self.items[1:])))
 
     def of_length(self, length: int) -> Self:
         return replace(self, items=tuple(self.items[place % len(self.items)] for place in range(length)))

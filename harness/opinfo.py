@@ -65,7 +65,7 @@ class OpInfoDeclaration(Listing):
     #: The database, all of whose entries are meant; None if they are named.
     database: Database | None = None
 
-    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+    def select(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         full = selection.tier is Tier.FULL
         # None and 0 are all of them.
         number = selection.samples if selection.samples is not None else None if full else self.few

@@ -71,7 +71,7 @@ class Source(Listing):
     #: Why models cannot be built, by their names. All cells of one try the same in vain, for up to minutes.
     refusals: dict[str, str] = field(default_factory=dict)
 
-    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+    def select(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         for model in self._models(selection.tier):
             yield ListedModel(self, name, f"{name}[{model}]", {}, model), selection.dtypes or self.dtypes
 

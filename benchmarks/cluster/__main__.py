@@ -182,7 +182,7 @@ class Simulation:
         begin = max(now + self._costs.message / 2, self._coordinator)
         reported = 0
         while worker.ended and worker.ended[0][0] <= now:
-            self._schedule.recorded(worker.name, worker.ended.popleft()[1].nodeid)
+            self._schedule.record(worker.name, worker.ended.popleft()[1].nodeid)
             reported += 1
         self._coordinator = begin + self._costs.exchange + reported * self._costs.coordinate
         self._pytest = max(self._pytest, self._coordinator) + reported * self._costs.report
@@ -205,7 +205,7 @@ class Simulation:
                 self._advance(victim, now)
                 # The first cell of the queue has begun.
                 number = min(number, max(len(victim.queue) - 1, 0))
-                self._schedule.given_back(name, [victim.queue.pop().nodeid for _ in range(number)])
+                self._schedule.take_back(name, [victim.queue.pop().nodeid for _ in range(number)])
             if self._schedule.waits:
                 # The victim gives them back in its next message.
                 for each in list(self._idle.values()):
@@ -357,7 +357,7 @@ def seconds_of_coordinating(number: int = 100_000) -> float:
         given = schedule.take("one", workers=1)
     began = time.process_time()
     for line in lines:
-        schedule.recorded("one", key_of(line).nodeid)
+        schedule.record("one", key_of(line).nodeid)
     return (time.process_time() - began) / number
 
 

@@ -69,7 +69,7 @@ class Program:
             wanted = dynamic.get(name, {})
             resize = {axis: sizes[symbol] for axis, symbol in named_axes(wanted).items() if symbol in sizes}
             seed = stable_seed(self.seed, self.case.label, name, str(which.draw))
-            maker = maker.resized(resize) if resize else maker
+            maker = maker.resize(resize) if resize else maker
             if isinstance(maker, Listed):
                 maker = maker.of_length(sizes.get(length_of(name), len(maker.items)))
                 made.append([item.to(self.device) for item in maker.make_all(seed, self.dtype)])
@@ -178,15 +178,15 @@ class Call(torch.nn.Module):
 
     def forward(self, *inputs: Given) -> object:
         given = dict(zip(self.names, inputs, strict=True))
-        keywords = {name: self._filled(value, given) for name, value in self.keywords.items()}
-        return self.program(*(self._filled(value, given) for value in self.arguments), **keywords)
+        keywords = {name: self._fill(value, given) for name, value in self.keywords.items()}
+        return self.program(*(self._fill(value, given) for value in self.arguments), **keywords)
 
     # Not a function inside of `forward`: one that calls itself would keep the inputs until garbage is collected.
-    def _filled(self, value: object, given: Mapping[str, Given]) -> object:
+    def _fill(self, value: object, given: Mapping[str, Given]) -> object:
         if isinstance(value, Slot):
             return given[value.name] if value.name in given else self.get_buffer(value.name)
         if isinstance(value, tuple) and _holds_slot(value):
-            return tuple(self._filled(item, given) for item in value)
+            return tuple(self._fill(item, given) for item in value)
         return value
 
 

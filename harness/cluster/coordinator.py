@@ -120,7 +120,7 @@ class Coordinator:
 
     # What pytest says.
 
-    def told(self, message: Work | None) -> None:
+    def receive(self, message: Work | None) -> None:
         if message is None:
             self._stopped = True
         else:
@@ -293,7 +293,7 @@ class Coordinator:
             self._send(answered.piece)
         if answered.back is not None:
             worker.has -= len(answered.back)
-            self._schedule.given_back(worker.name, answered.back)
+            self._schedule.take_back(worker.name, answered.back)
         if answered.ended:
             self._lose(worker, answered.ended, kill=True, by_cells=not answered.in_order)
         elif worker.piece_got:
@@ -306,7 +306,7 @@ class Coordinator:
         for line in lines.splitlines(keepends=True):
             key = key_of(line)
             worker.has -= 1
-            if self._schedule.recorded(worker.name, key.nodeid):
+            if self._schedule.record(worker.name, key.nodeid):
                 counting.append(line)
                 worker.node.cells += 1
                 worker.node.seconds += key.elapsed
@@ -376,8 +376,8 @@ def main(descriptor: int) -> None:
     def listen(coordinator: Coordinator) -> None:
         with suppress(EOFError):
             while isinstance(message := _receive(channel), Work):
-                coordinator.events.put(lambda message=message: coordinator.told(message))  # type: ignore[misc]
-        coordinator.events.put(lambda: coordinator.told(None))
+                coordinator.events.put(lambda message=message: coordinator.receive(message))  # type: ignore[misc]
+        coordinator.events.put(lambda: coordinator.receive(None))
 
     start = _receive(channel)
     assert isinstance(start, Start)

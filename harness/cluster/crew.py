@@ -128,7 +128,7 @@ class Crew:
                 time.sleep(_TURN)
                 continue
             try:
-                if (process := self._started(node, module, arguments)) is not None:
+                if (process := self._start_on(node, module, arguments)) is not None:
                     return process
             except PlaceLostError as lost:
                 self.failed(node, str(lost))
@@ -165,15 +165,15 @@ class Crew:
         # Ray's own end, which would wait for the head, comes after this.
         atexit.register(leave)
 
-    def _started(self, node: _Node, module: str, arguments: tuple[str, ...]) -> Answering | None:
+    def _start_on(self, node: _Node, module: str, arguments: tuple[str, ...]) -> Answering | None:
         """A process on a node; None if the node cannot be used."""
         process = _Process(self, node, actor_on(node.id, Seat, self._folder))
         try:
             with node.checking:
                 if not node.known:
-                    self._know(node, decoded(process.asked(process.seat.facts.remote()), Facts))
+                    self._know(node, decoded(process.ask(process.seat.facts.remote()), Facts))
             if not node.refused:
-                process.asked(process.seat.start.remote(module, arguments))
+                process.ask(process.seat.start.remote(module, arguments))
                 return process
         except BaseException:
             process.kill()
@@ -243,10 +243,10 @@ class _Process:
         self._answered = self._ended = False
 
     def send(self, message: bytes) -> None:
-        self._end_if(self.asked(self.seat.send.remote(message)))
+        self._end_if(self.ask(self.seat.send.remote(message)))
 
     def answer(self, within: float, look: Callable[[], None] = lambda: None) -> bytes:
-        data, ending = self.asked(self.seat.answer.remote(within), look)
+        data, ending = self.ask(self.seat.answer.remote(within), look)
         self._end_if(ending)
         assert isinstance(data, bytes)
         self._answered, self._node.failed = True, 0
@@ -261,7 +261,7 @@ class _Process:
             with suppress(ray.exceptions.RayError, RuntimeError):
                 ray.kill(self.seat)
 
-    def asked(self, reference: Any, look: Callable[[], None] = lambda: None) -> Any:
+    def ask(self, reference: Any, look: Callable[[], None] = lambda: None) -> Any:
         """What the actor returns."""
         import ray
 

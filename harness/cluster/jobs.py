@@ -92,7 +92,7 @@ class Jobs:
 
     def newest(self) -> str:
         """The job that `parity run` has sent last."""
-        ours = [each for each in self._listed() if (each.submission_id or "").startswith(_PREFIX)]
+        ours = [each for each in self._list() if (each.submission_id or "").startswith(_PREFIX)]
         if not ours:
             raise ClusterError(f"{self.address} knows no job that `parity run` has sent.")
         return str(max(ours, key=lambda each: each.start_time or 0).submission_id)
@@ -167,7 +167,7 @@ class Jobs:
         except (RuntimeError, OSError) as error:
             raise ClusterError(f"{self.address} knows no job {job}: {one_line(str(error))}") from error
 
-    def _listed(self) -> list[Any]:
+    def _list(self) -> list[Any]:
         try:
             return list(self._client.list_jobs())
         except (RuntimeError, OSError) as error:

@@ -146,7 +146,7 @@ class NodeWorker:
             try:
                 self._child.send(message)
             except ProcessEndedError as ending:
-                self._ended = self._told(ending)
+                self._ended = self._describe_end(ending)
 
     def _message(self, seconds: float) -> Ready | Back | None:
         """The next message of the pytest, if it comes within so many seconds."""
@@ -155,7 +155,7 @@ class NodeWorker:
         try:
             data = self._child.receive_within(seconds)
         except ProcessEndedError as ending:
-            self._ended = self._told(ending)
+            self._ended = self._describe_end(ending)
             return None
         message = msgspec.msgpack.decode(data, type=FromPytestOnNode) if data is not None else None
         if isinstance(message, Failed):
@@ -163,7 +163,7 @@ class NodeWorker:
             return None
         return message
 
-    def _told(self, ending: ProcessEndedError) -> str:
+    def _describe_end(self, ending: ProcessEndedError) -> str:
         return self._with_words(f"its pytest {ending}")
 
     def _with_words(self, ending: str) -> str:

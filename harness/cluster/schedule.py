@@ -139,7 +139,7 @@ class Schedule:
         """Whether cells wait for a worker."""
         return any(self._waiting.values())
 
-    def recorded(self, worker: str, nodeid: str) -> bool:
+    def record(self, worker: str, nodeid: str) -> bool:
         """A worker has a record of a cell. Whether this is the record of the cell: others do not count."""
         holding = self._holdings.get(worker)
         if holding is None or nodeid not in holding.cells:
@@ -167,7 +167,7 @@ class Schedule:
                     found.append((worker, number))
         return found
 
-    def given_back(self, worker: str, nodeids: Sequence[str]) -> None:
+    def take_back(self, worker: str, nodeids: Sequence[str]) -> None:
         """A worker will not run these cells."""
         holding = self._holdings[worker]
         holding.asked = False

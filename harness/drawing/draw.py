@@ -44,7 +44,7 @@ def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int, others: S
     # A cell that ended its process is exported, and not run.
     outcome = None if record.status is Status.CRASHED else bench.run(cell)
     try:
-        prepared, captured = bench.captured(cell)
+        prepared, captured = bench.capture(cell)
     except Exception as error:  # noqa: BLE001  torch or the exporter raised it: it is what there is to show.
         return msgspec.structs.replace(drawing, missing=f"the program could not be recorded: {one_line(str(error))}")
     exports = _Exports()
@@ -53,7 +53,7 @@ def draw(record: Record, cell: Cell, opsets: Sequence[int], seed: int, others: S
             exports.add(captured, cell, opset)
     for other in others:
         try:
-            its, its_capture = bench.captured(other)
+            its, its_capture = bench.capture(other)
         except Exception as error:  # noqa: BLE001  Another exporter raised it, which is what there is to show of it.
             exports.opsets.append(AtOpset(other.opset, error=error_line(error), exporter=other.exporter))
         else:

@@ -154,15 +154,15 @@ class Execution:
         """The piece as a model. Axes are dynamic if their sizes differ between the inputs and the example."""
         varying = dynamic_sizes(piece, example, inputs)
         try:
-            return self._exported(Request(piece, tuple(example), piece.input_names, varying), folder)
+            return self._export(Request(piece, tuple(example), piece.input_names, varying), folder)
         except Exception as error:
             # A piece has less information about sizes than the whole program, so it may be refused. It is then exported
             # with the inputs themselves, unless the whole program fails with the same error.
             if not varying or self.reason.startswith(type(error).__name__):
                 raise
-            return self._exported(Request(piece, tuple(inputs), piece.input_names, {}), folder)
+            return self._export(Request(piece, tuple(inputs), piece.input_names, {}), folder)
 
-    def _exported(self, request: Request, folder: Path | None) -> bytes | Path:
+    def _export(self, request: Request, folder: Path | None) -> bytes | Path:
         return self.exporter.capture(request).deliver(self.cell.opset, folder)
 
 

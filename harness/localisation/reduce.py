@@ -81,10 +81,10 @@ class _Failing:
     def detail(self, numbers: Sequence[int]) -> str:
         key = tuple(numbers)
         if key not in self._known:
-            self._known[key] = self._asked(key)
+            self._known[key] = self._ask(key)
         return self._known[key]
 
-    def _asked(self, numbers: tuple[int, ...]) -> str:
+    def _ask(self, numbers: tuple[int, ...]) -> str:
         try:
             verdict: Verdict = judge_piece(self._suspect, numbers)
         except (NoKernelError, DeclinedError):

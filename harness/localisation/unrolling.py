@@ -112,7 +112,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         """The nodes of a block that are needed, each with the values that no later node needs."""
         if block not in self._plans:
             nodes = self._graph.live_in(block.nodes, block.outputs)
-            last = {value: place for place, node in enumerate(nodes) for value in self._touched(node)}
+            last = {value: place for place, node in enumerate(nodes) for value in self._list_touched(node)}
             spent: list[list[Value]] = [[] for _ in nodes]
             for value, place in last.items():
                 if value not in block.outputs:
@@ -120,7 +120,7 @@ class _Unrolling(Interpreter[_Unrolled]):
             self._plans[block] = list(zip(nodes, spent, strict=True))
         return self._plans[block]
 
-    def _touched(self, node: Node) -> Iterator[Value]:
+    def _list_touched(self, node: Node) -> Iterator[Value]:
         yield from (output for output in node.outputs if output is not None)
         yield from node.inputs()
         for size in node.sizes():
@@ -165,7 +165,7 @@ class _Unrolling(Interpreter[_Unrolled]):
 
         arguments = {name: here(argument) for name, argument in node.arguments.items()}
         outputs = [None if each is None else Value(each.dtype, each.shape, name=each.name) for each in node.outputs]
-        made = self._added(Node(node.op, arguments, node.origin, outputs), tensors, self._turn)
+        made = self._add(Node(node.op, arguments, node.origin, outputs), tensors, self._turn)
         for recorded, output in zip(node.outputs, outputs, strict=True):
             if recorded is not None and output is not None:
                 yield recorded, _Unrolled(output, made[output])
@@ -182,19 +182,19 @@ class _Unrolling(Interpreter[_Unrolled]):
     def items(self, listed: Value, stack: _Unrolled) -> list[_Unrolled]:
         """The items of a list that the program returns, selected from the tensor of its stacked items."""
         assert listed.node is not None
-        return [self._selected(listed.node.origin, stack, number, "") for number in range(stack.tensor.shape[0])]
+        return [self._select(listed.node.origin, stack, number, "") for number in range(stack.tensor.shape[0])]
 
     def slice_of(self, node: Node, whole: _Unrolled, number: int, turn: str) -> _Unrolled:
-        return self._selected(node.origin, whole, number, self._inside(node, turn))
+        return self._select(node.origin, whole, number, self._inside(node, turn))
 
     def stack(self, node: Node, items: list[_Unrolled]) -> _Unrolled:
-        return self._computed(torch.ops.aten.stack.default, node.origin, self._turn, {"tensors": items, "dim": 0})
+        return self._compute(torch.ops.aten.stack.default, node.origin, self._turn, {"tensors": items, "dim": 0})
 
-    def _selected(self, origin: Origin, whole: _Unrolled, number: int, turn: str) -> _Unrolled:
+    def _select(self, origin: Origin, whole: _Unrolled, number: int, turn: str) -> _Unrolled:
         arguments = {"self": whole, "dim": 0, "index": number}
-        return self._computed(torch.ops.aten.select.int, origin, turn, arguments)
+        return self._compute(torch.ops.aten.select.int, origin, turn, arguments)
 
-    def _computed(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Unrolled:
+    def _compute(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Unrolled:
         """Run an operator that is not in the graph, but that a loop applies implicitly."""
         tensors: dict[Value, torch.Tensor] = {}
 
@@ -206,11 +206,11 @@ class _Unrolling(Interpreter[_Unrolled]):
 
         output = Value(torch.float32, ())
         node = Node(op, {name: here(argument) for name, argument in arguments.items()}, origin, [output])
-        tensor = self._added(node, tensors, turn)[output]
+        tensor = self._add(node, tensors, turn)[output]
         output.dtype, output.shape = tensor.dtype, tuple(tensor.shape)
         return _Unrolled(output, tensor)
 
-    def _added(self, node: Node, tensors: Mapping[Value, torch.Tensor], turn: str) -> dict[Value, torch.Tensor]:
+    def _add(self, node: Node, tensors: Mapping[Value, torch.Tensor], turn: str) -> dict[Value, torch.Tensor]:
         self.nodes.append(node)
         if turn:
             self.within[node] = turn

@@ -109,7 +109,7 @@ class Walk:
         last = recording.last_uses()
         kinds = (self._torch, self._exact, self._ours, self._example)
         for start, window in _windows(recording.nodes, self._window):
-            yield from self._followed(start, window)
+            yield from self._follow(start, window)
             self.most_held = max(self.most_held, sum(map(len, kinds)))
             for held in kinds:
                 for value in [value for value in held if last.get(value, -1) < start + len(window)]:
@@ -120,7 +120,7 @@ class Walk:
         """torch's results of the recording, after the whole program has been run."""
         return [self._torch[value] if value.constant is None else value.constant for value in self._recording.outputs]
 
-    def _followed(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
+    def _follow(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
         for node in nodes:
             self._torch.update(run(node, self._torch))
             self._exact.update(self._exactly(node))
@@ -142,7 +142,7 @@ class Walk:
             own = [output for output in node.outputs if output in results]
             verdict = self._judge([results[output] for output in own], [self._expected(output) for output in own])
             for output in own:
-                self._ours[output] = self._carried(output, results[output])
+                self._ours[output] = self._carry(output, results[output])
             if _is_undetermined(node) and not self._is_certain(node):
                 verdict = Verdict(True, "", None)
                 for output in own:
@@ -156,7 +156,7 @@ class Walk:
         used. It diverges if there is an error."""
         if len(nodes) > 1:
             for number, node in enumerate(nodes, start):
-                yield from self._followed(number, [node])
+                yield from self._follow(number, [node])
             return
         (node,) = nodes
         for output in node.outputs:
@@ -190,7 +190,7 @@ class Walk:
     def _expected(self, output: Value) -> Expected:
         return expected_of(self._torch[output], self._exact[output], signed_zeros=self._signed_zeros)
 
-    def _carried(self, output: Value, given: object) -> torch.Tensor:
+    def _carry(self, output: Value, given: object) -> torch.Tensor:
         """The input of later pieces: the runtime's output, unless its dtype or shape is wrong."""
         from_torch = self._torch[output]
         if not isinstance(given, np.ndarray) or given.shape != tuple(from_torch.shape):

@@ -74,7 +74,7 @@ def cells_of(
     if not is_included and not added:
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
-    for number, (case, own_dtypes) in enumerate(declaration.selected(name, selection)):
+    for number, (case, own_dtypes) in enumerate(declaration.select(name, selection)):
         more = added.get(case.label, smoke_cells.NOTHING)
         dtypes = tuple(dict.fromkeys((*(own_dtypes if is_included else ()), *more.dtypes(selection))))
         if not dtypes or not wanted(case.label):

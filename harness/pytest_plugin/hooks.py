@@ -183,7 +183,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
-    config.stash[Matrix.KEY].collected(session.items)
+    config.stash[Matrix.KEY].store_items(session.items)
     if _is_worker(config):
         plugins = config.pluginmanager
         for_users = {plugins.get_plugin("terminalreporter"), plugins.get_plugin("parity-progress")}

@@ -150,7 +150,7 @@ class Matrix:
             self.log.carry(split.carried)
         return split
 
-    def collected(self, items: Sequence[pytest.Item]) -> None:
+    def store_items(self, items: Sequence[pytest.Item]) -> None:
         """Store the collected cells for the process that runs them."""
         self.items.update((item.nodeid, cast("CellItem", item)) for item in items if hasattr(item, "cell"))
 
@@ -202,7 +202,7 @@ class Matrix:
             raise OSError(answer.removeprefix(_UNWRITTEN).decode())
         return _decoder.decode(answer)
 
-    def given_up(self, item: CellItem, reason: str) -> Record:
+    def give_up(self, item: CellItem, reason: str) -> Record:
         """Write and return the record of a cell that took each worker of a cluster with it."""
         blank = self._blank(item)
         record = msgspec.structs.replace(blank, reason=reason, message=block(blank, [reason]))

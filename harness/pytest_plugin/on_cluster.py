@@ -170,7 +170,7 @@ class OnCluster:
                 for line in data.splitlines():
                     self._report(session, _record.decode(line))
             case GivenUp(nodeid, reason):
-                self._report(session, self._matrix.given_up(self._items[nodeid], reason))
+                self._report(session, self._matrix.give_up(self._items[nodeid], reason))
             case Piece():
                 self._write(message)
             case Nodes(nodes, workers):

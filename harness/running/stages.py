@@ -115,7 +115,7 @@ class Bench:
             ended(outcome)
         return outcome
 
-    def captured(self, cell: Cell) -> tuple[Prepared, Captured]:
+    def capture(self, cell: Cell) -> tuple[Prepared, Captured]:
         """The program of a cell with its reference, and its capture, which can be delivered at any opset."""
         prepared = self._prepare(cell, Outcome(cell, cell.runtime))
         with prepared.program.at_home():

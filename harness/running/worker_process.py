@@ -53,19 +53,19 @@ class WorkerProcess:
         try:
             self._child.send(message)
         except ProcessEndedError as ending:
-            raise self._told(ending) from ending
+            raise self._describe_end(ending) from ending
 
     def answer(self, within: float, look: Callable[[], None] = lambda: None) -> bytes:
         try:
             return self._child.answer(within, look)
         except ProcessEndedError as ending:
-            raise self._told(ending) from ending
+            raise self._describe_end(ending) from ending
 
     def kill(self) -> None:
         self._child.kill()
         self._stderr.close()
 
-    def _told(self, ending: ProcessEndedError) -> ProcessEndedError:
+    def _describe_end(self, ending: ProcessEndedError) -> ProcessEndedError:
         """How the process ended, with the error that it wrote if it ended by itself."""
         self._stderr.seek(0)
         words = error_in(self._stderr.read().decode(errors="replace"))

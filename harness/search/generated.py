@@ -43,7 +43,7 @@ class Input:
     def make(self, seed: int, *, resized: bool) -> torch.Tensor:
         maker = self.maker
         if resized and self.dynamic:
-            maker = maker.resized({axis: size for axis, (_, size) in self.dynamic.items()})
+            maker = maker.resize({axis: size for axis, (_, size) in self.dynamic.items()})
         return maker.make(stable_seed(seed, self.name), name_of(self.dtype)).clone()
 
 

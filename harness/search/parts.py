@@ -146,7 +146,7 @@ def is_part(declaration: Declaration) -> bool:
 
 def parts_of(name: str, declaration: Declaration, failures: Sequence[Expectation]) -> Iterator[Part]:
     """The cases of the default tier, in each dtype."""
-    for case, dtypes in declaration.selected(name, Selection()):
+    for case, dtypes in declaration.select(name, Selection()):
         own = tuple(each for each in failures if each.may_match(f"{case.label}-"))
         yield from (Part(case, dtype, own) for dtype in dtypes)
 

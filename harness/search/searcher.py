@@ -81,7 +81,7 @@ class Searcher:
                 if looked.failure is not None and rough(subject.program, looked.failure) not in known:
                     known.add(rough(subject.program, looked.failure))
                     began = time.process_time()
-                    found.append(self._found(number, subject, point, looked.failure))
+                    found.append(self._make_found(number, subject, point, looked.failure))
                     aside += time.process_time() - began
             subject.release()
         seconds = time.process_time() - start - aside
@@ -109,7 +109,7 @@ class Searcher:
         )  # fmt: skip
         return Report(crashed.number, len(subject.program.lines), "", True, True, {Ending.FAILED: 1}, 0.0, (found,))
 
-    def _found(self, number: int, subject: ProbedProgram, point: Point, failure: Failure) -> Found:
+    def _make_found(self, number: int, subject: ProbedProgram, point: Point, failure: Failure) -> Found:
         alike = rough(subject.program, failure)
         self._reduced[alike] += 1
         plain = Found(number, str(point), failure.culprit, failure.fault, failure.detail, alike)

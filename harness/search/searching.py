@@ -192,13 +192,13 @@ class _Worker:
 
     def look_at(self, number: int) -> Report:
         """The report of a program. If the process dies, that is what it found, and another one reduces it."""
-        answer = self._asked(number)
+        answer = self._ask(number)
         if isinstance(answer, Report):
             return answer
         if answer.point == DRAWING and "exited with" in answer.detail:
             # It raised an exception where no exporter or runtime has a part. A signal would come from torch.
             raise SearchError(f"Program {number} could not be drawn, by a fault of the search itself: {answer.detail}.")
-        reduced = self._asked(answer) if answer.point != DRAWING else answer
+        reduced = self._ask(answer) if answer.point != DRAWING else answer
         if isinstance(reduced, Report):
             return reduced
         cause = f"crash: {answer.point}: {answer.detail}"
@@ -207,7 +207,7 @@ class _Worker:
         found = Found(number, answer.point, culprit, "crash", answer.detail, cause, cause, "", text)
         return Report(number, 0, "", True, True, {"failed": 1}, 0.0, (found,))
 
-    def _asked(self, task: int | Crashed) -> Report | Crashed:
+    def _ask(self, task: int | Crashed) -> Report | Crashed:
         """The answer to a task. If the machine of the process is lost, a process on another one is asked."""
         number, begins = (task.number, task.point) if isinstance(task, Crashed) else (task, DRAWING)
         words = ""

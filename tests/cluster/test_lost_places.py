@@ -100,6 +100,6 @@ def test_a_program_is_looked_at_on_another_machine() -> None:
     machines = Machines(Process([], LOST), Process([report], LOST))
     assert _Worker(order, machines.start, threading.Event()).look_at(7).number == 7
     lost = Machines(*(Process([], LOST) for _ in range(LOST_FOR_GOOD)))
-    assert _Worker(order, lost.start, threading.Event())._asked(7) == Crashed(
+    assert _Worker(order, lost.start, threading.Event())._ask(7) == Crashed(
         7, DRAWING, "4 machines were lost while they ran it; the last: node2 is lost"
     )

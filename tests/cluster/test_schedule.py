@@ -19,7 +19,7 @@ def ids(given: list[CellWork]) -> list[str]:
 
 
 def done(schedule: Schedule, worker: str, given: list[CellWork]) -> None:
-    assert all(schedule.recorded(worker, cell.nodeid) for cell in given)
+    assert all(schedule.record(worker, cell.nodeid) for cell in given)
 
 
 def test_neighbouring_groups_are_given_together() -> None:
@@ -66,9 +66,9 @@ def test_cells_without_a_duration_are_given_too() -> None:
 def test_a_record_counts_once_and_from_its_worker_alone() -> None:
     schedule = Schedule(cells("g", 2))
     given = schedule.take("one", workers=1)
-    assert not schedule.recorded("two", given[0].nodeid)
-    assert schedule.recorded("one", given[0].nodeid)
-    assert not schedule.recorded("one", given[0].nodeid)
+    assert not schedule.record("two", given[0].nodeid)
+    assert schedule.record("one", given[0].nodeid)
+    assert not schedule.record("one", given[0].nodeid)
     assert schedule.left == 1
 
 
@@ -79,7 +79,7 @@ def test_the_busiest_worker_gives_back_half() -> None:
     [(worker, number)] = schedule.to_split(idle=1)
     assert (worker, number) == ("one", 8)
     assert schedule.to_split(idle=1) == [], "it is asked once"
-    schedule.given_back("one", ids(given[8:]))
+    schedule.take_back("one", ids(given[8:]))
     again = schedule.take("two", workers=2)
     assert set(ids(again)) <= set(ids(given[8:]))
     assert schedule.left == 16
@@ -91,7 +91,7 @@ def test_the_cells_of_a_lost_worker_are_given_to_others() -> None:
     done(schedule, "one", given[:1])
     assert schedule.lost("one") == []
     assert ids(schedule.take("two", workers=1)) == ids(given[1:])
-    assert not schedule.recorded("one", given[1].nodeid), "a lost worker's record comes too late"
+    assert not schedule.record("one", given[1].nodeid), "a lost worker's record comes too late"
 
 
 def test_a_cell_that_takes_every_worker_with_it_is_given_up_alone() -> None:
@@ -105,7 +105,7 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up_alone() -> None:
                 gone += schedule.lost(worker)
                 lost += 1
                 break
-            assert schedule.recorded(worker, cell.nodeid)
+            assert schedule.record(worker, cell.nodeid)
     assert gone == ["g-1"]
     assert lost == LOST_FOR_GOOD
 
@@ -160,9 +160,9 @@ def test_every_cell_ends_once_whatever_happens(seed: int) -> None:
                 number = min(number, len(held[name]))
                 back = held[name][len(held[name]) - number :]
                 del held[name][len(held[name]) - number :]
-                schedule.given_back(name, ids(back))
+                schedule.take_back(name, ids(back))
         for cell in held[worker][: draw.randint(0, 5)]:
             held[worker].remove(cell)
-            assert schedule.recorded(worker, cell.nodeid)
+            assert schedule.record(worker, cell.nodeid)
             ended.append(cell.nodeid)
     assert sorted(ended) == sorted(ids(work))

@@ -168,7 +168,7 @@ def test_given_values_are_given_in_the_cells_dtype_unless_they_are_ints() -> Non
     assert given([True]).make(7, Dtype.FLOAT32).dtype == torch.bool
     assert given([1, 2], dtype=torch.uint8).make(7, Dtype.FLOAT32).dtype == torch.uint8
     with pytest.raises(DeclarationError) as refused:
-        given([0.5]).resized({0: 2})
+        given([0.5]).resize({0: 2})
     assert str(refused.value) == "given(1) has no other sizes; a dynamic input needs a maker such as floats(2, 3)."
 
 
