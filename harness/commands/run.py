@@ -252,14 +252,16 @@ def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
 
 
 def _similar_names(keyword: str, places: Sequence[Path]) -> str:
-    """What to write instead of a keyword that no cell matches: the names of cases that are like its words."""
+    """What to write instead of a keyword that no cell matches: declarations and entries with names like its words."""
     from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.opinfo import OpInfoDeclaration
 
-    declared = [each for place in places if place.exists() for each in declared_under(place)]
-    # A case of torch's databases has the entry in its name: opinfo.clamp.
-    names = {
-        each for name, declaration in declared for each in (name, *(case.name for case in declaration.cases(name)))
-    }
+    names: set[str] = set()
+    for name, declaration in (each for place in places if place.exists() for each in declared_under(place)):
+        names.add(name)
+        if isinstance(declaration, OpInfoDeclaration):
+            # A case of torch's databases has the entry in its name: opinfo.clamp.
+            names.update(f"{name}.{entry}" for entry in declaration.entry_names)
     words = re.findall(r"[a-z_][\w.]*", keyword)
     near = dict.fromkeys(name for word in words for name in difflib.get_close_matches(word, sorted(names)))
     return f"Similar names: {', '.join(near)}." if near else "`parity list --cells` shows all ids."
