@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -71,7 +74,8 @@ def _own_files(module: str) -> dict[str, str]:
 
 @cache
 def hash_declaration(file: Path, name: str) -> str:
-    """A hash of the declaration called `name`, and of the code that it can use in its file and in files beside it.
+    """A hash of the declaration called `name`, and of the code that it can use: in its file, and in the files of its
+    project that this one imports, directly or through others.
 
     Declarations that it does not refer to are left out, so that a new row does not change the hashes of other rows.
     """
@@ -101,7 +105,6 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
     lines = file.read_text(encoding="utf-8").splitlines()
     declarations: dict[str, str] = {}
     rest = []
-    imported: set[str] = set()
     for node in _parse_file(file).body:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
@@ -110,12 +113,9 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
                 declarations[name] = "\n".join(filter(None, (declarations.get(name), source)))
             case _:
                 rest.append(source)
-        match node:
-            case ast.ImportFrom(module=str(module)):
-                imported.add(module.rpartition(".")[2])
-            case ast.Import(names=names):
-                imported.update(alias.name.rpartition(".")[2] for alias in names)
-    rest += [path.read_text(encoding="utf-8") for path in _beside(file, imported)]
+    # The survey of samples of a file of OpInfo entries.
+    beside = [each for each in (file.with_suffix(".json"),) if each.exists()]
+    rest += [path.read_text(encoding="utf-8") for path in (*imported_files(file), *beside)]
     return declarations, "\0".join(rest)
 
 
@@ -131,10 +131,66 @@ def _reachable(name: str, declarations: dict[str, str]) -> set[str]:
     return seen
 
 
-def _beside(file: Path, imported: set[str]) -> list[Path]:
-    """The files in its folder that a declaration file imports, and its data file."""
-    candidates = [file.with_name(f"{name}.py") for name in sorted(imported)] + [file.with_suffix(".json")]
-    return [path for path in candidates if path.exists() and path != file]
+def imported_files(file: Path) -> list[Path]:
+    """The files of a project that a file imports anywhere in it, directly or through others, without importing them.
+
+    Those of the standard library and of installed packages are left out, and so are this project's exporter and
+    harness, of which `contents` has all.
+    """
+    left = [file.resolve()]
+    found = set(left)
+    while left:
+        new = _directly_imported(left.pop()) - found
+        found |= new
+        left += new
+    return sorted(found - {file.resolve()})
+
+
+@cache
+def _directly_imported(file: Path) -> frozenset[Path]:
+    # As pytest imports it: from its folder, or from the folder that its package is in.
+    package = next(folder for folder in file.parents if not (folder / "__init__.py").exists())
+    places = [str(file.parent), str(package), *sys.path]
+    found: set[Path] = set()
+    for node in ast.walk(_parse_file(file)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found.update(_files_of(alias.name, places))
+        elif isinstance(node, ast.ImportFrom):
+            start = [str(file.parents[node.level - 1])] if node.level else places
+            module = f"{node.module}." if node.module else ""
+            for alias in node.names:
+                # What is imported may be a module itself.
+                found.update(_files_of(f"{module}{alias.name}", start))
+    return frozenset(found)
+
+
+def _files_of(name: str, places: Sequence[str]) -> Iterator[Path]:
+    """The files of a module and of the packages that it is in."""
+    within: Sequence[str] | None = places
+    parts = name.split(".")
+    for number in range(len(parts)):
+        spec = PathFinder.find_spec(".".join(parts[: number + 1]), within)
+        if spec is None:
+            return
+        if spec.origin is not None and spec.origin.endswith(".py") and _is_of_project(Path(spec.origin).resolve()):
+            yield Path(spec.origin).resolve()
+        within = spec.submodule_search_locations
+        if within is None:
+            return
+
+
+@cache
+def _is_of_project(file: Path) -> bool:
+    own = room_folder("harness").resolve()
+    others = (
+        *map(Path, {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}),
+        own,
+        own.with_name("exporter"),
+    )
+    if "site-packages" in file.parts or any(file.is_relative_to(folder.resolve()) for folder in others):
+        return False
+    return file.parent.name != "onnx_parity"
 
 
 def _hash(data: bytes) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.matrix.since import SAMPLE, Since, since
 from onnx_parity.harness.record import Record, RunInfo, Status
-from onnx_parity.harness.results.content import contents, hash_declaration
+from onnx_parity.harness.results.content import contents, hash_declaration, imported_files
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
 from tests.forked import Ended
@@ -103,6 +103,43 @@ def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> 
         (folder / "cases.json").write_text(data)
         hashes.add(hash_declaration(folder / "cases.py", "first"))
     assert len(hashes) == 3
+
+
+def test_what_a_declaration_imports_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of the project, in other folders, in functions, and through others; not those of installed packages."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cases = tmp_path / "declared" / "cases.py"
+    for path, text in {
+        "declared/cases.py": (
+            "import torch.utils\nfrom mine import nets\ndef build():\n    from mine.deep.blocks import block\n"
+            "first = op(build)\n"
+        ),
+        "declared/utils.py": "other = 1\n",
+        "mine/__init__.py": "",
+        "mine/nets.py": "from . import layers\n",
+        "mine/layers.py": "from .deep import *\n",
+        "mine/deep/__init__.py": "",
+        "mine/deep/blocks.py": "block = 1\n",
+        "mine/unused.py": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    names = [path.relative_to(tmp_path).as_posix() for path in imported_files(cases)]
+    assert names == [
+        "mine/__init__.py",
+        "mine/deep/__init__.py",
+        "mine/deep/blocks.py",
+        "mine/layers.py",
+        "mine/nets.py",
+    ]
+
+
+def test_the_declarations_of_this_project_import_few_files_of_it() -> None:
+    folder = Path(__file__).parents[2]
+    files = {
+        path.relative_to(folder).as_posix() for path in imported_files(folder / "op_cases" / "operator_database.py")
+    }
+    assert files == {"op_cases/__init__.py", "op_cases/opinfo.py"}
 
 
 def test_nothing_is_carried_from_another_environment_or_an_old_run(tmp_path: Path) -> None:
