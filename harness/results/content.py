@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from onnx_parity.harness.axes import BACKEND, RUNTIME_NAMES
 
-_PACKAGES = ("exporter", "harness")
+_PROJECT, _PACKAGES = "onnx_parity", ("exporter", "harness")
 #: Parts of the harness that are not used to run cells.
 _NOT_INVOLVED = (
     "harness/commands/", "harness/gate/", "harness/localisation/", "harness/drawing/",
@@ -23,7 +22,7 @@ _NOT_INVOLVED = (
 
 
 def room_folder(package: str) -> Path:
-    spec = find_spec(f"onnx_parity.{package}")
+    spec = find_spec(f"{_PROJECT}.{package}")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
 
@@ -150,14 +149,14 @@ def imported_files(file: Path) -> list[Path]:
 def _directly_imported(file: Path) -> frozenset[Path]:
     # As pytest imports it: from its folder, or from the folder that its package is in.
     package = next(folder for folder in file.parents if not (folder / "__init__.py").exists())
-    places = [str(file.parent), str(package), *sys.path]
+    places = (str(file.parent), str(package), *sys.path)
     found: set[Path] = set()
     for node in ast.walk(_parse_file(file)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found.update(_files_of(alias.name, places))
         elif isinstance(node, ast.ImportFrom):
-            start = [str(file.parents[node.level - 1])] if node.level else places
+            start = (str(file.parents[node.level - 1]),) if node.level else places
             module = f"{node.module}." if node.module else ""
             for alias in node.names:
                 # What is imported may be a module itself.
@@ -165,32 +164,38 @@ def _directly_imported(file: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _files_of(name: str, places: Sequence[str]) -> Iterator[Path]:
-    """The files of a module and of the packages that it is in."""
-    within: Sequence[str] | None = places
-    parts = name.split(".")
+def _files_of(name: str, places: tuple[str, ...]) -> Iterator[Path]:
+    """The files of a module and of the packages that it is in, if they are of a project."""
+    within, parts = places, name.split(".")
     for number in range(len(parts)):
-        spec = PathFinder.find_spec(".".join(parts[: number + 1]), within)
-        if spec is None:
+        found = _find_module(".".join(parts[: number + 1]), within)
+        if found is None:
             return
-        if spec.origin is not None and spec.origin.endswith(".py") and _is_of_project(Path(spec.origin).resolve()):
-            yield Path(spec.origin).resolve()
-        within = spec.submodule_search_locations
-        if within is None:
-            return
+        file, within = found
+        if file is not None:
+            yield file
 
 
 @cache
-def _is_of_project(file: Path) -> bool:
+def _find_module(name: str, places: tuple[str, ...]) -> tuple[Path | None, tuple[str, ...]] | None:
+    """The file of a module, which not every package has, and the folders of a package. None if it is of no project."""
+    if name in sys.stdlib_module_names:
+        return None
+    spec = PathFinder.find_spec(name, places)
+    if spec is None:
+        return None
+    file = Path(spec.origin).resolve() if spec.origin is not None and spec.origin.endswith(".py") else None
+    folders = tuple(spec.submodule_search_locations or ())
+    if name == _PROJECT:
+        return None, folders
+    known = [*([file] if file is not None else []), *map(Path, folders)]
+    return (file, folders) if any(map(_is_of_project, known)) else None
+
+
+def _is_of_project(path: Path) -> bool:
     own = room_folder("harness").resolve()
-    others = (
-        *map(Path, {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}),
-        own,
-        own.with_name("exporter"),
-    )
-    if "site-packages" in file.parts or any(file.is_relative_to(folder.resolve()) for folder in others):
-        return False
-    return file.parent.name != "onnx_parity"
+    path = path.resolve()
+    return "site-packages" not in path.parts and not any(map(path.is_relative_to, (own, own.with_name("exporter"))))
 
 
 def _hash(data: bytes) -> str:
