@@ -115,3 +115,16 @@ like_another = op(
 upsample = op(nn.Upsample, _PLANE, scale_factor=2, mode=["nearest", "bilinear", "bicubic"])
 upsampling_nearest2d = op(nn.UpsamplingNearest2d, _PLANE, scale_factor=2)
 upsampling_bilinear2d = op(nn.UpsamplingBilinear2d, _PLANE, size=(9, 8))
+# Factors that leave the size of some axes as it is: 1.3 * 3 is 3, rounded down, and 1.1 * 7 is 7.
+nearest_that_keeps_a_size = op(F.interpolate, _PLANE, scale_factor=[1.1, 1.3, (1.1, 1.5)], **_ANY_HEIGHT)
+nearest_of_other_ranks_that_keeps_a_size = op(
+    F.interpolate, _LINE, scale_factor=[1.1], mode=_EITHER_NEAREST, dynamic={"x": {2: "length"}}
+)
+linear_that_keeps_a_size = op(
+    F.interpolate, _PLANE, scale_factor=[1.1, 1.25, (1.1, 1.5)], mode=["bilinear", "bicubic"], **_ANY_HEIGHT
+)
+antialiased_that_keeps_a_size = op(
+    F.interpolate, _PLANE, scale_factor=[(1.1, 1.6)], mode=["bilinear", "bicubic"], antialias=True, dtypes=WIDE_FLOATS,
+    **_ANY_HEIGHT,
+)  # fmt: skip
+bytes_that_keep_a_size = op(F.interpolate, _BYTES, scale_factor=[(1.1, 1.6)], **_OF_BYTES, **_ANY_HEIGHT)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
@@ -27,12 +28,14 @@ from onnx_parity.exporter.operators.resize.resize_bytes import interpolated_byte
 from onnx_parity.exporter.registry.lowerings import lowering
 
 
-def _axes(g: Graph, x: Value, scales: Sequence[float | None]) -> list[Axis]:
-    first = x.rank - len(scales)
-    return [
-        Axis(first + number, x.sizes[first + number], g.out.shape[first + number], factor)
-        for number, factor in enumerate(scales)
-    ]
+def _axes(g: Graph, x: Value, scales: Sequence[float | None], *, is_copied: bool = True) -> list[Axis]:
+    """The axes, with a factor of 1 where torch copies one because its size stays the same."""
+    axes = []
+    for number, factor in enumerate(scales, x.rank - len(scales)):
+        axis = Axis(number, x.sizes[number], g.out.shape[number], factor, is_copied)
+        stays = is_copied and isinstance(axis.before, int) and axis.may_keep_its_size
+        axes.append(replace(axis, factor=1.0) if stays else axis)
+    return axes
 
 
 @lowering(
@@ -44,7 +47,8 @@ def upsample_nearest(
     scales_h: float | None = None, scales_w: float | None = None,
 ) -> Value:  # fmt: skip
     """Element floor(i / factor), or floor((i + 1/2) / factor) in the exact variant"""
-    axes = _axes(g, self, _given(len(output_size), scales, scales_d, scales_h, scales_w))
+    given = _given(len(output_size), scales, scales_d, scales_h, scales_w)
+    axes = _axes(g, self, given, is_copied=g.operator == "aten::upsample_nearest2d")
     factors = [axis.whole_factor for axis in axes]
     if all(factor == 1 for factor in factors):
         return self
@@ -72,7 +76,9 @@ def upsample_bicubic2d(
     g: Graph, self: Value, output_size: list[Size], align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Value:  # fmt: skip
-    return _interpolated(g, self, _axes(g, self, [scales_h, scales_w]), "cubic", align_corners)
+    # Of bytes, torch copies an axis whose size stays the same; floats it resamples.
+    axes = _axes(g, self, [scales_h, scales_w], is_copied=not self.dtype.is_floating_point)
+    return _interpolated(g, self, axes, "cubic", align_corners)
 
 
 @lowering("aten::_upsample_bilinear2d_aa", "aten::_upsample_bicubic2d_aa")
@@ -111,9 +117,12 @@ def _interpolated(g: Graph, x: Value, axes: list[Axis], mode: str, corners: bool
         outer = x.rank - len(axes)
         if corners or all(axis.keeps_ratio for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, None)
-        if all(axis.holds_in_float32 for axis in axes):
+        # onnxruntime copies if all sizes stay the same, and no single axis.
+        if all(axis.holds_in_float32 for axis in axes) and not any(axis.may_keep_its_size for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, [1.0] * outer + [axis.factor or 1.0 for axis in axes])
     for axis in axes:
+        if axis.is_copied and axis.whole_factor == 1:
+            continue
         source = Source(g, axis, x.dtype)
         taps = source.linear(corners) if mode == "linear" else source.cubic(corners)
         x = weighted_sum(g, x, axis, taps)

@@ -22,6 +22,19 @@ class Axis(msgspec.Struct, frozen=True):
     before: Size
     after: Size
     factor: float | None
+    #: Whether torch leaves the axis as it is if its size stays the same, whatever the factor.
+    is_copied: bool
+
+    @property
+    def may_keep_its_size(self) -> bool:
+        """Whether the size stays the same for some sizes, although the factor is not 1: 1.3 * 3 is 3, rounded down.
+
+        An axis of one element does not count, of which every element of the result is one.
+        """
+        is_known = isinstance(self.before, int) and isinstance(self.after, int)
+        if is_known or self.factor is None:
+            return self.before == self.after and self.factor not in (None, 1)
+        return 1 < self.factor < 1.5
 
     @property
     def whole_factor(self) -> int | None:
@@ -203,7 +216,11 @@ class Source:
                 return g.op("Mul", ratio, g.op("Min", steps, one))
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))
         if factor is not None:
-            return g.const(1.0 / factor, self.dtype)
+            ratio = g.const(1.0 / factor, self.dtype)
+            if not self.axis.is_copied or not self.axis.may_keep_its_size:
+                return ratio
+            stays = g.equal(g.scalar(before, torch.int64), g.scalar(after, torch.int64))
+            return g.where(stays, g.const(1, self.dtype), ratio)
         return g.op("Div", self._number(before), self._number(after))
 
     def _number(self, size: Number) -> Value:
