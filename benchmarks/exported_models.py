@@ -126,18 +126,19 @@ def compare(
     processes: Annotated[int, typer.Option(min=1, help="The number of processes that export at a time.")] = 2,
     only: _Only = "",
 ) -> None:
-    """Export every declared case again, and list the models that are not byte for byte the same."""
+    """Export every declared case again, and list those that were there before and are not byte for byte the same."""
     before: dict[str, str] = json.loads(file.read_text())
     now = all_hashes(processes, only)
     if only:
         before = {cell: hashed for cell, hashed in before.items() if cell in now}
+    new = now.keys() - before.keys()
     lines = [
-        f"{cell}: {before.get(cell, 'was not there')} -> {now.get(cell, 'is no longer there')}"
-        for cell in sorted({*before, *now})
-        if before.get(cell) != now.get(cell)
+        f"{cell}: {before[cell]} -> {now.get(cell, 'is no longer there')}"
+        for cell in sorted(before)
+        if before[cell] != now.get(cell)
     ]
     print("\n".join(lines[:SHOWN]))
-    print(f"{len(now)} models compared, {len(lines)} differ")
+    print(f"{len(now)} models compared, {len(lines)} differ, {len(new)} are new")
     raise typer.Exit(1 if lines else 0)
 
 
