@@ -13,33 +13,16 @@ from onnx_parity.exporter.graph.graph import Graph, operator_name
 from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.nesting import refusing_deep_nesting
-from onnx_parity.exporter.passes.cancel_casts import cancel_casts
-from onnx_parity.exporter.passes.fold import fold_constants
-from onnx_parity.exporter.passes.fusions.add_constants_first import add_constants_first
-from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
-from onnx_parity.exporter.passes.fusions.fuse_norms import fuse_norms
-from onnx_parity.exporter.passes.fusions.fuse_pads import fuse_pads
-from onnx_parity.exporter.passes.fusions.fuse_rotary_embedding import fuse_rotary_embedding
-from onnx_parity.exporter.passes.fusions.gather_repeats import gather_repeats
-from onnx_parity.exporter.passes.fusions.keep_rows_apart import keep_rows_apart
-from onnx_parity.exporter.passes.fusions.transform_by_products import transform_by_products
-from onnx_parity.exporter.passes.merge_equal_nodes import merge_equal_nodes
-from onnx_parity.exporter.passes.moves.merge_moves import merge_moves
-from onnx_parity.exporter.passes.moves.move_transposes import move_transposes
-from onnx_parity.exporter.passes.remove_unused import remove_unused
-from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
-from onnx_parity.exporter.passes.simplify_arithmetic import simplify_arithmetic
-from onnx_parity.exporter.passes.skip_expansions import skip_expansions
-from onnx_parity.exporter.passes.skip_neutral import skip_neutral
-from onnx_parity.exporter.passes.turn_vector_products import turn_vector_products
-from onnx_parity.exporter.passes.unique_names import give_unique_names
-from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
 from onnx_parity.exporter.request.switches import check_switches
+from onnx_parity.exporter.rewrites.order import MayCompute, optimize, rewrite_for_onnxruntime
+from onnx_parity.exporter.rewrites.remove_unused import remove_unused
+from onnx_parity.exporter.rewrites.unique_names import give_unique_names
+from onnx_parity.exporter.rewrites.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
@@ -56,6 +39,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX
     export_params: bool = True
     do_constant_folding: bool = True
+    optimize: bool = True
     strip_doc_string: bool = True
     keep_initializers_as_inputs: bool = False
     custom_opsets: Mapping[str, int] = {}
@@ -87,6 +71,13 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     def folds(self) -> bool:
         """Whether what does not depend on inputs is computed at the export."""
         return bool(self.do_constant_folding) and not self.as_functions
+
+    @property
+    def may_compute(self) -> MayCompute:
+        """What rewrites may compute from weights, now or when the program is optimized later."""
+        if self.weights_vary or self.as_functions:
+            return MayCompute.NOTHING
+        return MayCompute.FROM_SMALL_WEIGHTS if self.refers_to_files else MayCompute.FROM_ALL_WEIGHTS
 
 
 class Capture:
@@ -162,38 +153,17 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         lowered = lower(capture.graph, opset, capture._names, lowering)
         model = lowered.model
         refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
-        if opset == OPSET_OF_QUANTIZATION:
-            separate_biases(model)
-        turn_vector_products(model)
+        remove_unused(model)
+        rewrite_for_onnxruntime(model, opset)
         if options.as_functions:
-            from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
+            from onnx_parity.exporter.rewrites.modules_as_functions import modules_to_functions
 
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
-        elif options.folds and not options.weights_vary:
-            # Before folding, which would make one constant of two equal halves of angles.
-            fuse_rotary_embedding(model, opset, lowered.weights.values())
-            skip_expansions(model, opset)
-            # Before folding, which would store a result for each of several equal nodes.
-            merge_equal_nodes(model)
-            fuse_norms(model, opset)
-            keep_rows_apart(model, keeps_weights=options.refers_to_files)
-            fold_constants(model, keeps_weights=options.refers_to_files)
-            fuse_pads(model)
-            if not options.refers_to_files:
-                add_constants_first(model)
-                fuse_batch_norm(model)
-            skip_neutral(model)
-            cancel_casts(model)
-            simplify_arithmetic(model, opset)
-            gather_repeats(model)
-            transform_by_products(model)
-            merge_moves(model)
-            if move_transposes(model):
-                merge_moves(model)
-        remove_unused(model)
+        elif options.folds and options.optimize:
+            optimize(model, opset, options.may_compute)
         give_unique_names(model)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
         if model.ir_version < 4 or options.keep_initializers_as_inputs:
             list_initializers_as_inputs(model)
     weights = Weights.of(lowered.weights, lowered.built_in, given)
-    return ONNXProgram(model, capture._returned, opset, capture._source, weights)
+    return ONNXProgram(model, capture._returned, opset, capture._source, weights, options.may_compute)

@@ -91,7 +91,7 @@ def export(
         operator_export_type: Which operators the model consists of: see `OperatorExportTypes`.
         opset_version: The opset of the model, 7 to 28; 18 if not given. Another opset is never substituted.
         do_constant_folding: Compute what depends on weights or literals alone, and fold batch norms into other layers.
-            If the weights are inputs, only what depends on literals.
+            If the weights are inputs, only what depends on literals. False leaves out all that `optimize=False` does.
         example_outputs: The results of the program. They are not needed; if given, their number, dtypes and shapes must
             be those of the program's results.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
@@ -110,7 +110,8 @@ def export(
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of custom domains: `{"my_domain": 2}`; the default is 1.
         export_modules_as_functions: Write modules as functions of the model: True for all, or their classes.
-        optimize: False is the same as `do_constant_folding=False`.
+        optimize: False leaves out what `ONNXProgram.optimize` can do later: fusions, and all else that depends on how
+            operators follow each other, or on weights.
         verify: Raise `VerificationError`, and write nothing, if the model's results differ from the program's: see
             `ONNXProgram.verify`.
         report: Write `onnx_export_report.md` into `artifacts_dir`, even if the export fails.
@@ -145,7 +146,8 @@ def export(
         opset_version=checked_opset(opset_version),
         operator_export_type=export_type_of(operator_export_type, aten, export_raw_ir),
         export_params=export_params,
-        do_constant_folding=do_constant_folding and optimize,
+        do_constant_folding=do_constant_folding,
+        optimize=optimize,
         strip_doc_string=strip_doc_string,
         keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         custom_opsets=checked_custom_opsets(custom_opsets),

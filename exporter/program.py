@@ -17,16 +17,17 @@ from onnx_parity.exporter.containers import closed
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.external_data import ExternalData
+from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
 from onnx_parity.exporter.files.weights import Weights
-from onnx_parity.exporter.passes.fold import fold_constants
-from onnx_parity.exporter.passes.fusions.fuse_batch_norm import fuse_batch_norm
-from onnx_parity.exporter.passes.remove_unused import remove_unused
-from onnx_parity.exporter.passes.weights_as_inputs import presented
 from onnx_parity.exporter.recording.results import Kind, Returned
 from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.names import checked_names
 from onnx_parity.exporter.request.switches import check_switches
+from onnx_parity.exporter.rewrites.order import MayCompute, optimize
+from onnx_parity.exporter.rewrites.remove_unused import remove_unused
+from onnx_parity.exporter.rewrites.unique_names import give_unique_names
+from onnx_parity.exporter.rewrites.weights_as_inputs import presented, unlisted
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
@@ -41,7 +42,13 @@ class ONNXProgram:
     """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime."""
 
     def __init__(
-        self, model: ir.Model, returned: Returned, opset_version: int, source: Source, weights: Weights
+        self,
+        model: ir.Model,
+        returned: Returned,
+        opset_version: int,
+        source: Source,
+        weights: Weights,
+        may_compute: MayCompute,
     ) -> None:
         self.model = model
         self.opset_version = opset_version
@@ -49,6 +56,7 @@ class ONNXProgram:
         self.source = source
         self.returned = returned
         self._weights = weights
+        self._may_compute = may_compute
         self._session: RuntimeSession | None = None
 
     # --- properties -----------------------------------------------------------------------------------------------
@@ -133,11 +141,15 @@ class ONNXProgram:
     # --- changing -------------------------------------------------------------------------------------------------
 
     def optimize(self) -> None:
-        """Compute nodes that depend on weights alone, and fold batch norms into other layers, if not done at export."""
-        if not self._weights.as_inputs:
-            fold_constants(self.model)
-            fuse_batch_norm(self.model)
-        remove_unused(self.model)
+        """Rewrite the model as an export with `optimize=True` does, which then gives the same model.
+
+        Nodes that depend on weights alone are computed, batch norms and others are fused, and operators that move
+        elements are merged. If the weights are inputs, or modules are functions, nothing is rewritten.
+        """
+        with literals_on_the_cpu(), unlisted(self.model):
+            optimize(self.model, self.opset_version, self._may_compute)
+            remove_unused(self.model)
+            give_unique_names(self.model)
         self.release()
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
@@ -151,7 +163,7 @@ class ONNXProgram:
 
     def rename_axes(self, rename_mapping: Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]) -> None:
         """Rename dynamic axes: `program.rename_axes({"batch": "N"})`."""
-        from onnx_parity.exporter.passes.rename_axes import rename_axes
+        from onnx_parity.exporter.rewrites.rename_axes import rename_axes
 
         rename_axes(self.model, rename_mapping)
         self.release()

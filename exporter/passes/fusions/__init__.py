@@ -1,1 +1,0 @@
-"""Several operators that become one."""

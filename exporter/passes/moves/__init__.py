@@ -1,1 +1,0 @@
-"""Transpositions and reshapes that become fewer."""

@@ -1,0 +1,1 @@
+"""Tables of rewrites, a file for each subject."""
