@@ -27,7 +27,7 @@ from onnx_parity.harness.results.content import contents, room_folder
 AREAS = {
     "exporter/operators/*": 0.5,
     "exporter/lowering/opsets/*": 0.25,
-    "exporter/passes/*": 0.1,
+    "exporter/rewrites/*": 0.1,
     "exporter/recording/*": 0.05,
     "exporter/sizes/*": 0.05,
     "exporter/script/*": 0.05,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import onnx_ir as ir
 
-from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite, apply_rewrites
+from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite, apply_rewrites, operators_of
 from onnx_parity.exporter.rewrites.fold_constants import fold_constants
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
@@ -56,6 +56,18 @@ class Step(msgspec.Struct, frozen=True):
     only_after_changes: bool = False
 
 
+def _merge(model: ir.Model, _keeps_weights: bool) -> None:
+    merge_equal_nodes(model)
+
+
+def _fold(model: ir.Model, keeps_weights: bool) -> None:
+    fold_constants(model, keeps_weights=keeps_weights)
+
+
+def _remove_unused(model: ir.Model, _keeps_weights: bool) -> None:
+    remove_unused(model)
+
+
 _MOVES = (*TRANSPOSES, *RESHAPES, *JOINS)
 
 #: What every model needs, and no option leaves out.
@@ -63,41 +75,31 @@ REQUIRED: Table = (*BIASES, *VECTOR_PRODUCTS)
 
 ORDER = (
     Step(ROTARY_EMBEDDING, "before folding, which makes one constant of two equal halves of angles"),
-    Step(EXPANSIONS, "before equal nodes are merged: what differs by an expansion alone is equal then"),
+    Step(EXPANSIONS, "before equal nodes are merged: nodes that differ by an expansion alone are equal then"),
+    Step(_merge, "before folding, which would store a result for each of several equal nodes"),
+    Step(LAYER_NORMS, "before root mean square norms, one of which is inside of each layer norm"),
     Step(
-        lambda model, _: merge_equal_nodes(model),
-        "before folding, which stores a result for each of several equal nodes",
+        (*RMS_NORMS, *LINEAR_LAYERS), "before folding, which transposes the weights of layers that have become MatMul"
     ),
-    Step(LAYER_NORMS, "before root mean square norms, of which each layer norm contains one"),
-    Step(RMS_NORMS, "before folding: casts and sums of scales are done later, and norms are found by their operators"),
-    Step(LINEAR_LAYERS, "before folding, which transposes the weights that it has made a MatMul of"),
+    Step(_fold, "before all that needs constants: amounts of padding, neutral operands, sizes, weights of layers"),
+    Step(SUMS_OF_CONSTANTS, "after folding, which shows what is constant"),
+    Step(_fold, "the sums of constants", only_after_changes=True),
+    Step((*PADS, *BATCH_NORM), "after folding, which computes the amounts, and the weights that a program scales"),
     Step(
-        lambda model, keeps_weights: fold_constants(model, keeps_weights=keeps_weights),
-        "before what needs known constants: amounts of padding, neutral operands, sizes, and the weights of layers",
+        (*NEUTRAL_OPERANDS, *CASTS, *ARITHMETIC),
+        "after folding, which shows that an operand is 1 or 0; in this order, as each makes the next possible",
     ),
-    Step(PADS, "after folding, which computes the amounts"),
-    Step(SUMS_OF_CONSTANTS, "after folding, which finds what the constants are"),
-    Step(
-        lambda model, keeps_weights: fold_constants(model, keeps_weights=keeps_weights),
-        "the sums of constants",
-        only_after_changes=True,
-    ),
-    Step(BATCH_NORM, "after folding, for layers whose weights are computed from others"),
-    Step((*NEUTRAL_OPERANDS,), "after folding, which shows that an operand is 1 or 0"),
-    Step(CASTS, "after neutral operands, which may stand between two casts"),
-    Step(ARITHMETIC, "after casts that are undone, which may stand between a condition and a product"),
-    Step(REPEATS, "before moves, which would merge the reshape with others"),
-    Step(FOURIER_TRANSFORMS, "before moves, which would merge the new axis with others"),
-    Step(_MOVES, "after all that looks for operators that they move"),
+    Step((*REPEATS, *FOURIER_TRANSFORMS), "before moves, which merge the reshapes that these look for with others"),
+    Step(_MOVES, "after all that looks for operators which are moved"),
     Step(ELEMENTWISE_TRANSPOSES, "after transposes that follow each other have become one"),
-    Step(_MOVES, "moves that follow each other now", only_after_changes=True),
-    Step(lambda model, _: remove_unused(model), "what nothing reads any more"),
+    Step(_MOVES, "for moves that follow each other now", only_after_changes=True),
+    Step(_remove_unused, "the constants that folding has read, and branches that nothing reads"),
 )
 
 
 def rewrite_for_onnxruntime(model: ir.Model, opset: int) -> None:
     """Apply the rewrites without which onnxruntime would refuse a model, or get it wrong."""
-    apply_rewrites(model, REQUIRED, opset)
+    apply_rewrites(model, REQUIRED, opset, operators_of(model))
 
 
 def optimize(model: ir.Model, opset: int, may_compute: MayCompute) -> None:
@@ -105,6 +107,7 @@ def optimize(model: ir.Model, opset: int, may_compute: MayCompute) -> None:
     if may_compute is MayCompute.NOTHING:
         return
     keeps_weights = may_compute is MayCompute.FROM_SMALL_WEIGHTS
+    operators = operators_of(model)
     has_changed = False
     for step in ORDER:
         if step.only_after_changes and not has_changed:
@@ -112,4 +115,4 @@ def optimize(model: ir.Model, opset: int, may_compute: MayCompute) -> None:
         if callable(step.does):
             step.does(model, keeps_weights)
         else:
-            has_changed = apply_rewrites(model, step.does, opset, keeps_weights=keeps_weights)
+            has_changed = apply_rewrites(model, step.does, opset, operators, keeps_weights=keeps_weights)

@@ -53,4 +53,4 @@ def test_cells_are_added_for_dynamic_sizes_and_for_other_branches_of_lowerings()
 
     assert found_in("exporter/operators/shape/lowering.py") == {CELLS[13].id, DYNAMIC.id}
     assert found_in("exporter/lowering/opsets/spatial.py") == {DYNAMIC.id}
-    assert found_in("exporter/passes/fold.py") == set()
+    assert found_in("exporter/rewrites/fold_constants.py") == set()

@@ -44,9 +44,10 @@ LAYERS = {
     "exporter": (
         "torch_inside", "expressions", "request", "graph", "registry", "kinds", "sizes", "dispatch",
         "recording", "program_state", "script", "sources", "files", "fallback", "lowering", "operators", "patches",
-        "tracing", "passes", "torch_onnx", "runtime", "verification",
+        "tracing", "rewrites", "torch_onnx", "runtime", "verification",
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
+    "exporter/rewrites": ("engine", "tables"),
     "harness": (
         "cases", "subjects", "transformations", "results", "operators", "expecting", "matrix", "judging", "running",
         "cluster", "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",

@@ -220,8 +220,8 @@ class _Halves:
 
 def _rotate(add: ir.Node, found: _Rotation, walk: Walk) -> Op:
     halves = walk.once(_Halves)
-    caches = [halves.repeated_for(found.x, halves.first(angles, add), add) for angles in (found.cos, found.sin)]
-    return op("RotaryEmbedding", found.x, *caches)
+    both = [halves.first(angles, add) for angles in (found.cos, found.sin)]
+    return op("RotaryEmbedding", found.x, *(halves.repeated_for(found.x, half, add) for half in both))
 
 
 ROTARY_EMBEDDING = (Rewrite(name="rotation by angles", at=("Add",), find=_find_rotation, write=_rotate, since=23),)

@@ -7,7 +7,7 @@ Examples are BERT's embeddings of positions and of token types, where the exampl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 import torch
@@ -38,18 +38,23 @@ def _find_sum(total: ir.Node, walk: Walk) -> tuple[ir.Value, ir.Value, ir.Value]
         return NoMatch("weights stay in their files")
     if total.outputs[0].dtype not in _DTYPES:
         return NoMatch("sums of the dtype are rounded too much")
-    return first_match(_sums(total), "it has not two inputs")
+    return first_match(_sums(total, walk.once(_made_sums)), "it has not two inputs")
 
 
-def _sums(total: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, ir.Value] | NoMatch]:
+def _made_sums(_walk: Walk) -> dict[ir.Value, bool]:
+    """The sums of constants that this walk has added, which are folded after it, and whether they are learned."""
+    return {}
+
+
+def _sums(total: ir.Node, made: Mapping[ir.Value, bool]) -> Iterator[tuple[ir.Value, ir.Value, ir.Value] | NoMatch]:
     for inner, b in pairs_of(total):
         before = producer_of(inner, "Add")
         if before is None or before.graph is not total.graph or not is_read_by_one(before):
             yield NoMatch("it adds to no sum that is read here alone")
             continue
         for x, a in pairs_of(before):
-            larger = _larger_of(a, b)
-            if larger is None or known_tensor(x) is not None:
+            larger = _larger_of(a, b, made)
+            if larger is None or _is_learned(x, made) is not None:
                 yield NoMatch("it does not add two constants of which one is learned and as large as both together")
             elif len(larger.uses()) > 1:
                 yield NoMatch("the larger constant is read elsewhere too")
@@ -57,20 +62,28 @@ def _sums(total: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, ir.Value] | NoMa
                 yield x, a, b
 
 
-def _larger_of(a: ir.Value, b: ir.Value) -> ir.Value | None:
+def _larger_of(a: ir.Value, b: ir.Value, made: Mapping[ir.Value, bool]) -> ir.Value | None:
     """Which of two constants, of which one is learned, has the shape of both together; None if neither has."""
-    one, other = (known_tensor(value) for value in (a, b))
-    if one is None or other is None or not (is_learned(one) or is_learned(other)):
+    are_learned = [_is_learned(value, made) for value in (a, b)]
+    if None in are_learned or True not in are_learned or a.shape is None or b.shape is None:
         return None
-    shapes = tuple(one.shape.numpy()), tuple(other.shape.numpy())
+    shapes = tuple(a.shape.numpy()), tuple(b.shape.numpy())
     whole = torch.broadcast_shapes(*shapes)
     return a if shapes[0] == whole else b if shapes[1] == whole else None
 
 
-def _add_constants_first(_total: ir.Node, found: tuple[ir.Value, ir.Value, ir.Value], _walk: Walk) -> Op:
+def _is_learned(value: ir.Value, made: Mapping[ir.Value, bool]) -> bool | None:
+    """Whether a constant depends on parameters; None for a value that is no constant."""
+    tensor = known_tensor(value)
+    return made.get(value) if tensor is None else is_learned(tensor)
+
+
+def _add_constants_first(total: ir.Node, found: tuple[ir.Value, ir.Value, ir.Value], walk: Walk) -> Op:
     x, a, b = found
-    larger = _larger_of(a, b)
-    return op("Add", x, op("Add", a, b, sizes=sizes_of(larger)))
+    made = walk.once(_made_sums)
+    constants = walk.add(op("Add", a, b, sizes=sizes_of(_larger_of(a, b, made))), total)
+    made[constants] = True
+    return op("Add", x, constants)
 
 
 SUMS_OF_CONSTANTS = (

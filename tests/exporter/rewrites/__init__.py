@@ -1,0 +1,1 @@
+"""Tests of rewrites, which state ONNX text before and after."""
