@@ -19,55 +19,28 @@ from onnx_parity.exporter.registry.rules import Aspect, when_needed
 
 __all__: list[str] = []
 
-#: The files that are imported at once. An operator's overloads are all lowered in these, or all in others.
-_AT_ONCE = (
-    "activation.lowering",
-    "arithmetic.elementwise_binary",
-    "arithmetic.lowering",
-    "arithmetic.recorded",
-    "attention.lowering",
-    "attention.recorded",
-    "comparison.lowering",
-    "comparison.recorded",
-    "convolution.lowering",
-    "creation.lowering",
-    "creation.recorded",
-    "cumulative.lowering",
-    "distances.recorded",
-    "elementwise.lowering",
-    "embedding.lowering",
-    "embedding.recorded",
-    "fourier.recorded",
-    "indexing.lowering",
-    "indexing.recorded",
-    "indexing.scatter",
-    "joining.lowering",
-    "joining.recorded",
-    "linear_algebra.complex_as_real",
-    "linear_algebra.einsum",
-    "linear_algebra.lowering",
-    "linear_algebra.recorded",
-    "loss.recorded",
-    "nested_tensors.recorded",
-    "normalization.lowering",
-    "normalization.recorded",
-    "padding.lowering",
-    "pooling.lowering",
-    "pooling.recorded",
-    "random.recorded",
-    "recorded.result_sizes",
-    "recorded.upsampling",
-    "recorded.view_sizes",
-    "recurrent.recorded",
-    "reduction.lowering",
-    "resize.recorded",
-    "shape.lowering",
-    "shape.rearrange",
-    "shape.recorded",
-    "sorting.recorded",
-    "special.recorded",
-    "statistics.recorded",
-)
+#: The files that are imported at once, each with the families that have it. An operator's overloads are all lowered in
+#: these, or all in others.
+_AT_ONCE = {
+    "lowering": (
+        "activation", "arithmetic", "attention", "comparison", "convolution", "creation", "cumulative", "elementwise",
+        "embedding", "indexing", "joining", "linear_algebra", "normalization", "padding", "pooling", "reduction",
+        "shape",
+    ),
+    "recorded": (
+        "arithmetic", "attention", "comparison", "creation", "distances", "embedding", "fourier", "indexing",
+        "joining", "linear_algebra", "loss", "nested_tensors", "normalization", "pooling", "random", "recurrent",
+        "resize", "shape", "sorting", "special", "statistics",
+    ),
+    "complex_as_real": ("linear_algebra",),
+    "einsum": ("linear_algebra",),
+    "elementwise_binary": ("arithmetic",),
+    "rearrange": ("shape",),
+    "result_sizes": ("recorded",),
+    "scatter": ("indexing",),
+    "upsampling": ("recorded",),
+    "view_sizes": ("recorded",),
+}  # fmt: skip
 #: What is named so, a file of a family or a folder in it, has the rules of one aspect. All other files have lowerings.
 _ASPECTS = {
     "complex": Aspect.COMPLEX,
@@ -103,6 +76,7 @@ def _find_files() -> list[tuple[str, Aspect]]:
 
 for _aspect in (Aspect.LOWERING, *_ASPECTS.values()):
     when_needed(_aspect)(functools.partial(_import_files_of, _aspect))
-for _name in _AT_ONCE:
-    import_module(f"{operators.__name__}.{_name}")
+for _file, _families in _AT_ONCE.items():
+    for _family in _families:
+        import_module(f"{operators.__name__}.{_family}.{_file}")
 register_kernels()
