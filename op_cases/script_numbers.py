@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import floats, model, op, scripted
+from onnx_parity.harness.case import floats, ints, model, op, scripted
 
 _ROWS = {"x": {0: "rows"}}
 
@@ -40,6 +40,18 @@ def linspace(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         torch.linspace(0, 1, x.size(0)),
         torch.logspace(float(x.mean()), 1, 3),
     )
+
+
+@scripted
+def whole_places(count: Tensor) -> Tensor:
+    return torch.linspace(0, 49, int(count), dtype=torch.int64)
+
+
+@scripted
+def written_diagonal(x: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    copy = torch.diag(x, int(offset))
+    copy.add_(1)
+    return x * 2, copy
 
 
 @scripted
@@ -99,6 +111,8 @@ def sized(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 script_arange = op(arange, floats(3, 4), dynamic=_ROWS)
 script_arange_of_tensor = op(arange_of_tensor, floats(3, 4), dynamic=_ROWS)
 script_linspace = op(linspace, floats(3, 4), dynamic=_ROWS)
+script_whole_places = op(whole_places, ints(1, low=50, high=51))
+script_written_diagonal = op(written_diagonal, floats(4, 5), ints(1, low=-2, high=3))
 script_window = op(windows, floats(3, 4), dynamic=_ROWS)
 script_full = op(full, floats(3, 4), dynamic=_ROWS)
 script_scalar_tensor = op(scalars, floats(3, 4), dynamic=_ROWS)

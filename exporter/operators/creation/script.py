@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.operators.creation.sizes import space_from_both_ends
 from onnx_parity.exporter.recording import recorded_lists
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.script.numbers import depends_on_values
@@ -21,15 +22,22 @@ __all__: list[str] = []
 
 @with_numbers_as_tensors("linspace", "logspace")
 def space(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """The mean of both ends, weighted by the places between them."""
+    """Floats as means of both ends, weighted by the places between them: half as many nodes as from both ends.
+
+    Integers are cut off, so that the last bit counts.
+    """
     steps = blocks.number(given["steps"])
     start, end = (blocks.as_tensor(given[name]).to(torch.float64) for name in ("start", "end"))
-    places = torch.arange(steps, dtype=torch.float64)
-    last = torch.sym_max(steps - 1, 1)
-    spaced = start * ((last - places) / last) + end * (places / last)
+    dtype = dtype_of_result(given)
+    if dtype.is_floating_point:
+        places = torch.arange(steps, dtype=torch.float64)
+        last = torch.sym_max(steps - 1, 1)
+        spaced = start * ((last - places) / last) + end * (places / last)
+    else:
+        spaced = space_from_both_ends(start, end, steps)
     if "base" in given:
         spaced = torch.pow(blocks.as_tensor(given["base"]).to(torch.float64), spaced)
-    return spaced.to(dtype_of_result(given))
+    return spaced.to(dtype)
 
 
 @with_numbers_as_tensors("full")

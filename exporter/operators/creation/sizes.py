@@ -11,7 +11,7 @@ import torch
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 
-__all__: list[str] = []
+__all__ = ["space_from_both_ends"]
 
 _Function = Callable[..., Any]
 
@@ -64,18 +64,22 @@ def _as_float64(number: Any) -> torch.Tensor:
 
 @with_symbolic_numbers(torch.linspace, torch.logspace)
 def space(torchs: _Function, start: Any, end: Any, steps: Any, *base: Any, **options: Any) -> Any:
-    """Computed like torch's from both ends towards the middle."""
     steps = read_number(steps)
     if "out" in options or not any(isinstance(each, Varying) for each in (start, end, steps)):
         return torchs(start, end, steps, *base, **options)
-    wide = torch.float64
-    start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
-    places = torch.arange(steps, dtype=wide, device=options.get("device"))
-    step = (end - start) / torch.sym_max(steps - 1, 1)
-    spaced = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
+    spaced = space_from_both_ends(start, end, steps, options.get("device"))
     if torchs.__name__ == "logspace":
         spaced = torch.pow(base[0] if base else options.get("base", 10.0), spaced)
     return spaced.to(options.get("dtype") or torch.get_default_dtype())
+
+
+def space_from_both_ends(start: Any, end: Any, steps: Any, device: Any = None) -> torch.Tensor:
+    """Numbers of float64 between two ends, computed like torch's from both towards the middle."""
+    wide = torch.float64
+    start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
+    places = torch.arange(steps, dtype=wide, device=device)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    return torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ def diagonal(torchs: _Function, input: torch.Tensor, offset: Any = 0, dim1: int 
 
 @with_symbolic_numbers("aten::diag")
 def diag(operator: _Function, input: torch.Tensor, offset: Any) -> Any:
-    return NotImplemented if input.ndim == 1 else diagonal(torch.diagonal, input, offset)
+    """The diagonal of a matrix as a new tensor."""
+    return NotImplemented if input.ndim == 1 else diagonal(torch.diagonal, input, offset).clone()
 
 
 @with_symbolic_numbers(torch.tril_indices, torch.triu_indices, "aten::tril_indices", "aten::triu_indices")
