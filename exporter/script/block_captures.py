@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.script.parse import Body
-from onnx_parity.exporter.script.values import Instance, Maybe, ScriptList
+from onnx_parity.exporter.script.values import Instance, Maybe, ScriptList, parts_of
 
 __all__ = ["Outside"]
 
@@ -79,23 +79,15 @@ class Outside:
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    match value:
-        case torch.Tensor():
-            yield value
-        case ScriptList(items=items, stack=stack):
-            # A list that is one value of the graph is never written to, because operations on it return a new list.
-            for item in (*items, stack):
-                yield from _tensors_in(item)
-        case dict():
-            for item in value.values():
-                yield from _tensors_in(item)
-        case tuple():
-            for item in value:
-                yield from _tensors_in(item)
-        case Instance(attributes=attributes):
-            yield from _tensors_in(attributes)
-        case Maybe(value=inner):
-            yield from _tensors_in(inner)
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Maybe):
+        yield from _tensors_in(value.value)
+    for part in parts_of(value):
+        yield from _tensors_in(part)
+    if isinstance(value, ScriptList):
+        # A list that is one value of the graph is never written to, because operations on it return a new list.
+        yield from _tensors_in(value.stack)
 
 
 def _copy(value: Any, replaced: dict[int, Any]) -> Any:

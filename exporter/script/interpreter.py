@@ -24,7 +24,7 @@ from onnx_parity.exporter.script import (  # noqa: F401  (importing them registe
     steps_over_items,
 )
 from onnx_parity.exporter.script.block_captures import Outside
-from onnx_parity.exporter.script.numbers import NUMERIC, compute, convert, depends_on_values
+from onnx_parity.exporter.script.numbers import DTYPES, NUMERIC, compute, convert, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import (
     DTYPE_OF_NUMBER,
     Part,
@@ -456,8 +456,8 @@ def _bind(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[A
     if len(given) > len(parameters):
         raise refused_here(f"{callee.name}() takes {len(parameters)} arguments and was called with {len(given)}")
     return [
-        convert(value.reshape(()), str(parameter.type)) if _is_number_in_tensor(value, parameter) else value
-        for value, parameter in zip(given, parameters, strict=True)
+        convert(value.reshape(()), kind) if isinstance(value, torch.Tensor) and kind in DTYPES else value
+        for value, kind in zip(given, (str(parameter.type) for parameter in parameters), strict=True)
     ]
 
 
@@ -466,7 +466,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, ScriptList):
         return value.is_known and all(map(_is_plain, value.items))
     return isinstance(value, (int, float, bool, str, type(None))) and not isinstance(value, torch.SymInt)
-
-
-def _is_number_in_tensor(value: Any, parameter: Any) -> bool:
-    return isinstance(value, torch.Tensor) and str(parameter.type) in ("int", "float", "bool")

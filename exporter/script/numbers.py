@@ -15,7 +15,7 @@ from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import Leaf
 
-__all__ = ["NUMERIC", "compute", "convert", "depends_on_values"]
+__all__ = ["DTYPES", "NUMERIC", "compute", "convert", "depends_on_values"]
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,8 @@ _OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})
 NUMERIC = frozenset(f"{room}::{name}" for room in ("aten", "prim", "math") for name in _FUNCTIONS)
 #: Operations whose arguments Python converts to floats.
 _OF_FLOATS = frozenset({"isnan", "isinf", "isfinite"})
-_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
+#: By the names of TorchScript's types, the dtypes of tensors of one number.
+DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
 def depends_on_values(number: Any) -> bool:
@@ -113,6 +114,6 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
 
 def convert(tensor: torch.Tensor, returns: str) -> torch.Tensor:
     """A number in the dtype that represents its TorchScript type, and in the CPU's memory, as every number is."""
-    dtype = _DTYPES.get(returns)
+    dtype = DTYPES.get(returns)
     tensor = tensor if tensor.device.type == "cpu" else tensor.cpu()
     return tensor if dtype is None or tensor.dtype is dtype else tensor.to(dtype)

@@ -26,6 +26,7 @@ __all__ = [
     "known_items",
     "leaves_of",
     "make_value",
+    "parts_of",
     "put_back",
     "stacks",
 ]
@@ -149,11 +150,12 @@ def leaves_of(value: Any, form: Form, blocks: Blocks) -> Iterator[Leaf]:
             inner = value.value if isinstance(value, Maybe) else UNSET if value is None else value
             yield from leaves_of(inner, form.parts[0], blocks)
         case _:
-            for part, item in zip(form.parts, _parts_of(value, form), strict=True):
+            for part, item in zip(form.parts, parts_of(value) or [UNSET] * len(form.parts), strict=True):
                 yield from leaves_of(item, part, blocks)
 
 
-def _parts_of(value: Any, form: Form) -> list[Any]:
+def parts_of(value: Any) -> list[Any]:
+    """The values in a list, a dict, an object or a tuple; none in any other value."""
     match value:
         case ScriptList(items=items):
             return items
@@ -163,7 +165,7 @@ def _parts_of(value: Any, form: Form) -> list[Any]:
             return list(attributes.values())
         case tuple():
             return list(value)
-    return [UNSET] * len(form.parts)
+    return []
 
 
 def make_value(form: Form, leaves: Iterator[Leaf]) -> Any:

@@ -45,7 +45,7 @@ class SymbolicSubscripts(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is _READ or func is _WRITE:
-            return _subscripted(func, *args)
+            return _apply_subscript(func, *args)
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
         elif (ours := self._functions.get(func)) is not None:
@@ -55,7 +55,7 @@ class SymbolicSubscripts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _subscripted(func: Callable[..., Any], x: torch.Tensor, subscript: Any, *value: Any) -> Any:
+def _apply_subscript(func: Callable[..., Any], x: torch.Tensor, subscript: Any, *value: Any) -> Any:
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     if len(items) == 1 and _is_flag(items[0]):
         # torch would read the flag: it makes a new first axis, whose size is 1 if the flag is true, else 0.
@@ -64,7 +64,7 @@ def _subscripted(func: Callable[..., Any], x: torch.Tensor, subscript: Any, *val
         return func(x, subscript, *value)
     items = tuple(item if _is_byte(item) else _place(item) for item in items)
     if any(isinstance(item, torch.SymInt) for item in items):
-        x, items = _selected(x, items)
+        x, items = _select_places(x, items)
     return func(x, items, *value)
 
 
@@ -92,7 +92,7 @@ def _end(end: Any) -> Any:
     return end.reshape(()).item() if is_int and all(same_size(size, 1) for size in end.shape) else end
 
 
-def _selected(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tuple[Any, ...]]:
+def _select_places(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tuple[Any, ...]]:
     """`x` with the symbolic numbers among the items applied, and the remaining items."""
     whole = x.ndim - sum(map(_axes_of, items))
     axis = 0

@@ -51,7 +51,7 @@ def _of_values(number: Any) -> set[Any]:
     return {symbol for symbol in _symbols(number) if found[0].node.shape_env.is_unbacked_symint(symbol)}
 
 
-def _asked(method: str) -> Callable[..., Any]:
+def _ask(method: str) -> Callable[..., Any]:
     return lambda number, *_, **__: number if isinstance(number, _PLAIN) else getattr(number.node, method)("", 0)
 
 
@@ -61,28 +61,28 @@ def _equal(one: Any, other: Any) -> Any:
     return one == other
 
 
-def _constrained(size: torch.SymInt, min: int | None = None, max: int | None = None) -> None:
+def _constrain(size: torch.SymInt, min: int | None = None, max: int | None = None) -> None:
     size.node.shape_env.constrain(size, min, max)
 
 
 _KNOWN: dict[str, Callable[..., Any]] = {
-    "_constrain_range_for_size": _constrained,
+    "_constrain_range_for_size": _constrain,
     "compute_unbacked_bindings": lambda *_, **__: None,
-    "expect_true": _asked("expect_true"),
+    "expect_true": _ask("expect_true"),
     "free_symbols": _symbols,
     "free_unbacked_symbols": _of_values,
-    "guard_bool": _asked("guard_bool"),
-    "guard_float": _asked("guard_float"),
-    "guard_int": _asked("guard_int"),
-    "guard_or_false": _asked("guard_or_false"),
-    "guard_or_true": _asked("guard_or_true"),
-    "guard_size_oblivious": _asked("guard_size_oblivious"),
+    "guard_bool": _ask("guard_bool"),
+    "guard_float": _ask("guard_float"),
+    "guard_int": _ask("guard_int"),
+    "guard_or_false": _ask("guard_or_false"),
+    "guard_or_true": _ask("guard_or_true"),
+    "guard_size_oblivious": _ask("guard_size_oblivious"),
     "has_free_symbols": lambda number: bool(_symbols(number)),
     "has_free_unbacked_symbols": lambda number: bool(_of_values(number)),
     "has_guarding_hint": lambda number: isinstance(number, _PLAIN) or number.node.has_hint(),
     "is_nested_int": lambda number: False,
     "is_symbolic": lambda number: isinstance(number, Varying),
-    "statically_known_true": _asked("statically_known_true"),
+    "statically_known_true": _ask("statically_known_true"),
     "sym_and": lambda *conditions: functools.reduce(operator.and_, conditions),
     "sym_eq": _equal,
     "sym_or": lambda *conditions: functools.reduce(operator.or_, conditions),
