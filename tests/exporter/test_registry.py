@@ -16,7 +16,7 @@ import onnx_parity
 from onnx_parity.exporter.operators import families  # noqa: F401  (registers all lowerings)
 from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.exporter.registry.recorded import whole
-from onnx_parity.exporter.registry.rules import Aspect, rules_of
+from onnx_parity.exporter.registry.rules import Aspect, all_rules, rules_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
 from onnx_parity.harness.results.content import room_folder
 from tests.exporter.subjects import assert_agrees
@@ -196,6 +196,13 @@ def test_lowerings_of_operators_that_torch_decomposes_are_found() -> None:
         "aten::relu_",
         "aten::no_such",
     }
+
+
+def test_rules_for_scripts_and_symbolic_numbers_are_for_operators_that_torch_has() -> None:
+    aspects = (Aspect.SCRIPT, Aspect.NUMBERS)
+    names = {rule.name for rule in all_rules() if rule.aspect in aspects and rule.name.startswith("aten::")}
+    assert {"aten::narrow", "aten::addmm_", "aten::append"} <= names
+    assert [name for name in names if not hasattr(torch.ops.aten, name.removeprefix("aten::"))] == []
 
 
 def test_names_that_are_none() -> None:
