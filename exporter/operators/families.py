@@ -74,6 +74,18 @@ def _find_files() -> list[tuple[str, Aspect]]:
     return sorted(found, key=lambda each: each[0])
 
 
+@when_needed(Aspect.SCRIPT)
+def _import_steps_of_scripts() -> None:
+    """The steps that are TorchScript's own belong to no family."""
+    from onnx_parity.exporter.script import (  # noqa: F401  (importing them registers their steps)
+        steps_comparing,
+        steps_on_containers,
+        steps_on_objects,
+        steps_on_tensors,
+        steps_over_items,
+    )
+
+
 for _aspect in (Aspect.LOWERING, *_ASPECTS.values()):
     when_needed(_aspect)(functools.partial(_import_files_of, _aspect))
 for _file, _families in _AT_ONCE.items():

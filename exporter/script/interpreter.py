@@ -16,13 +16,6 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.quantized import Quantized, call_quantized
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf, is_number, share_memory
-from onnx_parity.exporter.script import (  # noqa: F401  (importing them registers their steps)
-    steps_comparing,
-    steps_on_containers,
-    steps_on_objects,
-    steps_on_tensors,
-    steps_over_items,
-)
 from onnx_parity.exporter.script.block_captures import Outside
 from onnx_parity.exporter.script.numbers import DTYPES, NUMERIC, compute, convert, depends_on_values
 from onnx_parity.exporter.script.operator_arguments import (
