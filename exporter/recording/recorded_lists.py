@@ -19,16 +19,17 @@ from onnx_parity.exporter.recording.leaves import EMPTY, Leaf, Leaves
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 __all__ = [
-    "empty_list",
-    "erased",
-    "expanded",
-    "inserted",
-    "item_of",
-    "joined",
-    "length_of",
-    "list_of",
-    "parts_of",
-    "replaced",
+    "erase_item",
+    "expand",
+    "insert_item",
+    "join_items",
+    "make_empty_list",
+    "make_list",
+    "read_item",
+    "read_length",
+    "replace_item",
+    "split_tensor",
+    "unstack",
 ]
 
 
@@ -36,22 +37,22 @@ __all__ = [
 _WHAT = "a list whose length depends on data"
 
 
-def length_of(leaves: Leaves, items: Leaf) -> Leaf:
+def read_length(leaves: Leaves, items: Leaf) -> Leaf:
     """The number of items, as a tensor of one int."""
     if items is EMPTY:
         return 0
-    return _recorded(leaves, list_primitives.LENGTH, {"items": _value(leaves, items)}, torch.int64, ())
+    return _record(leaves, list_primitives.LENGTH, {"items": _value(leaves, items)}, torch.int64, ())
 
 
-def item_of(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
+def read_item(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
     _refuse_empty(leaves, items)
     value = _value(leaves, items)
     holds = Holds.ANY_RANK if value.holds is Holds.LIST_OF_ANY_RANK else Holds.TENSOR
     arguments = {"items": value, "place": leaves.value(place)}
-    return _recorded(leaves, list_primitives.ITEM, arguments, items.dtype, _any_item(leaves, items), holds)
+    return _record(leaves, list_primitives.ITEM, arguments, items.dtype, _any_item(leaves, items), holds)
 
 
-def list_of(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
+def make_list(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
     """A list of the given items, of which there is at least one."""
     refuse_to_differentiate(_WHAT, items)
     taken = [leaves.take(item) for item in items]
@@ -72,31 +73,31 @@ def list_of(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
         else leaves.new_size(sizes[0])
         for sizes in zip(*shapes, strict=True)
     ]
-    return _recorded(leaves, list_primitives.LIST, {"items": values}, first.dtype, shape, Holds.LIST)
+    return _record(leaves, list_primitives.LIST, {"items": values}, first.dtype, shape, Holds.LIST)
 
 
-def empty_list(leaves: Leaves, dtype: torch.dtype) -> torch.Tensor:
-    return _recorded(leaves, list_primitives.EMPTY_LIST, {"dtype": dtype}, dtype, (), Holds.LIST_OF_ANY_RANK)
+def make_empty_list(leaves: Leaves, dtype: torch.dtype) -> torch.Tensor:
+    return _record(leaves, list_primitives.EMPTY_LIST, {"dtype": dtype}, dtype, (), Holds.LIST_OF_ANY_RANK)
 
 
-def parts_of(leaves: Leaves, stack: torch.Tensor) -> torch.Tensor:
+def unstack(leaves: Leaves, stack: torch.Tensor) -> torch.Tensor:
     """A list of the tensors along the first axis of a tensor."""
     arguments = {"stack": _value(leaves, stack)}
-    return _recorded(leaves, list_primitives.TO_LIST, arguments, stack.dtype, stack.shape[1:], Holds.LIST)
+    return _record(leaves, list_primitives.TO_LIST, arguments, stack.dtype, stack.shape[1:], Holds.LIST)
 
 
-def split(leaves: Leaves, whole: torch.Tensor, size: Leaf, axis: int) -> torch.Tensor:
+def split_tensor(leaves: Leaves, whole: torch.Tensor, size: Leaf, axis: int) -> torch.Tensor:
     """A list of the parts of a tensor along an axis, each of this size but for the last."""
     arguments: dict[str, Any] = {"whole": _value(leaves, whole), "size": leaves.value(size), "dim": axis}
     shape: list[Size] = [*leaves.take(whole).shape]
     shape[axis] = leaves.new_size(shape[axis])
-    return _recorded(leaves, list_primitives.PARTS, arguments, whole.dtype, shape, Holds.LIST)
+    return _record(leaves, list_primitives.PARTS, arguments, whole.dtype, shape, Holds.LIST)
 
 
-def inserted(leaves: Leaves, items: Leaf, item: torch.Tensor, place: Leaf = None) -> torch.Tensor:
+def insert_item(leaves: Leaves, items: Leaf, item: torch.Tensor, place: Leaf = None) -> torch.Tensor:
     """The list with another item, inserted at an index or at the end."""
     if items is EMPTY:
-        return list_of(leaves, [item])
+        return make_list(leaves, [item])
     items, item = leaves.settled([items, item])
     if item.dtype is not items.dtype:
         raise leaves.error(
@@ -112,24 +113,24 @@ def inserted(leaves: Leaves, items: Leaf, item: torch.Tensor, place: Leaf = None
         size if isinstance(size, int) and size == other else leaves.new_size(size)
         for size, other in zip(items.shape, item.shape, strict=True)
     ]
-    return _recorded(leaves, list_primitives.INSERT, arguments, items.dtype, shape, Holds.LIST)
+    return _record(leaves, list_primitives.INSERT, arguments, items.dtype, shape, Holds.LIST)
 
 
-def erased(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
+def erase_item(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
     _refuse_empty(leaves, items)
     value = _value(leaves, items)
     arguments = {"items": value, "place": leaves.value(place)}
-    return _recorded(leaves, list_primitives.ERASE, arguments, items.dtype, items.shape, value.holds)
+    return _record(leaves, list_primitives.ERASE, arguments, items.dtype, items.shape, value.holds)
 
 
-def replaced(leaves: Leaves, items: Leaf, place: Leaf, item: torch.Tensor) -> torch.Tensor:
+def replace_item(leaves: Leaves, items: Leaf, place: Leaf, item: torch.Tensor) -> torch.Tensor:
     """The list with the item at an index replaced."""
     if isinstance(place, int) and place < 0:
-        place = length_of(leaves, items) + place
-    return erased(leaves, inserted(leaves, items, item, place), place + 1)
+        place = read_length(leaves, items) + place
+    return erase_item(leaves, insert_item(leaves, items, item, place), place + 1)
 
 
-def joined(leaves: Leaves, items: Leaf, axis: int, *, new_axis: bool) -> torch.Tensor:
+def join_items(leaves: Leaves, items: Leaf, axis: int, *, new_axis: bool) -> torch.Tensor:
     """All items in one tensor: `torch.cat`, or `torch.stack` along a new axis."""
     _refuse_empty(leaves, items)
     if _value(leaves, items).holds is Holds.LIST_OF_ANY_RANK:
@@ -144,10 +145,10 @@ def joined(leaves: Leaves, items: Leaf, axis: int, *, new_axis: bool) -> torch.T
     else:
         shape[axis] = leaves.new_size(2)
     kind = list_primitives.STACK if new_axis else list_primitives.CAT
-    return _recorded(leaves, kind, {"tensors": _value(leaves, items), "dim": axis}, items.dtype, shape)
+    return _record(leaves, kind, {"tensors": _value(leaves, items), "dim": axis}, items.dtype, shape)
 
 
-def expanded(leaves: Leaves, value: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+def expand(leaves: Leaves, value: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     """A tensor of one element, expanded to the sizes in a list whose length depends on values."""
     count = sizes.shape[0]
     symbols = leaves.recorder.fakes.symbols
@@ -156,7 +157,7 @@ def expanded(leaves: Leaves, value: torch.Tensor, sizes: torch.Tensor) -> torch.
         count = int(symbols.number_in_example(count, {})) if symbols.is_in_example(count) else 2
     shape = [leaves.new_size(2) for _ in range(count)]
     arguments = {"value": _value(leaves, value), "sizes": _value(leaves, sizes)}
-    return _recorded(leaves, list_primitives.EXPANDED, arguments, value.dtype, shape, Holds.ANY_RANK)
+    return _record(leaves, list_primitives.EXPANDED, arguments, value.dtype, shape, Holds.ANY_RANK)
 
 
 def _refuse_empty(leaves: Leaves, items: Leaf) -> None:
@@ -174,7 +175,7 @@ def _any_item(leaves: Leaves, items: torch.Tensor) -> list[Size]:
 
 def _of_any_rank(leaves: Leaves, kind: Primitive, arguments: dict[str, Any], like: torch.Tensor) -> torch.Tensor:
     """A list whose tensors differ in their number of axes."""
-    return _recorded(leaves, kind, arguments, like.dtype, _any_item(leaves, like), Holds.LIST_OF_ANY_RANK)
+    return _record(leaves, kind, arguments, like.dtype, _any_item(leaves, like), Holds.LIST_OF_ANY_RANK)
 
 
 def _value(leaves: Leaves, tensor: torch.Tensor) -> Value:
@@ -182,7 +183,7 @@ def _value(leaves: Leaves, tensor: torch.Tensor) -> Value:
     return leaves.recorder.value_of(leaves.take(tensor))
 
 
-def _recorded(
+def _record(
     leaves: Leaves,
     kind: Primitive,
     arguments: dict[str, Any],

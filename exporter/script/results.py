@@ -67,7 +67,7 @@ def _emptied(blocks: Blocks, value: Any, kind: Any) -> Any:
     if element is None:
         return value
     of_numbers = element is not torch.float32
-    return TensorList(recorded_lists.empty_list(blocks, element), of_numbers, stacked=False)
+    return TensorList(recorded_lists.make_empty_list(blocks, element), of_numbers, stacked=False)
 
 
 def _or_none(blocks: Blocks, present: Leaf, value: Any) -> TensorOrNone:

@@ -55,7 +55,7 @@ def _len(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     if isinstance(value, ScriptList):
         if value.sequence is not None:
-            return recorded_lists.length_of(blocks, value.sequence)
+            return recorded_lists.read_length(blocks, value.sequence)
         return len(value.items) if value.stack is None else 0 if value.stack is EMPTY else value.stack.shape[0]
     return value.shape[0] if isinstance(value, torch.Tensor) else len(value)
 
@@ -79,18 +79,18 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     stack: Any = as_stack(items, blocks) if stacks(items) else EMPTY
     if stack is not EMPTY:
         return torch.select(stack, 0, blocks.number(place))
-    return recorded_lists.item_of(blocks, as_sequence(items, blocks), place)
+    return recorded_lists.read_item(blocks, as_sequence(items, blocks), place)
 
 
 @step_of("aten::append")
 def _append(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, item = arguments
     if target.sequence is not None:
-        target.sequence = recorded_lists.inserted(blocks, target.sequence, item)
+        target.sequence = recorded_lists.insert_item(blocks, target.sequence, item)
     elif target.stack is None:
         target.items.append(item)
     elif not stacks(target, ScriptList([item])):
-        target.become([], sequence=recorded_lists.inserted(blocks, as_sequence(target, blocks), item))
+        target.become([], sequence=recorded_lists.insert_item(blocks, as_sequence(target, blocks), item))
     else:
         one = as_stack(ScriptList([item]), blocks)
         target.stack = one if target.stack is EMPTY else torch.cat([target.stack, one])
@@ -107,7 +107,7 @@ def _set(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if target.is_known and not depends_on_values(place):
         target.items[place] = item
     elif not stacks(target, ScriptList([item])):
-        target.become([], sequence=recorded_lists.replaced(blocks, as_sequence(target, blocks), place, item))
+        target.become([], sequence=recorded_lists.replace_item(blocks, as_sequence(target, blocks), place, item))
     else:
         one = blocks.as_tensor(item)
         target.become([], torch.select_scatter(as_stack(target, blocks), one, 0, blocks.number(place)))
@@ -138,7 +138,7 @@ def _join(blocks: Blocks, one: ScriptList, other: ScriptList) -> ScriptList:
     if other.is_known and not stacks(one, other):
         sequence = as_sequence(one, blocks)
         for item in other.items:
-            sequence = recorded_lists.inserted(blocks, sequence, item)
+            sequence = recorded_lists.insert_item(blocks, sequence, item)
         return ScriptList(sequence=sequence)
     parts = [part for part in (as_stack(one, blocks), as_stack(other, blocks)) if part is not EMPTY]
     return ScriptList([], torch.cat(parts) if len(parts) > 1 else parts[0] if parts else EMPTY)
@@ -216,8 +216,8 @@ def _pop(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         _known_places(blocks, place)
         return target.pop(place)
     if target.sequence is not None:
-        taken = recorded_lists.item_of(blocks, target.sequence, place)
-        target.sequence = recorded_lists.erased(blocks, target.sequence, place)
+        taken = recorded_lists.read_item(blocks, target.sequence, place)
+        target.sequence = recorded_lists.erase_item(blocks, target.sequence, place)
         return taken
     if target.stack is None and isinstance(place, int):
         if not -len(target.items) <= place < len(target.items):
@@ -244,7 +244,7 @@ def _clear(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _insert(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place, item = arguments
     if target.sequence is not None:
-        target.sequence = recorded_lists.inserted(blocks, target.sequence, item, place)
+        target.sequence = recorded_lists.insert_item(blocks, target.sequence, item, place)
     else:
         _known_places(blocks, place)
         known_items(target, blocks, *_ONLY_APPENDS).insert(place, item)

@@ -230,8 +230,8 @@ def as_sequence(value: ScriptList, blocks: Blocks) -> Leaf:
     if value.stack is EMPTY or (value.stack is None and not value.items):
         return EMPTY
     if value.stack is not None:
-        return recorded_lists.parts_of(blocks, value.stack)
-    return recorded_lists.list_of(blocks, [*map(blocks.as_tensor, value.items)])
+        return recorded_lists.unstack(blocks, value.stack)
+    return recorded_lists.make_list(blocks, [*map(blocks.as_tensor, value.items)])
 
 
 def as_stack(value: ScriptList, blocks: Blocks) -> Leaf:

@@ -71,4 +71,4 @@ def fill_sizes_in_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     of_number = number if "fill_value" in given else None
     device = given.get("device") or (number if like is None else like).device
     number = number.to(device, dtype or dtype_of_result(given, of_number))
-    return recorded_lists.expanded(blocks, number, as_stack(sizes, blocks))
+    return recorded_lists.expand(blocks, number, as_stack(sizes, blocks))

@@ -22,7 +22,7 @@ def join(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not isinstance(parts, ScriptList) or parts.is_known:
         return NotImplemented
     if parts.sequence is not None:
-        return recorded_lists.joined(blocks, parts.sequence, axis, new_axis=step.kind == "aten::stack")
+        return recorded_lists.join_items(blocks, parts.sequence, axis, new_axis=step.kind == "aten::stack")
     if step.kind == "aten::stack":
         return parts.stack.movedim(0, axis)
     rank = parts.stack.ndim - 1
@@ -54,7 +54,7 @@ def split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if step.kind == "aten::chunk":
         count = blocks.number(count)
         count = torch.sym_max((length + count - 1) // count, 1)
-    return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
+    return ScriptList(sequence=recorded_lists.split_tensor(blocks, x, count, axis % x.ndim))
 
 
 def _has_known_parts(length: Any, count: Any) -> bool:
