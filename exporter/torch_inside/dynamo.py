@@ -1,16 +1,14 @@
 """Keeps torch from what only its compiler and its own errors need: the import of dynamo, compilation, stack traces.
 
 The import takes a second of processor time, more than half of a process's first export of a small model. torch's fake
-tensors import it for four reasons. The first is settings in `torch._dynamo.config`: that module is loaded alone. The
-second is a check whether a dispatch mode has to be protected from compilation, which `FakeMode` leaves out. The other
-two are patched: torch excludes its reference kernels, which compute the results of `abs` and `gt`, from compilation,
-and writes the origin of each symbol to its structured trace. Any other access to `torch._dynamo` imports it as usual,
-with its configuration already loaded.
+tensors import it for three reasons. The first is settings in `torch._dynamo.config`: that module is loaded alone. The
+second is a check whether a dispatch mode has to be protected from compilation, which `FakeMode` leaves out. The third
+is that torch excludes its reference kernels, which compute the results of `entr`, from compilation: that is patched.
+Any other access to `torch._dynamo` imports it as usual, with its configuration already loaded.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -23,7 +21,7 @@ import torch._compile
 import torch._subclasses.fake_tensor
 
 from onnx_parity.exporter.torch_inside.imports import imported, is_imported, load_alone
-from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionCode, LogFilter, OnImport, Patch, of_module
+from onnx_parity.exporter.torch_inside.patch import Attribute, LogFilter, OnImport, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import captures_here, records_here
 
 __all__ = ["PATCHES", "load_configuration", "original_of_compiled", "uncompiled"]
@@ -33,9 +31,6 @@ _STANCES = "torch._dynamo.eval_frame"
 
 #: The attribute in which torch stores the version of a function that dynamo does not compile.
 _ASKED = "__dynamo_disable"
-
-#: The logger of torch's structured trace, which is written if `TORCH_TRACE` names a folder.
-_TRACE = logging.getLogger("torch.__trace")
 
 
 # --- avoiding the import ----------------------------------------------------------------------------------------------
@@ -52,15 +47,6 @@ def _asking(torchs: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return ask
-
-
-def _tell_trace(torchs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-    """Write to torch's structured trace only if it goes to a file, because each entry for a symbol takes a millisecond.
-
-    It does not go to a file if torch's own handler has no folder, or if the only handlers are those of pytest.
-    """
-    if any(getattr(handler, "root_dir", None) for handler in _TRACE.handlers):
-        torchs(*args, **kwargs)
 
 
 #: Held while it is loaded, because another thread would take what is half loaded as it is.
@@ -129,7 +115,6 @@ PATCHES: tuple[Patch, ...] = (
     # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
     LogFilter("torch._subclasses.fake_tensor"),
     Attribute(lambda: torch._compile, "getattr", _asking),
-    FunctionCode(lambda: torch._logging._internal.trace_structured, _tell_trace, here=captures_here),
     # Programs with compiled parts have imported dynamo before, or do so in the recording.
     OnImport(_STANCES, Attribute(of_module(_STANCES), "_stance", _Stance)),
 )

@@ -202,7 +202,7 @@ class OnImport(Patch, MetaPathFinder):
 
     @property
     def target(self) -> str:
-        return self._patch.target or self._module
+        return self._module
 
     def put_in(self) -> bool:
         if self._module in sys.modules:
