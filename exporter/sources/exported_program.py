@@ -22,6 +22,7 @@ from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.recording.results import spelled_structure
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.sym_nodes import assume
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, modules_of, parameters_of
 
 __all__ = ["ExportedModule"]
@@ -226,7 +227,7 @@ def _with_autocast(
 def _assume(condition: Any, message: str = "") -> None:
     """Assume a condition that the exported program checks at run time, such as `torch._check(n > 0)`."""
     if isinstance(condition, torch.SymBool):
-        torch._check(condition)
+        assume(condition)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, cast
 
@@ -26,9 +27,9 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 __all__ = [
     "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "can_be_decomposed",
     "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "is_any_autocast_enabled",
-    "is_excluded_here", "is_operator", "kernel_of_any_device", "key_of_name", "library_of_kernels", "meta_table",
-    "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of",
-    "with_key", "without_keys",
+    "is_excluded_here", "is_operator", "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name",
+    "library_of_kernels", "meta_table", "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results",
+    "schema_by_name", "schema_of", "with_key", "without_keys",
 ]  # fmt: skip
 
 #: The schema of an operator, and the name of its overload, which is `default` if it has none.
@@ -39,6 +40,14 @@ overload_of = cast("Callable[[OpOverload], str]", attrgetter("_overloadname"))
 def key_of_name(name: str) -> DispatchKey:
     """A dispatch key, also one that is no attribute of `DispatchKey`."""
     return cast("DispatchKey", _parse_dispatch_key(name))
+
+
+@contextmanager
+def kernels_of_tensors_with_data() -> Iterator[None]:
+    """A context in which kernels are not those of tensors without data, as they all are within fake tensors."""
+    with torch._C._PreserveDispatchKeyGuard():
+        torch._C._set_meta_in_tls_dispatch_include(False)
+        yield
 
 
 def can_be_decomposed(op: OpOverload) -> bool:

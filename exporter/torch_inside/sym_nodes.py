@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from torch import _check as assume
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.sym_node import SymNode
 
-__all__ = ["QUESTIONS", "SYMBOL_KINDS", "SymNode", "asking_files", "error_of_unknown_answer", "prefixes_of"]
+__all__ = ["QUESTIONS", "SYMBOL_KINDS", "SymNode", "asking_files", "assume", "error_of_unknown_answer", "prefixes_of"]
 
 #: The modules with what torch asks about symbolic numbers, and with the kinds of symbols. They import sympy, in 0.25 s.
 QUESTIONS, SYMBOL_KINDS = "torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.symbol"

@@ -38,7 +38,7 @@ __all__ = [
     "BaseFunction", "Transform", "apply_writes", "are_transforms_active", "begin_functionalizing",
     "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "innermost_transform",
     "inside_of_functional", "inside_of_wrapper", "is_functional_tensor", "is_functionaltensor", "is_gradtrackingtensor",
-    "is_wrapped", "keeping_requires_grad", "level_of_gradients", "number_of_writes", "transforms",
+    "is_wrapped", "keeping_requires_grad", "level_of_gradients", "number_of_writes", "runs_backward", "transforms",
     "with_applied_functions", "with_gradients", "without_gradients",
 ]  # fmt: skip
 
@@ -47,6 +47,11 @@ def transforms() -> Sequence[Any]:
     """The transforms of the calls that are made now, the outermost first."""
     # torch declares that there is always one.
     return cast("Sequence[Any] | None", torch._C._functorch.get_interpreter_stack()) or ()
+
+
+def runs_backward() -> bool:
+    """Whether autograd computes gradients now."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def inside_of_functional(tensor: torch.Tensor) -> torch.Tensor:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend
 
 from onnx_parity.exporter.dispatch.gradients import is_seen_once
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
 from onnx_parity.exporter.registry.recorded import instead_of, keep_whole, result_of_whole
+from onnx_parity.exporter.torch_inside.dispatcher import kernels_of_tensors_with_data
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes
 
 _aten = torch.ops.aten
@@ -66,8 +67,7 @@ def size_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
 
 def _strides_of_flash_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[int, ...] | None:
     """The strides of the result in the example; None if torch does not choose flash attention on a CPU."""
-    with torch._C._PreserveDispatchKeyGuard(), outside_of_modes():
-        torch._C._set_meta_in_tls_dispatch_include(False)  # Otherwise every kernel is that of tensors without data.
+    with kernels_of_tensors_with_data(), outside_of_modes():
         like, *arguments = map(_allocated, (query, *args))
         chosen = torch._fused_sdp_choice(like, *arguments, **{name: _allocated(each) for name, each in kwargs.items()})
         return torch.empty_like(like).stride() if chosen == SDPBackend.FLASH_ATTENTION.value else None

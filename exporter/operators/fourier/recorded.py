@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["istft"]
 

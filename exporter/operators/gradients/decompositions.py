@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry.recorded import decomposition_of, named
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 copy_back("index_fill_", to=DYNAMIC)
 

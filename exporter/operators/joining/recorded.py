@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.dispatch.gradients import is_differentiated
 from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.registry.recorded import instead_of, named
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
 

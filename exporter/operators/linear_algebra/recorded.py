@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch._refs.linalg
 
 from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
@@ -18,6 +17,7 @@ from onnx_parity.exporter.registry.recorded import (
     result_of_whole,
     result_with_dynamic_sizes,
 )
+from onnx_parity.exporter.torch_inside import reference_kernels
 
 copy_back("addr_", to=DYNAMIC)
 copy_back("addmm_", to=DYNAMIC_HALVES)
@@ -58,7 +58,7 @@ def matrix_norm(
     dtype: torch.dtype | None = None,
 ) -> Any:
     if ord not in ("nuc", 2, -2):
-        return torch._refs.linalg.matrix_norm(self, ord, tuple(dim), keepdim, dtype=dtype)
+        return reference_kernels.matrix_norm(self, ord, tuple(dim), keepdim, dtype=dtype)
     rows, columns = (axis % self.ndim for axis in dim)
     values = torch.linalg.svdvals((self if dtype is None else self.to(dtype)).movedim((rows, columns), (-2, -1)))
     norm = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)

@@ -7,12 +7,12 @@ by torch's own kernel, or as it packs them where it has no kernel of its own for
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensor
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 _aten = torch.ops.aten
 

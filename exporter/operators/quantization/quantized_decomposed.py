@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Operand, Value
@@ -22,6 +21,7 @@ from onnx_parity.exporter.operators.quantization.lowering import (
     rounded_integers,
 )
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
 
 @lowering("quantized_decomposed::quantize_per_tensor")

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_map_only
 
 from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.operators.recorded.upsampling import UPSAMPLING_TO_SIZES
 from onnx_parity.exporter.registry.recorded import OfAnyRank, result_with_dynamic_sizes
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.pytree import tree_map_only
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["UPSAMPLING_TO_SIZES"]
 

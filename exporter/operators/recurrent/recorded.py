@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._decomp.decompositions import _rnn_helper, gather_params, one_layer_lstm
 
 from onnx_parity.exporter.dispatch.gradients import is_differentiated, is_seen_once
 from onnx_parity.exporter.registry.recorded import instead_of, keep_whole, result_of_whole
+from onnx_parity.exporter.torch_inside.reference_kernels import gather_params, one_layer_lstm, run_layers
 
 __all__ = ["step_of_gru", "step_of_lstm"]
 
@@ -51,7 +51,7 @@ def lstm(
     of_layers = gather_params(params, has_biases, projects)
     states = list(zip(*hx, strict=True))
     options = has_biases, num_layers, dropout, train, bidirectional, batch_first
-    out, last = _rnn_helper(input, states, of_layers, *options, one_layer_lstm)
+    out, last = run_layers(input, states, of_layers, *options, one_layer_lstm)
     return out, *(torch.stack(each, 0) for each in zip(*last, strict=True))
 
 

@@ -14,7 +14,7 @@ from onnx_parity.exporter.sizes.symbolic_numbers import with_symbolic_numbers
 __all__: list[str] = []
 
 
-@with_symbolic_numbers(torch._VF._pad_packed_sequence, "aten::_pad_packed_sequence")
+@with_symbolic_numbers(torch._pad_packed_sequence, "aten::_pad_packed_sequence")
 def unpack_to_steps(
     torchs: Callable[..., Any], data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, value: Any, steps: Any
 ) -> Any:

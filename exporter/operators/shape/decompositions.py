@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_map
 
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
 from onnx_parity.exporter.registry.recorded import decomposition_of, named
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.modes import without_dispatch_overrides
+from onnx_parity.exporter.torch_inside.pytree import tree_map
+from onnx_parity.exporter.torch_inside.transforms import runs_backward
 
 __all__ = ["places_by_strides"]
 
@@ -57,7 +59,7 @@ def places_by_strides(
             f"as_strided({list(size)}, {list(stride)}, {offset}) reaches memory outside of its tensor of shape "
             f"{list(x.shape)}: call it on the whole tensor that owns the memory"
         )
-    with torch._C._DisableTorchDispatch():
+    with without_dispatch_overrides():
         places = [element_at[place] for place in wanted]
         return torch.tensor(places, dtype=torch.int64, device=x.device).reshape(tuple(size))
 
@@ -88,7 +90,7 @@ def _places_of_dynamic_sizes(
 
 
 def _is_called_by_autograd() -> bool:
-    return torch._C._current_graph_task_id() != -1
+    return runs_backward()
 
 
 def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:
