@@ -143,6 +143,9 @@ def run(
         options += ["-n", workers] if _is_given(context, "workers") else []
         words = [*options, *context.args, *map(str, paths or ())]
         job.send(str(on), words, keep=keep, python=python, as_json=as_json)
+    for name in ("keep", "python"):
+        if _is_given(context, name):
+            refuse(f"--{name} is for a run that is sent to a cluster: give its address, --on http://10.0.0.5:8265.")
     command = [*_PYTEST, *_workers(workers, on), *options]
     command += [f"{prefix_option('runs')}={runs}"] if runs is not None else []
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
@@ -173,13 +176,9 @@ def _refuse_other_options(context: typer.Context, option: str, allowed: tuple[st
     # Typer puts options that it does not know among the paths.
     given += [*context.args, *map(str, context.params["paths"] or ())]
     if given:
-        spelled = [
-            each for name in allowed for each in ((names[name], "--no-report") if name == "report" else (names[name],))
-        ]
-        *first, last = spelled
-        refuse(
-            f"--{option} {why}: remove {shlex.join(given)}. Only {', '.join(first)} and {last} may be given with it."
-        )
+        *first, last = (names[name] if name != "report" else "--report, --no-report" for name in allowed)
+        others = f"{', '.join(first)} and {last}"
+        refuse(f"--{option} {why}: remove {shlex.join(given)}. Only {others} may be given with it.")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -163,6 +163,10 @@ def test_what_is_no_address_is_told(options: tuple[str, ...], monkeypatch: pytes
     ("options", "why"),
     [
         (("--since", "runs/last"), "--since is for runs of this machine: leave it out."),
+        (
+            ("--on", "10.0.0.5:6379", "--keep", "/mnt"),
+            "--keep is for a run that is sent to a cluster: give its address, --on http://10.0.0.5:8265.",
+        ),
         (("--runs", "here"), "--runs is for runs of this machine: leave it out, or give it with --follow."),
         (
             ("--follow", "last", "--tier", "full"),
