@@ -1,4 +1,4 @@
-"""Arithmetic on two tensors, or on a tensor and a number."""
+"""Arithmetic on two tensors, or on a tensor and a number, and common divisors."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
+from onnx_parity.op_cases.function_sweeps import of_two
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
 _ROUNDED_ZERO = (
@@ -145,3 +146,36 @@ pow_edges = op(torch.pow, _EDGES, exponent=[2, 3, -1, 0.0, 2.0])
 float_power = op(torch.float_power, ints(2, 3, low=1), exponent=[2, floats(3)])
 square = op(torch.square, numbers(2, 3), dtypes=NUMBERS)
 operators = op(lambda x, y: [f(x, y) for f in (operator.add, operator.sub, operator.mul)], floats(2), y=floats(2))
+
+# --- other functions of two tensors, at zeros of both signs and infinities too ----------------------------------------
+
+_EDGES_OF_PAIRS = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 3e38, 1e-30]
+#: Every pair of these.
+_PAIRS = given([[edge] for edge in _EDGES_OF_PAIRS]), given([_EDGES_OF_PAIRS])
+
+atan2 = op(torch.atan2, floats(3, 4), floats(4), dtypes=FLOATS, dynamic={"x0": {0: "batch"}})
+atan2_of_integers = op(torch.atan2, numbers(3, 4), numbers(3, 4), dtypes=[torch.int64])
+hypot = op(torch.hypot, floats(3, 4), floats(4), dtypes=FLOATS)
+copysign = op(torch.copysign, floats(3, 4), floats(4), dtypes=FLOATS)
+copysign_number = op(torch.copysign, floats(3, 4), other=[2.0, -0.0])
+two_numbers_at_edges = op(of_two, *_PAIRS, f=[torch.atan2, torch.hypot, torch.copysign])
+two_in_place = op(lambda x, y: (x.clone().atan2_(y), x.clone().hypot_(y), x.clone().copysign_(y)), floats(3), floats(3))
+
+# --- common divisors --------------------------------------------------------------------------------------------------
+
+divisors = op(
+    lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),
+    numbers(3, 20, low=-11, high=12),
+    numbers(20, low=-11, high=12),
+    dtypes=SIGNED_INTS,
+    tier="default",
+)
+#: The second has more axes, and more steps to go than its first elements.
+divisors_of_more_axes = op(torch.gcd, given([1, 21, 89]), given([[1, 13, 144], [2, 34, 55]]), tier="default")
+divisors_of_two_dtypes = op(
+    lambda a, b: (torch.gcd(a, b), torch.lcm(a, b), torch.gcd(b, a)),
+    numbers(3, 4, low=-11, high=12),
+    ints(4, low=-11, high=12, dtype=torch.int32),
+    dtypes=SIGNED_INTS,
+)
+divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")

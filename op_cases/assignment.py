@@ -20,7 +20,7 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
-from onnx_parity.op_cases.indices import BASIC_INDICES
+from onnx_parity.op_cases.indexing import BASIC_INDICES
 
 
 def put(x: torch.Tensor, index: Any, y: Any) -> torch.Tensor:

@@ -151,3 +151,13 @@ shifts_out_of_range = op(
     lambda x, y: (x << y, x >> y, 3 << y, -3 >> y, x << 70, x >> 70), given([5, -5, 5, -5]), y=given([-1, -2, 64, 90])
 )
 shifts_far = op(lambda x: (x << 62, x >> 63, x >> 40), _LARGE)
+
+isin = op(torch.isin, ints(3, 4), ints(12), rows=[{}, {"invert": True}, {"assume_unique": True}])
+isin_of_any_size = op(
+    lambda x, y, invert: torch.isin(x.round(), y.round(), invert=invert),
+    floats(4, 2),
+    y=floats(3),
+    invert=[False, True],
+    dynamic={"x": {0: "rows"}, "y": {0: "tested"}},
+    sizes={"rows": [1, 6], "tested": [0, 5]},
+)

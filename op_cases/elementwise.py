@@ -1,4 +1,4 @@
-"""Elementwise functions of one tensor: roots, exponentials, trigonometry, rounding, signs."""
+"""Elementwise functions of one tensor: roots, exponentials, trigonometry, rounding, signs, parts of floats."""
 
 from __future__ import annotations
 
@@ -122,3 +122,36 @@ sgn = op(torch.sgn, numbers(3, 4), dtypes=ALL_DTYPES)
 signbit = op(torch.signbit, numbers(3, 4), dtypes=NUMBERS)
 spellings = op(lambda x: (abs(x), torch.absolute(x), x.__abs__(), -x, torch.fix(x), torch.special.expm1(x)), _ANY)
 large_integers = op(lambda x: (torch.abs(x), torch.sign(x), -x), ints(6, low=-(2**62), high=2**62))
+
+ldexp = op(torch.ldexp, floats(3, 4), ints(4, low=-3, high=4), dtypes=FLOATS, dynamic={"x0": {0: "batch"}})
+
+# --- parts and neighbours of floating-point numbers -------------------------------------------------------------------
+
+frexp = op(
+    torch.frexp,
+    given([0.0, -0.0, 1.0, -3.0, 0.75, 1e-40, 3e38, 1e-45, 1024.0, 0.1]),
+    dtypes=WIDE_FLOATS,
+    signed_zeros=False,
+    because="onnxruntime's Where makes 0.0 of -0.0",
+    tier="default",
+)
+frexp_of_doubles = op(torch.frexp, given([1e308, -1e-308, 5e-324, 1e-300], dtype=torch.float64), tier="default")
+nextafter = op(
+    torch.nextafter,
+    given([[0.0], [1.0], [-1.0], [2.0], [1e-40], [3e38], [math.inf], [math.nan], [1e-30], [-1e-35]]),
+    given([0.0, 2.0, -5.0, math.inf, math.nan]),
+    dtypes=WIDE_FLOATS,
+    tier="default",
+)
+#: Whole units in the last place, since the tolerance of floats is wider than one.
+nextafter_in_units = op(
+    lambda x, y: ((torch.nextafter(x, y) - x) * 2**24).to(torch.int32),
+    given([1.0, 1.25, 1.75, 1.9999, 1.5, 1.0]),
+    given([2.0, 0.0, 9.0, math.inf, -math.inf, 0.0]),
+)
+#: Numbers so small that what is added to them would not be exact, which are scaled.
+nextafter_of_small = op(
+    lambda x, y: ((torch.nextafter(x, y) * 2.0**100 - x * 2.0**100) * 2.0**35).to(torch.int32),
+    given([2.0**-110, -(2.0**-112), 2.0**-111, -(2.0**-113)]),
+    given([1.0, 0.0, 0.0, -1.0]),
+)

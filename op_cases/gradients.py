@@ -317,3 +317,10 @@ gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), 
 mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
 product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))
 directional = op(lambda x, v: torch.func.jvp(layers, (x,), (v,)), floats(4), floats(4))
+
+pooling_backwards = op(
+    lambda x, y: torch.ops.aten.max_pool2d_with_indices_backward(
+        y, x, [2, 2], [2, 2], [0, 0], [1, 1], False, F.max_pool2d(x, 2, return_indices=True)[1]
+    ),
+    floats(2, 3, 6, 4), floats(2, 3, 3, 2),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reading `x[...]` in all its forms."""
+"""Reading `x[...]` in all its forms, and gathering along an axis."""
 
 from __future__ import annotations
 
@@ -7,8 +7,22 @@ from typing import Any
 import torch
 from numpy import s_
 
-from onnx_parity.harness.case import BATCH, BATCHES, MOVED_DTYPES, Keywords, bools, floats, given, ints, numbers, op
-from onnx_parity.op_cases.indices import BASIC_INDICES
+from onnx_parity.harness.case import (
+    BATCH,
+    BATCHES,
+    MOVED_DTYPES,
+    Keywords,
+    bools,
+    distinct,
+    floats,
+    given,
+    ints,
+    numbers,
+    op,
+)
+
+#: Numbers and slices of one axis or more, for a tensor of shape (4, 5, 6).
+BASIC_INDICES = [s_[0], s_[-1], s_[1, 2], s_[-1, :, -2], s_[1:3], s_[-3:], s_[:-1], s_[::2], s_[3:1]]
 
 _ANY_MATRIX: Keywords = {"dynamic": {"x": {0: "rows", 1: "columns"}}, "sizes": {"rows": [2, 7], "columns": [2, 9]}}
 
@@ -158,3 +172,33 @@ unsafe_index = op(
 nonzero_as_tuple = op(lambda x: torch.nonzero(x, as_tuple=True), numbers(3, 4, low=-1, high=2))
 where_of_condition = op(lambda x: torch.where(x > 0), floats(3, 4), dynamic=BATCH)
 argwhere = op(torch.argwhere, numbers(3, 4, low=-1, high=2))
+
+# --- gathering along an axis ------------------------------------------------------------------------------------------
+
+gather = op(
+    torch.gather, numbers(3, 4), dim=[0, 1, -1], index=[ints(3, 4, high=3), ints(2, 3, high=3)], dtypes=MOVED_DTYPES
+)
+gather_longer = op(torch.gather, floats(3, 4), dim=1, index=ints(3, 6, high=4))
+gather_special = op(
+    torch.gather, floats(3, 4, special=(float("nan"), float("inf"), float("-inf"))), dim=1, index=ints(3, 4, high=4)
+)
+gather_cube = op(torch.gather, floats(2, 3, 4), dim=[0, 1, 2], index=ints(2, 3, 4, high=2))
+gather_scalar = op(lambda x: x.gather(0, torch.tensor(0)), floats())
+gather_nothing = op(torch.gather, floats(3, 4), dim=0, index=ints(0, 4, high=3))
+gather_dynamic = op(
+    torch.gather, floats(3, 4), dim=1, index=ints(3, 2, high=4), dynamic={"x": {0: "batch"}, "index": {0: "batch"}}
+)
+take_along_dim_varying = op(
+    lambda x, index: (
+        x.take_along_dim(x.argmax(1, keepdim=True), 1),
+        x.take_along_dim(x.argsort(0), -2),
+        x.take_along_dim(index),
+        x[None].take_along_dim(index[:, :1, None], 2),
+        x.take_along_dim(index[:1], 1),
+        x[:, :1].take_along_dim(index, 0),
+    ),
+    distinct(4, 5),
+    ints(4, 3, high=4),
+    dynamic={"x0": {0: "batch", 1: "width"}, "x1": {0: "batch"}},
+    sizes={"batch": (4, 7), "width": (4, 9)},
+)

@@ -1,7 +1,8 @@
-"""Losses: reductions of a distance between an input and a target."""
+"""Losses: reductions of a distance between an input and a target, and the CTC loss."""
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 
 from onnx_parity.harness.case import BATCHES, WIDE_FLOATS, floats, given, ints, op
@@ -79,3 +80,23 @@ poisson_nll_loss = op(
 gaussian_nll_loss = op(F.gaussian_nll_loss, _X, _Y, floats(3, 4, low=0.1), full=[False, True], reduction=_REDUCTION)
 cosine_similarity = op(F.cosine_similarity, _X, _Y, dim=[0, 1])
 pairwise_distance = op(F.pairwise_distance, _X, _Y, p=[1.0, 2.0, 3.0], keepdim=[False, True])
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+
+
+def ctc(
+    scores: torch.Tensor, targets: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor, zero_infinity: bool
+) -> torch.Tensor:
+    if scores.shape[-1] < 5:
+        raise ValueError("the labels are below 5; torch does not check that there are as many classes")
+    log_probs = scores.log_softmax(-1)
+    return F.ctc_loss(log_probs, targets, inputs, labels, reduction="none", zero_infinity=zero_infinity)
+
+
+ctc_loss = op(
+    ctc, floats(6, 3, 5), ints(3, 2, low=1, high=5), given([6, 5, 6]), given([2, 1, 0]), zero_infinity=[False, True]
+)
+ctc_loss_of_labels_in_a_row = op(
+    ctc, floats(6, 2, 5), given([1, 2, 2]), given([6, 6]), given([1, 2]), zero_infinity=False
+)

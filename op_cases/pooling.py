@@ -8,7 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, WIDE_FLOATS, Keywords, Rows, floats, given, numbers, op
+from onnx_parity.harness.case import (
+    BATCH,
+    FLOATS,
+    NUMBERS,
+    WIDE_FLOATS,
+    Keywords,
+    Rows,
+    floats,
+    given,
+    numbers,
+    op,
+)
 
 _LINE, _PLANE, _SPACE = floats(2, 3, 10), floats(2, 3, 10, 7), floats(2, 3, 5, 7, 6)
 _EITHER = [False, True]
@@ -184,3 +195,8 @@ adaptive_max_pool2d_dtypes = op(F.adaptive_max_pool2d, floats(2, 3, 6, 5), outpu
 lp_pool2d = op(
     F.lp_pool2d, floats(2, 3, 6, 5, low=0.1), norm_type=[1.0, 2.0, 3.0], kernel_size=2, ceil_mode=[False, True]
 )
+
+fractional_pooling = op(
+    lambda x, samples: F.fractional_max_pool2d_with_indices(x, (2, 2), output_size=(3, 4), _random_samples=samples),
+    floats(2, 3, 7, 9), floats(2, 3, 2, low=0.0, high=1.0),
+)  # fmt: skip

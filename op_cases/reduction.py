@@ -162,3 +162,8 @@ var_of_one = op(lambda x: (x.var(0), x.var(0, correction=0), x.std(0)), floats(1
 var_of_large = op(
     lambda x: (x.var(1), x.std(1)), floats(3, 8, low=500.0, high=900.0), dtypes=[torch.float16, torch.bfloat16]
 )
+
+segments = op(
+    lambda x, lengths, reduce: torch.segment_reduce(x, reduce, lengths=lengths, axis=0, unsafe=True),
+    floats(5, 3), given([2, 0, 3]), reduce=["sum", "mean", "max", "min", "prod"],
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Upsampling: nearest, linear, cubic and area interpolation, by factors and to sizes."""
+"""Upsampling: nearest, linear, cubic and area interpolation, by factors and to sizes; and images at a grid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Keywords, floats, ints, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, IEEE_FLOATS, WIDE_FLOATS, Keywords, floats, given, ints, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)
 _ANY_HEIGHT: Keywords = {"dynamic": {"x": {0: "batch", 2: "height"}}, "sizes": {"batch": [1, 3], "height": [4, 11]}}
@@ -128,3 +128,78 @@ antialiased_that_keeps_a_size = op(
     **_ANY_HEIGHT,
 )  # fmt: skip
 bytes_that_keep_a_size = op(F.interpolate, _BYTES, scale_factor=[(1.1, 1.6)], **_OF_BYTES, **_ANY_HEIGHT)
+
+# --- images between their pixels, at the positions of a grid ----------------------------------------------------------
+
+#: Some positions lie outside the image, where zeros, the border or the reflection is read.
+_GRID = floats(2, 3, 5, 2, low=-1.6, high=1.6)
+_VOLUME_GRID = floats(2, 2, 3, 4, 3, low=-1.6, high=1.6)
+_OFF = ["zeros", "border", "reflection"]
+_MODES = ["bilinear", "nearest", "bicubic"]
+_SAMPLED = floats(2, 3, 4, 6)
+
+grid_sample = op(
+    F.grid_sample,
+    _SAMPLED,
+    _GRID,
+    mode=_MODES,
+    padding_mode=_OFF,
+    align_corners=_CORNERS,
+)
+grid_sample_volume = op(
+    F.grid_sample,
+    floats(2, 2, 3, 4, 5),
+    _VOLUME_GRID,
+    mode=_MODES[:2],
+    padding_mode=_OFF,
+    align_corners=_CORNERS,
+)
+grid_sample_dtypes = op(F.grid_sample, _SAMPLED, _GRID, align_corners=False, dtypes=IEEE_FLOATS)
+grid_sample_dynamic = op(
+    F.grid_sample,
+    _SAMPLED,
+    _GRID,
+    align_corners=_CORNERS,
+    dynamic={"x0": {0: "batch", 2: "height"}, "x1": {0: "batch", 1: "rows"}},
+    sizes={"height": [2, 9], "rows": [1, 7]},
+)
+#: Down to images of one pixel, where the interval of reflection is empty.
+grid_sample_reflected = op(
+    F.grid_sample,
+    _SAMPLED,
+    _GRID,
+    mode=_MODES,
+    padding_mode="reflection",
+    align_corners=_CORNERS,
+    dynamic={"x0": {2: "height", 3: "width"}},
+    sizes={"height": [1, 5], "width": [1, 3]},
+)
+grid_sample_corners = op(
+    F.grid_sample,
+    floats(1, 1, 2, 3),
+    given([[[[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0], [-1.0, 1.0]]]]),
+    mode=_MODES,
+    align_corners=_CORNERS,
+)
+affine_grid = op(lambda x: F.affine_grid(x, [2, 3, 4, 5], align_corners=False), floats(2, 2, 3))
+spatial_transformer = op(
+    lambda x, theta: F.grid_sample(x, F.affine_grid(theta, list(x.shape), align_corners=False), align_corners=False),
+    floats(2, 3, 6, 6),
+    floats(2, 2, 3, low=-0.8, high=0.8),
+)
+#: An axis of one pixel has the place 0.
+affine_grid_sizes = op(
+    lambda x, theta, align_corners: F.affine_grid(theta, x.shape, align_corners=align_corners),
+    floats(2, 3, 4, 5),
+    floats(2, 2, 3),
+    align_corners=_CORNERS,
+    dynamic={"x0": {0: "batch", 2: "height", 3: "width"}, "x1": {0: "batch"}},
+    sizes={"height": [1, 5], "width": [1, 3]},
+)
+affine_grid_volume_sizes = op(
+    lambda x, theta: F.affine_grid(theta, x.shape, align_corners=False),
+    floats(2, 1, 2, 3, 4),
+    floats(2, 3, 4),
+    dynamic={"x0": {2: "depth", 3: "height", 4: "width"}},
+    sizes={"depth": [1, 3]},
+)

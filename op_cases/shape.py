@@ -207,3 +207,5 @@ as_strided_of_dynamic_sizes = op(
 as_strided_of_view = op(lambda x: x.t()[1:].as_strided((2, 3), (1, 4), 1), distinct(3, 4))
 atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_3d(x)), floats())
 to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))
+
+flipped = op(lambda x: x.flip(0, 1), floats(3, 4), dynamic={"x": {0: "batch", 1: "length"}})

@@ -1,10 +1,12 @@
-"""Sorting, top-k, the k-th value, and unique values."""
+"""Sorting, top-k, the k-th and the most frequent value, unique values, medians, and places in sorted sequences."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-from onnx_parity.harness.case import BATCH, distinct, floats, given, numbers, op
+from onnx_parity.harness.case import BATCH, NUMBERS, distinct, floats, given, ints, numbers, op
 
 ORDERED = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 SPECIAL = (float("nan"), float("inf"), float("-inf"))
@@ -56,3 +58,29 @@ unique_consecutive = op(
     torch.unique_consecutive, numbers(12, low=0, high=2), rows=[{}, {"return_inverse": True, "return_counts": True}]
 )
 unique_consecutive_dim = op(torch.unique_consecutive, numbers(6, 1, low=0, high=2), dim=[0, -1], return_counts=True)
+
+# --- medians and places in sorted sequences ---------------------------------------------------------------------------
+
+_GAPS = given([[3.0, math.nan, 1.0, 2.0], [math.nan] * 4, [math.inf, -math.inf, 0.0, math.nan], [4.0, 3.0, 2.0, 1.0]])
+
+median = op(torch.median, distinct(3, 4, 5), dtypes=NUMBERS)
+median_of_axis = op(torch.median, distinct(3, 4, 5), dim=[0, 1, -1], keepdim=[False, True], dynamic=BATCH)
+nanmedian = op(torch.nanmedian, distinct(3, 5), rows=[{}, {"dim": 0}, {"dim": 1, "keepdim": True}])
+median_with_gaps = op(lambda x, f: (f(x), f(x, 1).values), _GAPS, f=[torch.median, torch.nanmedian])
+median_scalar = op(lambda x: (torch.median(x), *torch.median(x, 0)), floats())
+
+_STEPS = given([-1.5, -0.5, 0.0, 0.5, 0.5, 2.0])
+searchsorted = op(torch.searchsorted, _STEPS, floats(3, 4), right=[False, True], out_int32=[False, True])
+searchsorted_rows = op(torch.searchsorted, given([[1, 3, 5, 7], [2, 4, 6, 8]]), ints(2, 3), side=["left", "right"])
+searchsorted_sorter = op(
+    lambda s, x: torch.searchsorted(s, x, sorter=torch.argsort(s)), distinct(6), floats(4), dtypes=[torch.float32]
+)
+searchsorted_edges = op(torch.searchsorted, _STEPS, given([math.nan, math.inf, -math.inf, 0.5]), right=[False, True])
+bucketize = op(
+    torch.bucketize, floats(3, 4), _STEPS, right=[False, True], out_int32=[False, True], dynamic={"x0": {0: "batch"}}
+)
+bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
+median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 6]})
+median_of_nothing = op(lambda x: (x.median(), x.nanmedian(), x.long().median()), floats(0, 2))
+
+mode = op(lambda x, dim: tuple(torch.mode(x, dim)), numbers(5, 6, low=0, high=3), dim=[0, -1])

@@ -44,7 +44,7 @@ from onnx_parity.harness.store import read_info, read_records, record_files
 
 CORES = (8, 64, 512, 4096)
 #: What is collected to measure the collection.
-DECLARATIONS = Path(__file__).parents[2] / "op_cases" / "two_numbers.py"
+DECLARATIONS = Path(__file__).parents[2] / "op_cases" / "cumulative.py"
 #: The time to the end, relative to the lower bound, up to this many cores.
 TARGET, UP_TO = 1.15, 512
 _CORES_OF_A_NODE = 16
