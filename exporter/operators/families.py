@@ -28,7 +28,7 @@ _AT_ONCE = {
         "shape",
     ),
     "recorded": (
-        "arithmetic", "attention", "comparison", "creation", "distances", "embedding", "fourier", "indexing",
+        "arithmetic", "attention", "comparison", "distances", "embedding", "fourier", "indexing",
         "joining", "linear_algebra", "loss", "nested_tensors", "normalization", "pooling", "random", "recurrent",
         "resize", "shape", "sorting", "special", "statistics",
     ),

@@ -20,12 +20,9 @@ _ASKS_FOR_SIZES = "torch's own asks for a size that depends on values whether it
 
 @instead_of("aten::diff", where=any_size_depends_on_values, why=_ASKS_FOR_SIZES)
 def diff(
-    self: torch.Tensor,
-    n: int = 1,
-    dim: int = -1,
-    prepend: torch.Tensor | None = None,
+    self: torch.Tensor, n: int = 1, dim: int = -1, prepend: torch.Tensor | None = None,
     append: torch.Tensor | None = None,
-) -> torch.Tensor:
+) -> torch.Tensor:  # fmt: skip
     x = torch.cat([each for each in (prepend, self, append) if each is not None], dim)
     for _ in range(n):
         before, after = _neighbours(x, dim)

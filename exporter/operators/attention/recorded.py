@@ -86,15 +86,9 @@ def _in_example(size: Size) -> int:
 
 
 def _fit(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    batch: Sequence[Size],
-    mask: torch.Tensor | None = None,
-    dropout: float = 0.0,
-    is_causal: bool = False,
-    **options: Any,
-) -> bool:
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, batch: Sequence[Size],
+    mask: torch.Tensor | None = None, dropout: float = 0.0, is_causal: bool = False, **options: Any,
+) -> bool:  # fmt: skip
     """Whether the sizes are known to fit together."""
     tensors = [query, key, value, *([] if mask is None else [mask])]
     sizes = [size for each in tensors for size in each.shape]

@@ -7,6 +7,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import instead_of
 
 
 @lowering("aten::fill")
@@ -89,3 +90,8 @@ def window(g: Graph, window_length: int, periodic: bool = True, dtype: object = 
 @lowering("aten::logspace.default")
 def logspace(g: Graph, start: float, end: float, steps: int, base: float = 10.0, dtype: object = None) -> Value:
     return g.const(torch.logspace(start, end, steps, base, dtype=g.out.dtype))
+
+
+@instead_of("aten::_dim_arange", why="torch's decomposition reads the size as a plain int")
+def dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.arange(like.shape[dim], device=like.device)

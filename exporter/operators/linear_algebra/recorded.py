@@ -51,12 +51,9 @@ def size_bilinear(input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tens
     why="torch's own reads sizes as plain ints",
 )
 def matrix_norm(
-    self: torch.Tensor,
-    ord: float | str = "fro",
-    dim: Sequence[int] = (-2, -1),
-    keepdim: bool = False,
+    self: torch.Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False,
     dtype: torch.dtype | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     if ord not in ("nuc", 2, -2):
         return reference_kernels.matrix_norm(self, ord, tuple(dim), keepdim, dtype=dtype)
     rows, columns = (axis % self.ndim for axis in dim)
@@ -75,12 +72,9 @@ def matrix_norm(
     why="torch's own reads sizes as plain ints",
 )
 def norm(
-    self: torch.Tensor,
-    ord: float | str | None = None,
-    dim: Sequence[int] | None = None,
-    keepdim: bool = False,
+    self: torch.Tensor, ord: float | str | None = None, dim: Sequence[int] | None = None, keepdim: bool = False,
     dtype: torch.dtype | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     axes = tuple(range(self.ndim)) if dim is None else tuple(dim)
     if ord is not None and len(axes) == 2:
         return torch.linalg.matrix_norm(self, ord, axes, keepdim, dtype=dtype)

@@ -63,13 +63,9 @@ _FUSED_OR_WRITES = (
 
 @instead_of("aten::lstm_cell", why=_FUSED_OR_WRITES)
 def lstm_cell(
-    input: torch.Tensor,
-    hx: Sequence[torch.Tensor],
-    w_ih: torch.Tensor,
-    w_hh: torch.Tensor,
-    b_ih: torch.Tensor | None = None,
-    b_hh: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    input: torch.Tensor, hx: Sequence[torch.Tensor], w_ih: torch.Tensor, w_hh: torch.Tensor,
+    b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     hidden, cell = hx
     return step_of_lstm(_aten.linear(hidden, w_hh, b_hh) + _aten.linear(input, w_ih, b_ih), cell)
 
@@ -82,13 +78,9 @@ def step_of_lstm(gates: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor,
 
 @instead_of("aten::gru_cell", why=_FUSED_OR_WRITES)
 def gru_cell(
-    input: torch.Tensor,
-    hx: torch.Tensor,
-    w_ih: torch.Tensor,
-    w_hh: torch.Tensor,
-    b_ih: torch.Tensor | None = None,
+    input: torch.Tensor, hx: torch.Tensor, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: torch.Tensor | None = None,
     b_hh: torch.Tensor | None = None,
-) -> torch.Tensor:
+) -> torch.Tensor:  # fmt: skip
     return step_of_gru(_aten.linear(input, w_ih, b_ih), _aten.linear(hx, w_hh, b_hh), hx)
 
 

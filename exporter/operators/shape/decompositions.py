@@ -34,12 +34,9 @@ def as_strided(
 
 @decomposition_of("aten::as_strided_scatter", why=_WHY)
 def as_strided_scatter(
-    self: torch.Tensor,
-    src: torch.Tensor,
-    size: Sequence[Size],
-    stride: Sequence[Size],
+    self: torch.Tensor, src: torch.Tensor, size: Sequence[Size], stride: Sequence[Size],
     storage_offset: Size | None = None,
-) -> torch.Tensor:
+) -> torch.Tensor:  # fmt: skip
     return torch.put(self, places_by_strides(self, size, stride, storage_offset), src)
 
 
@@ -137,13 +134,9 @@ def copy_of_view(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 @decomposition_of("aten::col2im", why="torch's own scatters elements, also those of blocks that do not overlap")
 def col2im(
-    self: torch.Tensor,
-    output_size: list[Size],
-    kernel_size: list[int],
-    dilation: list[int],
-    padding: list[int],
+    self: torch.Tensor, output_size: list[Size], kernel_size: list[int], dilation: list[int], padding: list[int],
     stride: list[int],
-) -> Any:
+) -> Any:  # fmt: skip
     if kernel_size != stride or any(padding) or any(each != 1 for each in dilation):
         return NotImplemented
     # Whether blocks cover an image of dynamic size depends on the size.

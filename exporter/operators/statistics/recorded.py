@@ -9,10 +9,7 @@ from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_
 
 @instead_of("aten::cov", where=any_size_is_dynamic, why="torch's own reads sizes as plain ints")
 def cov(
-    self: torch.Tensor,
-    correction: int = 1,
-    fweights: torch.Tensor | None = None,
-    aweights: torch.Tensor | None = None,
+    self: torch.Tensor, correction: int = 1, fweights: torch.Tensor | None = None, aweights: torch.Tensor | None = None
 ) -> torch.Tensor:
     return _covariances(self, correction, fweights, aweights).squeeze()
 
