@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from packaging.version import Version
 
 import onnx_parity
 from onnx_parity.exporter.dispatch import composites as dispatch
+from onnx_parity.exporter.operators import families
 from onnx_parity.exporter.registry import recorded as registry
 from onnx_parity.exporter.registry.in_place import (
     DYNAMIC,
@@ -70,6 +72,11 @@ def test_composite_operators_without_a_kernel_are_views_and_those_without_tensor
     assert listed <= without
     # Earlier versions have more of them: those whose axes have names.
     assert listed == without or Version(torch.__version__) < Version("2.13")
+
+
+def test_files_of_rules_that_the_dispatcher_has_to_know_are_imported_at_once() -> None:
+    found = {file.parent.name for file in Path(families.__file__).parent.glob("*/recorded.py")}
+    assert found == {*families._AT_ONCE["recorded"]}, "name them in exporter/operators/families.py"
 
 
 def test_results_are_made_of_whole_operators_alone() -> None:
