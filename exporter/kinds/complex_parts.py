@@ -103,9 +103,8 @@ def _add(name: str, rule: ComplexRule) -> None:
 
 def _call_by_parts(op: OpOverload, places: Collection[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     names = {argument.name: place for place, argument in enumerate(schema_of(op).arguments)}
-    dtype = kwargs.get("dtype")
-    if is_complex_dtype(dtype):
-        kwargs = {**kwargs, "dtype": dtype.to_real()}
+    if is_complex_dtype(kwargs.get("dtype")):
+        kwargs = {**kwargs, "dtype": kwargs["dtype"].to_real()}
     results = [
         op(
             *(_part(each, half) if place in places else each for place, each in enumerate(args)),

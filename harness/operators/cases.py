@@ -49,9 +49,9 @@ def _named_in(file: Path, tree: ast.Module, wanted: frozenset[str]) -> Iterator[
                 # One declaration for each key.
                 keys = zip(node.value.args[0].keys, node.value.args[0].values, strict=True)
                 yield from (
-                    DeclaredAt(f"{name}.{key.value}", file, key.lineno)
+                    DeclaredAt(f"{name}.{_word(key)}", file, key.lineno)
                     for key, value in keys
-                    if isinstance(key, ast.Constant) and (names_one(key) or names_one(value))
+                    if key is not None and (names_one(key) or names_one(value))
                 )
             else:
                 yield DeclaredAt(name, file, node.lineno)

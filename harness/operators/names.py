@@ -53,8 +53,8 @@ def _read(text: str) -> OperatorName | None:
         base, _, overload = rest.partition(".")
         return OperatorName(namespace, base, overload)
     if text.startswith("torch.ops."):
-        namespace, base, *overload = f"{text}.".removeprefix("torch.ops.").split(".")[:3]
-        return OperatorName(namespace, base, "".join(overload))
+        namespace, base, overload, *_ = f"{text}...".removeprefix("torch.ops.").split(".")
+        return OperatorName(namespace, base, "" if overload == "default" else overload)
     return None
 
 

@@ -26,7 +26,7 @@ class _Watch(TorchDispatchMode):
     """Notes the operators that are called; those that have no lowering are taken apart further."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: dict[str, None] = {}
 
     @classmethod

@@ -38,6 +38,7 @@ def in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
         ("torch.Tensor.narrow", "aten::narrow"),
         ("aten::max.dim", "aten::max.dim"),
         ("torch.ops.aten.max.dim", "aten::max.dim"),
+        ("torch.ops.aten.narrow.default", "aten::narrow"),
         ("nn.GLU", "aten::glu"),
         ("nn.LayerNorm", "aten::layer_norm"),
         ("dft", "onnx_parity::dft"),
