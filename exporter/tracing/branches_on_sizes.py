@@ -46,7 +46,7 @@ class Recording(Protocol):
 #: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
 _MOST_RECORDINGS = 16
 #: Their result is what they are given, if it has the same shape.
-_KEEPING = frozenset({torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
+_KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
@@ -186,7 +186,7 @@ class _Comparison:
         return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
 
     def _changing(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes without those that expand a tensor to the shape that it has, or take the whole of it."""
+        """The nodes without those that copy a tensor, expand it to the shape that it has, or take the whole of it."""
         changing = []
         for node in nodes:
             given, result = node.arguments.get("self"), node.outputs[0]

@@ -57,7 +57,7 @@ class PaddingForms(Base):
     def _pad(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
         if all(isinstance(amount, int) and amount == 0 for amount in amounts):
             return x
-        if self.opset >= (19 if mode == "wrap" else 11):
+        if self.opset >= (19 if mode == "wrap" else 11) and not self._fails_if_empty(x, amounts, mode):
             fill = self.scalar(value, x.dtype) if mode == "constant" else None
             return self.op("Pad", x, self.ints(amounts), *([] if fill is None else [fill]), mode_s=mode)
         if not all(isinstance(amount, int) for amount in amounts):
@@ -69,6 +69,14 @@ class PaddingForms(Base):
         for axis in range(rank):
             x = self._padded_axis(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
         return x
+
+    def _fails_if_empty(self, x: Value, amounts: Sequence[Size], mode: PadMode) -> bool:
+        """Whether onnxruntime has no Pad where an axis that is not padded is empty, as that of the batch may be."""
+        if mode != "wrap" or x.shape is None or not all(isinstance(amount, int) for amount in amounts):
+            return False
+        rank = len(amounts) // 2
+        left = (x.shape[axis] for axis in range(rank) if not amounts[axis] and not amounts[axis + rank])
+        return any(not isinstance(size, int) for size in left)
 
     def _padded_axis(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
         """One axis padded by concatenating a block at each end, or cropped."""

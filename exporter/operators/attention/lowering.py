@@ -120,7 +120,7 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
 
 def _repeated(g: Graph, x: Value, query: Value) -> Value:
     """Keys or values with each head repeated for all the heads of the query that share it."""
-    *batch, heads, length, size = x.sizes
+    heads = x.sizes[-3]
     wanted = query.sizes[-3]
     if not (isinstance(heads, int) and isinstance(wanted, int)):
         g.unsupported(
@@ -129,8 +129,9 @@ def _repeated(g: Graph, x: Value, query: Value) -> Value:
     times = wanted // heads
     if times == 1:
         return x
-    spread = g.expand(g.unsqueeze(x, [x.rank - 2]), [*batch, heads, times, length, size])
-    return g.reshape(spread, [*batch, wanted, length, size])
+    # A Reshape could not tell the length from the batch where one of them is 0.
+    repeated = g.op("Gather", x, g.const([head // times for head in range(wanted)]), axis_i=x.rank - 3)
+    return shaped(repeated, (*x.sizes[:-3], wanted, *x.sizes[-2:]))
 
 
 def _causal_mask(g: Graph, scores: Value) -> Value:

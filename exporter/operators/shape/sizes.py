@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.graph.graph import Varying, same_size
+from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 
 __all__: list[str] = []
+
+asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
 
@@ -51,3 +54,27 @@ def indices_of_triangle(
     part = torch.tril if torchs.__name__ == "tril_indices" else torch.triu
     inside = part(torch.ones(row, col, dtype=torch.bool, device=device), offset)
     return inside.nonzero().T.to(dtype)
+
+
+# --- questions whose answer depends on sizes: torch asks them in C++, where they would be no branch of the program -----
+
+
+@with_symbolic_numbers(torch.Tensor.is_contiguous)
+def is_contiguous(
+    torchs: _Function, input: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
+) -> Any:
+    if memory_format is not torch.contiguous_format or not any(isinstance(size, Varying) for size in input.shape):
+        return NotImplemented
+    expected: Any = 1
+    for size, stride in zip(reversed(input.shape), reversed(input.stride()), strict=True):
+        if not same_size(stride, expected) and not bool(size == 1) and not bool(stride == expected):
+            return False
+        expected = expected * size
+    return True
+
+
+@with_symbolic_numbers(torch.Tensor.is_same_size)
+def is_same_size(torchs: _Function, input: torch.Tensor, other: torch.Tensor) -> Any:
+    if not any(isinstance(size, Varying) for size in (*input.shape, *other.shape)) or input.ndim != other.ndim:
+        return NotImplemented
+    return all(same_size(one, two) or bool(one == two) for one, two in zip(input.shape, other.shape, strict=True))
