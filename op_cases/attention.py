@@ -208,6 +208,10 @@ attention_grouped = op(
     enable_gqa=True,
     is_causal=[False, True],
 )
+attention_grouped_and_empty = op(
+    _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), enable_gqa=True,
+    dynamic={name: {0: "batch"} for name in ("x", "key", "value")}, sizes={"batch": [0, 1, 3]},
+)  # fmt: skip
 attention_grouped_mask = op(
     _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), attn_mask=bools(5, 6), enable_gqa=True
 )

@@ -54,6 +54,7 @@ matmul_of_transposed = op(
 matmul_without_rows = op(
     lambda x, y: x @ y, floats(2, 3, 4), y=floats(4), dynamic={"x": {1: "rows"}}, sizes={"rows": [0, 5]}
 )
+mv_without_rows = op(torch.mv, floats(3, 4), vec=floats(4), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 5]})
 addmm = op(
     torch.addmm,
     floats(2, 4),

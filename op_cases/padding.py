@@ -55,3 +55,11 @@ replication_pad1d = op(nn.ReplicationPad1d, floats(2, 3, 4), padding=[2, (3, 1)]
 replication_pad2d = op(nn.ReplicationPad2d, floats(1, 1, 3, 3), padding=[2, (1, 1, 2, 0)])
 replication_pad3d = op(nn.ReplicationPad3d, floats(1, 2, 3, 4, 4), padding=[3, (3, 3, 6, 6, 1, 1)])
 circular_pad2d = op(nn.CircularPad2d, floats(1, 2, 4, 5), padding=[2, (1, 1, 2, 0)])
+circular_of_an_empty_batch = op(
+    F.pad,
+    floats(2, 3, 4, 5),
+    pad=[(1, 1, 2, 0), (2, 0, 0, 1)],
+    mode="circular",
+    dynamic=BATCH,
+    sizes={"batch": [0, 1, 3]},
+)  # fmt: skip

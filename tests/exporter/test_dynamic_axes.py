@@ -512,3 +512,26 @@ def test_a_branch_that_torch_has_asked_about_before_is_warned_of() -> None:
 
     with pytest.warns(onnx_parity.TracerWarning, match="batch == 3 is False in the example"):
         onnx_parity.export(writes_first, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
+
+
+def test_a_question_about_the_layout_is_a_branch() -> None:
+    def asks(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.t().is_contiguous() else x * 3
+
+    with pytest.warns(onnx_parity.TracerWarning, match="batch == 1 is False in the example"):
+        onnx_parity.export(asks, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.warns(onnx_parity.TracerWarning, match="batch == 4 is False in the example"):
+        onnx_parity.export(
+            lambda x: x * 2 if x.is_same_size(x.t()) else x, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}}
+        )
+
+
+def test_a_copy_that_one_branch_makes_is_no_difference() -> None:
+    def makes_contiguous(x: torch.Tensor) -> torch.Tensor:
+        y = x.t()
+        return (y if y.is_contiguous() else y.contiguous()) * 3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnx_parity.TracerWarning)
+        program = onnx_parity.export(makes_contiguous, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
+    assert_agrees(program, makes_contiguous, torch.rand(1, 4))

@@ -5,16 +5,11 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["MatmulForms"]
-
-
-def _is_static(size: Size) -> bool:
-    return isinstance(size, int)
 
 
 class MatmulForms(Base):
@@ -25,10 +20,11 @@ class MatmulForms(Base):
         # A product over an empty axis is 0, but onnxruntime's MatMul returns uninitialized memory for it.
         is_empty = a.shape is not None and same_size(a.shape[-1], 0)
         if (a.dtype.is_floating_point or self.opset >= 9) and not is_empty:
-            if b.shape is None or len(b.shape) != 1 or a.shape is None or all(map(_is_static, a.shape[:-1])):
+            rows = (a.shape or ())[:-1]
+            if b.shape is None or len(b.shape) != 1 or all(isinstance(size, int) for size in rows):
                 return self.op("MatMul", a, b)
-            # onnxruntime fails where it multiplies no rows with a vector.
-            return self.squeeze(self.op("MatMul", a, self.unsqueeze(b, [1])), [len(a.shape) - 1])
+            # onnxruntime fails where it multiplies matrices without rows with a vector.
+            return self.squeeze(self.op("MatMul", a, self.unsqueeze(b, [1])), [len(rows)])
         row, column = a.rank == 1, b.rank == 1
         # (..., m, k, 1) * (..., 1, k, n), summed over k.
         left = self.unsqueeze(self.unsqueeze(a, [0]) if row else a, [a.rank + row])

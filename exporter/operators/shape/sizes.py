@@ -56,7 +56,7 @@ def indices_of_triangle(
     return inside.nonzero().T.to(dtype)
 
 
-# --- questions whose answer depends on sizes: torch asks them in C++, where they would be no branch of the program -----
+# --- questions about sizes, which torch asks in C++, where they would be no branch of the program ---------------------
 
 
 @with_symbolic_numbers(torch.Tensor.is_contiguous)
