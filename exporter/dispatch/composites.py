@@ -51,7 +51,6 @@ __all__ = [
     "keeping_composites",
     "keeping_whole",
     "original",
-    "result_of_whole",
     "whole",
     "without_keeping",
 ]
@@ -60,7 +59,6 @@ _aten = torch.ops.aten
 
 _WHOLE = names_kept_whole()
 _INSTEAD = functions(Aspect.INSTEAD)
-_RESULTS = functions(Aspect.RESULT_OF_WHOLE)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
@@ -140,19 +138,6 @@ def original(op: OpOverload) -> OpOverload:
     return _originals.get(op, op)
 
 
-def result_of_whole(op: OpOverload) -> Callable[..., Any] | None:
-    """The registered function for the fake results of an operator that is kept whole; None for torch's own."""
-    ours = _RESULTS.get(op.name())
-    if ours is None:
-        return None
-
-    def result(*args: Any, **kwargs: Any) -> Any:
-        made = ours(*args, **kwargs)
-        return op(*args, **kwargs) if made is NotImplemented else made
-
-    return result
-
-
 def whole(op: OpOverload) -> OpOverload:
     """The opaque twin of an operator, which is recorded as the operator itself."""
     twin = _twins.get(op)
@@ -162,11 +147,10 @@ def whole(op: OpOverload) -> OpOverload:
 def _new_twin(op: OpOverload) -> OpOverload:
     with _making_twins:
         if op not in _twins:
-            result_of = result_of_whole(op) or op
 
             def result(*args: Any, **kwargs: Any) -> Any:
                 with without_keeping():
-                    return result_of(*args, **kwargs)
+                    return op(*args, **kwargs)
 
             twin = define(str(schema_of(op)).replace("aten::", "", 1), result)
             _originals[twin] = op

@@ -36,10 +36,12 @@ _AT_ONCE = {
     "einsum": ("linear_algebra",),
     "elementwise_binary": ("arithmetic",),
     "rearrange": ("shape",),
-    "result_sizes": ("recorded",),
+    "results": (
+        "attention", "convolution", "indexing", "joining", "linear_algebra", "normalization", "pooling",
+        "quantization", "recurrent", "shape", "sorting",
+    ),
     "scatter": ("indexing",),
-    "upsampling": ("recorded",),
-    "view_sizes": ("recorded",),
+    "upsampling": ("resize",),
 }  # fmt: skip
 #: What is named so, a file of a family or a folder in it, has the rules of one aspect. All other files have lowerings.
 _ASPECTS = {

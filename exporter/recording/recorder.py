@@ -23,13 +23,12 @@ from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.recording.fakes.pointwise import Metadata
-from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import MayBeOne, own_tensor_written
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
-from onnx_parity.exporter.registry.recorded import OfAnyRank
+from onnx_parity.exporter.registry.results import OfAnyRank
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, outside_of_modes, without_dispatch_overrides
@@ -101,7 +100,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
         fakes.cache_enabled = False
-        self.memo = ResultMemo(fakes, self._metadata_of)
+        self.memo = ResultMemo(fakes)
         #: Conditions on sizes of inputs.
         self.size_conditions: dict[Value, Any] = {}
         self.nodes: list[Node] = []
@@ -114,7 +113,6 @@ class Recorder(TorchDispatchMode):
         self.lifts = Decision.WRAP_OWN_TENSORS in decisions
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
-        self._metadata: dict[int, tuple[torch.Tensor, Metadata]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         #: The ids of the program's own tensors, and of what is computed from them alone.
         self._own: set[int] = set()
@@ -198,7 +196,7 @@ class Recorder(TorchDispatchMode):
     def fake_result(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The fake result of an operator, which is not recorded."""
         with without_keeping():
-            return self.memo.call(func, (), args, kwargs)
+            return self.memo.result(func, (), args, kwargs, in_block=self.in_block)
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was made by this recording, rather than being the program's own."""
@@ -242,21 +240,12 @@ class Recorder(TorchDispatchMode):
         """Drop the fake tensors after the recording. They form cycles, and take megabytes in a large program."""
         fakes = [fake for fake, _ in self._values.values()]
         self._values.clear()
-        self._metadata.clear()
         self._constants.clear()
         self.memo.release()
         self.at_end.clear()
         self.may_be_one.clear()
         self._complex.release()
         return fakes
-
-    def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
-        # Tensors are kept alive here too: not all are values of the graph.
-        known = self._metadata.get(id(tensor))
-        if known is None:
-            assert isinstance(tensor, FakeTensor)
-            known = self._metadata[id(tensor)] = tensor, describe(tensor)
-        return known[1]
 
     # --- recording ------------------------------------------------------------------------------------------------
 

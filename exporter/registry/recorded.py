@@ -18,14 +18,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
 import torch
 
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = [
-    "OfAnyRank",
     "any_is_complex",
     "any_size_depends_on_values",
     "any_size_is_dynamic",
@@ -34,8 +32,6 @@ __all__ = [
     "instead_of",
     "keep_whole",
     "named",
-    "result_of_whole",
-    "result_with_dynamic_sizes",
     "whole",
 ]
 
@@ -44,17 +40,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Condition: TypeAlias = Callable[[Sequence[torch.Tensor]], bool]
 
 
-class OfAnyRank(msgspec.Struct, frozen=True):
-    """The fake result of an operator whose number of axes depends on sizes: the tensor that the example has."""
-
-    tensor: torch.Tensor
-
-
 _functions: dict[Aspect, dict[str, Callable[..., Any]]] = {
     Aspect.INSTEAD: {},
     Aspect.DECOMPOSITION: {},
-    Aspect.RESULT_OF_WHOLE: {},
-    Aspect.RESULT_WITH_DYNAMIC_SIZES: {},
 }
 _whole: set[str] = set()
 
@@ -94,24 +82,6 @@ def decomposition_of(
 ) -> Callable[[_Function], _Function]:
     """Record the operators that the function calls, instead of these operators, which have no lowering."""
     return _registering(Aspect.DECOMPOSITION, ops, why, None, gives_operator)
-
-
-def result_of_whole(*ops: OpOverload | str, why: str) -> Callable[[_Function], _Function]:
-    """Let the function create the fake results of operators that are kept whole.
-
-    Without such a function, torch's decomposition of the operator creates them.
-    """
-    return _registering(Aspect.RESULT_OF_WHOLE, ops, why)
-
-
-def result_with_dynamic_sizes(
-    *ops: OpOverload | str, why: str, gives_operator: bool = False
-) -> Callable[[_Function], _Function]:
-    """Let the function create the fake results in recordings whose sizes are symbols.
-
-    It takes precedence over all other aspects, also for operators that are kept whole.
-    """
-    return _registering(Aspect.RESULT_WITH_DYNAMIC_SIZES, ops, why, None, gives_operator)
 
 
 def any_size_is_dynamic(tensors: Sequence[torch.Tensor]) -> bool:

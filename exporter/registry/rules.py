@@ -7,7 +7,7 @@ A family of operators (`operators/convolution/` and others) makes its rules with
     keep_whole("aten::linear", why=...)               recorded as one operator, where torch would decompose it
     copy_back("tril_", to=DYNAMIC)                    recorded as the operator that does not write, and a copy
     @decomposition_of("aten::mode")                   what is recorded if it has no lowering
-    @result_of_whole, @result_with_dynamic_sizes      the fake results that this exporter computes itself
+    @result_of("aten::linear", why=...)               what its result is, without torch's fake kernel
     @complex_of("aten::mul.Tensor")                   what it does to the parts of complex tensors
     @Jagged.rule("unbind")                            what a function of torch does to nested tensors
     keeps_scale("transpose"), @computes_floats        what functions of torch do to quantized tensors
@@ -42,8 +42,7 @@ class Aspect(enum.Enum):
     INSTEAD = "replaced when the program calls it"
     WHOLE = "kept whole, as one opaque operator, where torch would decompose it"
     DECOMPOSITION = "replaced when it is recorded, if it has no lowering"
-    RESULT_OF_WHOLE = "the fake result is computed by this exporter if the operator is kept whole"
-    RESULT_WITH_DYNAMIC_SIZES = "the fake result is computed by this exporter if sizes are symbols"
+    RESULT = "the fake result is computed by this exporter"
     COMPLEX = "computed by the real and imaginary parts of complex tensors"
     NESTED = "computed from the values and offsets of nested tensors"
     QUANTIZED = "computed from the floats and the scale of quantized tensors"

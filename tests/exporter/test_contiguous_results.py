@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from onnx_parity.exporter.operators.recorded.view_sizes import strides_of_view
-from onnx_parity.exporter.recording.fakes.contiguous_results import contiguous_results, lies_as_first
+from onnx_parity.exporter.operators.shape.results import strides_of_view
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.recording.fakes.pointwise import Metadata, is_contiguous
-from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.recording.fakes.metadata import describe
+from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
+from onnx_parity.exporter.registry.results import Contiguous, Strided, result_rules
 from onnx_parity.exporter.sizes.symbols import Symbols
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
@@ -21,9 +21,12 @@ from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 _aten = torch.ops.aten
 
 
-def _metadata(tensor: torch.Tensor) -> Metadata:
-    assert isinstance(tensor, FakeTensor)
-    return describe(tensor)
+def _by_rule(name: str, args: tuple[Any, ...], **kwargs: Any) -> Any:
+    """What the rule of an operator says, as a list of descriptions or None."""
+    found = result_rules()[f"aten::{name}"].function(*args, **kwargs)
+    if found is NotImplemented:
+        return None
+    return list(found) if type(found) is tuple else [found]
 
 
 def _int(*sizes: Any) -> torch.Tensor:
@@ -94,7 +97,7 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
 def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
     op, make = _KNOWN[case]
     args = _arguments(fakes, make)
-    found = contiguous_results(case.partition(" ")[0], args, {}, _metadata)
+    found = _by_rule(case.partition(" ")[0], args)
     assert found is not None
     with fakes:
         expected = op(*args)
@@ -102,7 +105,7 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
         assert isinstance(tensor, FakeTensor)
         assert known.dtype == tensor.dtype
         assert [str(size) for size in known.shape] == [str(size) for size in tensor.shape]
-        assert is_contiguous(describe(tensor))
+        assert isinstance(known, Contiguous) and describe(tensor).is_contiguous
 
 
 @pytest.mark.parametrize(
@@ -113,16 +116,12 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
         ("bmm", lambda b, n: (torch.empty(b, 2, 5), torch.empty(1, 5, 2))),
         ("add.Tensor", lambda b, n: (torch.empty(b), torch.empty(n))),
         ("add.Tensor", lambda b, n: (torch.empty(b), _int(b))),
-        ("add.Tensor", lambda b, n: (torch.empty(b, n).T, torch.empty(n, b))),
         ("sub.Tensor", lambda b, n: (_bool(b), _bool(b))),
         ("div.Tensor", lambda b, n: (_int(b), _int(b))),
         ("_softmax", lambda b, n: (torch.empty(b), 1, False)),
         ("roll", lambda b, n: (torch.empty(b, n), [1, 2], [0])),
         ("fill.Tensor", lambda b, n: (torch.empty(b), torch.empty(1))),
         ("native_layer_norm", lambda b, n: (torch.empty(b, n), [4], None, None, 1e-5)),
-        ("index.Tensor", lambda b, n: (torch.empty(5, b), [None, _int(n)])),
-        ("index.Tensor", lambda b, n: (torch.empty(5, b).T, [_int(n)])),
-        ("index.Tensor", lambda b, n: (torch.empty(b, 5), [_bool(b)])),
         ("index.Tensor", lambda b, n: (torch.empty(b, n), [_int(b), _int(n)])),
         ("linear", lambda b, n: (torch.empty(b, n), torch.empty(6, 5))),
         ("linear", lambda b, n: (torch.empty(b, 5), torch.empty(6, 5), torch.empty(1))),
@@ -135,7 +134,22 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
 def test_what_depends_on_values_or_is_wrong_is_left_to_torch(
     fakes: Fakes, name: str, make: Callable[[Any, Any], tuple[Any, ...]]
 ) -> None:
-    assert contiguous_results(name, _arguments(fakes, make), {}, _metadata) is None
+    assert _by_rule(name, _arguments(fakes, make)) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (torch.empty(5, 3), [None, _int(7)]),
+        lambda: (torch.empty(5, 3).T, [_int(7)]),
+        lambda: (torch.empty(3, 5), [_bool(3)]),
+    ],
+    ids=["second axis", "another layout", "mask"],
+)
+def test_an_index_of_static_sizes_is_left_to_torch(make: Callable[[], tuple[Any, ...]]) -> None:
+    with Fakes(None):
+        args = make()
+    assert _by_rule("index.Tensor", args) is None
 
 
 _VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -152,7 +166,7 @@ _VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def _through(memo: ResultMemo) -> TorchDispatchMode:
     class Through(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return memo.call(func, types, args, kwargs or {})
+            return memo.result(func, types, args, kwargs or {}, in_block=False)
 
     mode: TorchDispatchMode = Through()  # type: ignore[no-untyped-call]
     return mode
@@ -161,7 +175,7 @@ def _through(memo: ResultMemo) -> TorchDispatchMode:
 @pytest.mark.parametrize("view", _VIEWS)
 def test_views_with_dynamic_sizes_are_those_of_torch(fakes: Fakes, view: str) -> None:
     (x,) = _arguments(fakes, lambda b, n: (torch.empty(b, n, 5),))
-    memo = ResultMemo(fakes, _metadata)
+    memo = ResultMemo(fakes)
     with fakes:
         expected = describe(_fake(_VIEWS[view](x)))
     for _ in range(2):
@@ -174,7 +188,7 @@ def test_views_with_dynamic_sizes_are_those_of_torch(fakes: Fakes, view: str) ->
 def test_an_impossible_permutation_is_refused_by_torch(fakes: Fakes) -> None:
     (x,) = _arguments(fakes, lambda b, n: (torch.empty(b, n, 5),))
     with pytest.raises((RuntimeError, ValueError), match="permut"):
-        ResultMemo(fakes, _metadata).call(_aten.permute.default, (), (x, [0, 0, 1]), {})
+        ResultMemo(fakes).result(_aten.permute.default, (), (x, [0, 0, 1]), {}, in_block=False)
 
 
 def test_new_tensors_are_those_of_torch(fakes: Fakes) -> None:
@@ -185,7 +199,7 @@ def test_new_tensors_are_those_of_torch(fakes: Fakes) -> None:
     assert [each.dtype for each in made] == [torch.float32, torch.int8, torch.float32]
     assert [str(each.device) for each in made] == ["cpu", "cpu", "meta"]
     assert [str(size) for size in made[1].shape] == [str(size) for size in x.shape]
-    assert is_contiguous(describe(_fake(made[0]))) and not is_contiguous(describe(_fake(images)))
+    assert describe(made[0]).is_contiguous and not describe(images).is_contiguous
 
 
 _TRANSPOSED: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = {
@@ -205,8 +219,9 @@ def test_a_transposed_first_tensor_determines_the_layout(name: str, case: str, i
     with fakes:
         args = _TRANSPOSED[case](torch.empty(*sizes, 4, 6))
         expected = getattr(torch, name.removesuffix(".Tensor"))(*args)
-    assert lies_as_first(name, args, {}, _metadata)
-    assert describe(_fake(args[0])) == describe(_fake(expected))
+    (found,) = _by_rule(name, args)
+    assert isinstance(found, Strided) and found[1:] == (args[0].shape, args[0].stride())
+    assert describe(args[0]) == describe(expected)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +238,7 @@ def test_a_transposed_first_tensor_determines_the_layout(name: str, case: str, i
 def test_another_first_tensor_does_not(make: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]) -> None:
     with Fakes(None):
         args = make(torch.empty(3, 7, 4, 6))
-    assert not lies_as_first("add.Tensor", args, {}, _metadata)
+    assert _by_rule("add.Tensor", args) is None
 
 
 def _fake(tensor: torch.Tensor) -> FakeTensor:
@@ -246,9 +261,8 @@ _LAYOUTS = {
 def test_two_tensors_of_different_layouts_result_in_that_of_the_first(name: str, layout: str) -> None:
     first, second = torch.rand(2, 3, 4), _LAYOUTS[layout]()
     args = tuple(map(Fakes(None).from_tensor, (first, second)))
-    known = contiguous_results(name, args, {}, _metadata)
-    assert known is not None
-    (found,) = known
+    (found,) = _by_rule(name, args)
+    assert isinstance(found, Contiguous)
     result = getattr(torch, name.removesuffix(".Tensor"))(first, second)
     assert (found.dtype, found.shape, result.is_contiguous()) == (result.dtype, result.shape, True)
 
@@ -256,12 +270,12 @@ def test_two_tensors_of_different_layouts_result_in_that_of_the_first(name: str,
 @pytest.mark.parametrize("sizes", [(2, 1, 4), (1, 3, 4)], ids=["equal strides", "another shape"])
 def test_a_first_tensor_that_does_not_determine_the_layout_is_left_to_torch(sizes: tuple[int, ...]) -> None:
     args = tuple(map(Fakes(None).from_tensor, (torch.rand(sizes), torch.rand(4, sizes[1], 2).permute(2, 1, 0))))
-    assert contiguous_results("add.Tensor", args, {}, _metadata) is None
+    assert _by_rule("add.Tensor", args) is None
 
 
 def test_a_keyword_argument_without_a_rule_is_left_to_torch(fakes: Fakes) -> None:
     args = _arguments(fakes, lambda b, n: (torch.empty(b), torch.empty(b)))
-    assert contiguous_results("add.Tensor", args, {"alpha": 2}, _metadata) is None
+    assert _by_rule("add.Tensor", args, alpha=2) is None
 
 
 def test_arithmetic_on_sizes_is_computed_once(fakes: Fakes) -> None:

@@ -24,6 +24,7 @@ from onnx_parity.exporter.registry.in_place import (
     copy_back,
 )
 from onnx_parity.exporter.registry.recorded import any_is_complex, instead_of, keep_whole
+from onnx_parity.exporter.registry.results import result_of, result_rules
 from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, load
 from onnx_parity.exporter.torch_inside.dispatcher import names_with_kernel_at, schema_by_name
 
@@ -32,8 +33,7 @@ REPLACING = {
     Aspect.INSTEAD,
     Aspect.WHOLE,
     Aspect.DECOMPOSITION,
-    Aspect.RESULT_OF_WHOLE,
-    Aspect.RESULT_WITH_DYNAMIC_SIZES,
+    Aspect.RESULT,
 }
 
 
@@ -47,8 +47,9 @@ def test_every_replacement_has_a_reason_and_a_place() -> None:
     assert Counter(each.aspect for each in found).keys() == REPLACING
     assert [str(each) for each in found if len(each.why.split()) < 4] == []
     assert [str(each) for each in found if (each.function is None) is not (each.aspect is Aspect.WHOLE)] == []
+    tables = {aspect: registry.functions(aspect) for aspect in (Aspect.INSTEAD, Aspect.DECOMPOSITION)}
     assert {(each.name, each.aspect) for each in found if each.function is not None} == {
-        (name, aspect) for aspect in REPLACING - {Aspect.WHOLE} for name in registry.functions(aspect)
+        (name, aspect) for aspect, names in {**tables, Aspect.RESULT: result_rules()}.items() for name in names
     }
 
 
@@ -74,13 +75,10 @@ def test_composite_operators_without_a_kernel_are_views_and_those_without_tensor
     assert listed == without or Version(torch.__version__) < Version("2.13")
 
 
-def test_files_of_rules_that_the_dispatcher_has_to_know_are_imported_at_once() -> None:
-    found = {file.parent.name for file in Path(families.__file__).parent.glob("*/recorded.py")}
-    assert found == {*families._AT_ONCE["recorded"]}, "name them in exporter/operators/families.py"
-
-
-def test_results_are_made_of_whole_operators_alone() -> None:
-    assert registry.functions(Aspect.RESULT_OF_WHOLE).keys() <= registry.whole()
+@pytest.mark.parametrize("file", ["recorded", "results"])
+def test_files_of_rules_that_the_first_recording_has_to_know_are_imported_at_once(file: str) -> None:
+    found = {each.parent.name for each in Path(families.__file__).parent.glob(f"*/{file}.py")}
+    assert found == {*families._AT_ONCE[file]}, "name them in exporter/operators/families.py"
 
 
 def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
@@ -102,6 +100,8 @@ def test_nothing_is_registered_twice_or_without_a_reason() -> None:
     with pytest.raises(ValueError, match=r"^aten::elu is replaced without a reason$"):
         instead_of(torch.ops.aten.elu.default, why="")(torch.ops.aten.elu.default)
     assert "aten::elu" not in registry.functions(Aspect.INSTEAD)
+    with pytest.raises(ValueError, match=r"^the result of aten::linear is described by two functions$"):
+        result_of("aten::linear", why="again")(torch.ops.aten.linear.default)
 
 
 @pytest.fixture

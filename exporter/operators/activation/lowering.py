@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.elementwise.lowering import pow_
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
+from onnx_parity.exporter.recording.fakes.pointwise import floats, numbers, pointwise
 from onnx_parity.exporter.registry.in_place import DYNAMIC_HALVES, FLOATS, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 # --- two slopes -------------------------------------------------------------------------------------------------------
 
@@ -192,3 +196,23 @@ def log_softmax(g: Graph, self: Value, dim: int, half_to_float: bool = False) ->
 copy_back("celu_", "elu_", "leaky_relu_", "mish_", "selu_", to=FLOATS)
 copy_back("hardsigmoid_", "hardswish_", "hardtanh_", "threshold_", to=FLOATS_AND_DYNAMIC)
 copy_back("gelu_", to=DYNAMIC_HALVES)
+# --- results ----------------------------------------------------------------------------------------------------------
+
+pointwise(floats, "celu elu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus threshold")
+pointwise(numbers, "relu")
+
+
+@result_of("aten::gelu", why="torch's fake kernel imports sympy, and takes 0.6 ms for each call with dynamic sizes")
+def gelu_result(self: torch.Tensor, *, approximate: str = "none") -> Any:
+    return floats(self) if approximate in ("none", "tanh") else NotImplemented
+
+
+@result_of(
+    "aten::_softmax",
+    "aten::softmax.int",
+    why="torch's fake kernel imports sympy, and takes 5 ms for each call with dynamic sizes",
+)
+def softmax_result(self: torch.Tensor, dim: int, dtype: torch.dtype | bool | None = None) -> Any:
+    # The last argument is a dtype, or whether halves become floats.
+    is_plain = not dtype and self.dtype.is_floating_point and -self.ndim <= dim < self.ndim and are_contiguous(self)
+    return Contiguous(self.dtype, tuple(self.shape)) if is_plain else NotImplemented

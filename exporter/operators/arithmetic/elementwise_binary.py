@@ -7,6 +7,7 @@ import math
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
+from onnx_parity.exporter.recording.fakes.pointwise import floats, pointwise
 from onnx_parity.exporter.registry.lowerings import lowering
 
 
@@ -61,3 +62,6 @@ def hypot(g: Graph, self: Value, other: Value) -> Value:
     length = g.op("Mul", larger, g.op("Sqrt", g.op("Add", g.op("Mul", ratio, ratio), 1)))
     is_infinite = shaped(g.op("Or", g.equal(a, infinity), g.equal(b, infinity)), g.out.shape)
     return g.where(is_infinite, infinity, shaped(length, g.out.shape))
+
+
+pointwise(floats, "atan2")

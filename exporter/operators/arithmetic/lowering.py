@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Operand, Value
+from onnx_parity.exporter.recording.fakes.pointwise import floats, numbers, pointwise, reversed_numbers, scaled_numbers
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import result_of
 
 
 def _scaled(g: Graph, x: Value, alpha: float | Varying) -> Value:
@@ -95,3 +100,27 @@ def addcmul(g: Graph, self: Value, tensor1: Value, tensor2: Value, value: float 
 def addcdiv(g: Graph, self: Value, tensor1: Value, tensor2: Value, value: float = 1) -> Value:
     x, a, b = map(g.accumulating, g.promote(self, tensor1, tensor2, dtype=g.out.dtype))
     return g.cast(g.op("Add", x, g.op("Div", _scaled(g, a, value), b)), g.out.dtype)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+pointwise(floats, "div.Scalar div.Tensor")
+pointwise(
+    numbers,
+    "add.Tensor fmod.Scalar fmod.Tensor mul.Scalar mul.Tensor remainder.Scalar remainder.Tensor sub.Tensor",
+)
+pointwise(reversed_numbers, "rsub.Tensor")
+pointwise(scaled_numbers, "add.Scalar rsub.Scalar sub.Scalar")
+
+
+@result_of(
+    "aten::addcdiv",
+    "aten::addcmul",
+    "aten::lerp.Scalar",
+    "aten::lerp.Tensor",
+    why="torch's kernels expand a tensor of static sizes, such as a weight, to plain ints",
+    static=False,
+)
+def sum_of_all(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tensor:
+    """The operator of two tensors has the same sizes, dtype and strides. It is not recorded."""
+    return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)

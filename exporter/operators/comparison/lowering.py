@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -10,7 +10,10 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.operators.shape.lowering import expand
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
+from onnx_parity.exporter.recording.fakes.pointwise import bits, broadcast, comparison, numbers, pointwise
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 _COMPARISONS = {
     "aten::eq": Graph.equal,
@@ -162,3 +165,24 @@ def left_shift(g: Graph, self: Operand, other: Operand) -> Value:
 @lowering("aten::bitwise_right_shift", "aten::__rshift__")
 def right_shift(g: Graph, self: Operand, other: Operand) -> Value:
     return g.shift_right(*g.promote(self, other, dtype=g.out.dtype))
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+pointwise(comparison, "eq.Scalar ge.Scalar gt.Scalar le.Scalar lt.Scalar ne.Scalar")
+pointwise(comparison, "eq.Tensor ge.Tensor gt.Tensor le.Tensor lt.Tensor ne.Tensor")
+pointwise(numbers, "clamp_max clamp_min maximum minimum")
+pointwise(bits, "bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor")
+
+
+@result_of("aten::clamp", why="torch's fake kernel imports sympy, and takes 0.6 ms for each call with dynamic sizes")
+def clamp_result(self: torch.Tensor, *bounds: Any) -> Any:
+    given = [bound for bound in bounds if bound is not None]
+    return numbers(self, *given) if given else NotImplemented
+
+
+@result_of("aten::where.self", why="torch's fake kernel asks questions about dynamic sizes, 5 ms for each call")
+def where_result(condition: torch.Tensor, self: torch.Tensor, other: torch.Tensor) -> Any:
+    is_plain = condition.dtype is torch.bool and self.dtype == other.dtype and are_contiguous(condition, self, other)
+    shape = broadcast(condition, self, other) if is_plain else None
+    return NotImplemented if shape is None else Contiguous(self.dtype, shape)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::fill")
@@ -95,3 +99,29 @@ def logspace(g: Graph, start: float, end: float, steps: int, base: float = 10.0,
 @instead_of("aten::_dim_arange", why="torch's decomposition reads the size as a plain int")
 def dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.arange(like.shape[dim], device=like.device)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of("aten::fill.Scalar", "aten::fill.Tensor", why="torch's fake kernel takes 0.6 ms with dynamic sizes")
+def fill_result(self: torch.Tensor, value: Any) -> Any:
+    numbers = [value] if isinstance(value, torch.Tensor) else []
+    fits = all(each.ndim == 0 for each in numbers) and are_contiguous(self, *numbers)
+    return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
+
+
+@result_of(
+    "aten::arange",
+    "aten::arange.start",
+    "aten::arange.start_step",
+    why="torch's reference asks which end is larger",
+    static=False,
+)
+def arange_result(
+    *ends: Any, dtype: torch.dtype | None = None, device: torch.device | None = None, **options: Any
+) -> Any:
+    start, end, step = (0, *ends, 1) if len(ends) == 1 else (*ends, 1)[:3]
+    if not all(isinstance(each, int | torch.SymInt) for each in (start, end)) or type(step) is not int or step < 1:
+        return NotImplemented
+    return Contiguous(dtype or torch.int64, ((end - start + step - 1) // step,), device or torch.device("cpu"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,8 +12,10 @@ from onnx_parity.exporter.dtypes import extremes
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::cumsum")
@@ -69,3 +72,22 @@ def _added_logs(g: Graph, a: Value, b: Value) -> Value:
 
 
 copy_back("cumprod_", "cumsum_", to=DYNAMIC)
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of("aten::cumprod", "aten::cumsum", why="torch's fake kernel takes 5 ms for each call with dynamic sizes")
+def cumulated(self: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+    if not -self.ndim <= dim < self.ndim or not are_contiguous(self):
+        return NotImplemented
+    is_counted = dtype is None and not self.dtype.is_floating_point and not self.dtype.is_complex
+    return Contiguous(torch.int64 if is_counted else dtype or self.dtype, tuple(self.shape))
+
+
+@result_of(
+    "aten::cummax",
+    "aten::cummin",
+    why="torch asks whether there are no elements, or one, which is not known if it depends on values",
+    static=False,
+)
+def extremes_so_far(self: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.int64)

@@ -10,6 +10,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.operators.arithmetic.elementwise_binary import sign_bit
+from onnx_parity.exporter.recording.fakes.pointwise import floats, numbers, pointwise
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, FLOATS, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -194,3 +195,9 @@ copy_back(
     "reciprocal_", "rsqrt_", "sgn_", "sign_", "sin_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
     to=DYNAMIC_HALVES,
 )  # fmt: skip
+pointwise(
+    floats,
+    "acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 "
+    "pow.Tensor_Scalar pow.Tensor_Tensor reciprocal round rsqrt sigmoid sin sinh sqrt tan tanh trunc",
+)
+pointwise(numbers, "abs neg sign")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -10,7 +11,9 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::embedding")
@@ -109,3 +112,12 @@ def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
     started = g.op("Not", g.less(g.along(count, 1, 2), starts))
     number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)
     return shaped(g.op("Sub", number, g.const(1, torch.int64)), [count])
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of("aten::embedding", why="torch's fake kernel imports sympy, and takes 5 ms with dynamic sizes")
+def looked_up(weight: torch.Tensor, indices: torch.Tensor, *options: Any) -> Any:
+    is_table = weight.ndim == 2 and indices.dtype in (torch.int32, torch.int64) and are_on_one_device(weight, indices)
+    return Contiguous(weight.dtype, (*indices.shape, weight.shape[1])) if is_table else NotImplemented

@@ -8,14 +8,11 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.recorded import (
     any_size_is_dynamic,
     instead_of,
     keep_whole,
-    result_of_whole,
-    result_with_dynamic_sizes,
 )
 from onnx_parity.exporter.torch_inside import reference_kernels
 
@@ -27,21 +24,6 @@ keep_whole(
     "aten::bilinear",
     why="torch decomposes products into transpositions, reshapes and addmm or bmm; ONNX has MatMul and Gemm",
 )
-
-
-@result_of_whole("aten::linear", why="torch's fake kernel imports sympy, 0.3 s of a process's first export")
-def size_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
-    plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
-    if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
-        return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
-    return NotImplemented  # torch refuses arguments that do not fit.
-
-
-@result_of_whole("aten::bilinear", why="torch's own fails in an assertion where sizes are symbols")
-def size_bilinear(input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
-    if input1.dtype != weight.dtype or not same_size(input1.shape[-1], weight.shape[1]):
-        return NotImplemented  # torch refuses arguments that do not fit.
-    return input1.new_empty((*input1.shape[:-1], weight.shape[0]))
 
 
 @instead_of(
@@ -116,26 +98,6 @@ def vander_downwards(x: torch.Tensor, N: int | None = None, increasing: bool = F
 
 
 # --- solutions --------------------------------------------------------------------------------------------------------
-
-
-@result_with_dynamic_sizes(
-    "aten::linalg_solve_triangular",
-    "aten::cholesky_solve",
-    why="torch's fake kernel expands both tensors to plain ints",
-)
-def size_solution(self: torch.Tensor, other: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
-    """Of the batch of both, and the sides, which are the second tensor of the first operator; both have as many rows"""
-    is_triangular = "left" in options or "upper" in options
-    sides, matrices = (other, self) if is_triangular else (self, other)
-    batch = torch.broadcast_shapes(sides.shape[:-2], matrices.shape[:-2])
-    return sides.new_empty([*batch, *sides.shape[-2:]])
-
-
-@result_with_dynamic_sizes(
-    "aten::linalg_pinv.atol_rtol_tensor", why="torch's decomposition asks which of the two sizes is larger"
-)
-def size_inverse(self: torch.Tensor, **options: Any) -> torch.Tensor:
-    return self.new_empty([*self.shape[:-2], self.shape[-1], self.shape[-2]])
 
 
 @instead_of("aten::linalg_lstsq", why="torch's fake kernel fails: whether there are residuals depends on the rank")

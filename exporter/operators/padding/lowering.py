@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
+
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.padding import PadMode
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import keep_whole
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::constant_pad_nd")
@@ -40,3 +45,18 @@ def _ends(x: Value, pad: list[Size]) -> tuple[list[Size], list[Size]]:
         before[-1 - number] = pad[2 * number]
         after[-1 - number] = pad[2 * number + 1]
     return before, after
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of(
+    "aten::constant_pad_nd",
+    why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
+    static=False,
+)
+def padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> Contiguous:
+    sizes: list[Size] = list(self.shape)
+    for number, amount in enumerate(pad):
+        sizes[-1 - number // 2] += amount
+    return Contiguous(self.dtype, tuple(sizes))

@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.recording.fakes.pointwise import floats, pointwise
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.recorded import instead_of
 
 copy_back("exponential_", "geometric_", to=DYNAMIC)
 copy_back("cauchy_", "log_normal_", to=DYNAMIC_HALVES)
+pointwise(floats, "rand_like randn_like")
 
 
 @instead_of("aten::normal_", where=DYNAMIC_HALVES.include, why=DYNAMIC_HALVES.why)

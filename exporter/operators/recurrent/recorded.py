@@ -8,36 +8,18 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.dispatch.gradients import is_differentiated, is_seen_once
-from onnx_parity.exporter.registry.recorded import instead_of, keep_whole, result_of_whole
+from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
 from onnx_parity.exporter.torch_inside.reference_kernels import gather_params, one_layer_lstm, run_layers
 
 __all__ = ["step_of_gru", "step_of_lstm"]
 
 _aten = torch.ops.aten
 
-_RECURRENT = (
-    "aten::lstm.input",
-    "aten::lstm.data",
-    "aten::gru.input",
-    "aten::gru.data",
-    "aten::rnn_tanh.input",
-    "aten::rnn_tanh.data",
-    "aten::rnn_relu.input",
-    "aten::rnn_relu.data",
+keep_whole(
+    *(f"aten::{name}.{form}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("input", "data")),
+    why="torch records each step of the sequence; ONNX has LSTM, GRU and RNN",
 )
-
-keep_whole(*_RECURRENT, why="torch records each step of the sequence; ONNX has LSTM, GRU and RNN")
 keep_whole("aten::_pad_packed_sequence", why="torch reads the number of sequences at each step as plain ints")
-
-
-@result_of_whole(*_RECURRENT, why="torch computes the sequence step by step, which would fix its length")
-def size_layer(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
-    packed = isinstance(args[2], (list, tuple))
-    hx, bidirectional = (args[1], args[7]) if packed else (args[0], args[6])
-    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
-    features = states[0].shape[-1] * (2 if bidirectional else 1)
-    output = input.new_empty((*input.shape[:-1], features))
-    return (output, *(state.new_empty(state.shape) for state in states))
 
 
 @instead_of("aten::lstm.input", why="torch chooses oneDNN's layer, whose derivative is a kernel too")

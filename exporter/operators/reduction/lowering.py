@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 
@@ -11,7 +12,9 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 Dims = int | list[int] | None
 
@@ -246,3 +249,29 @@ def var_mean(
 ) -> tuple[Value, Value]:
     average = _mean(g, g.accumulating(self), dim, keepdim)
     return var(g, self, dim, unbiased, keepdim, correction), g.cast(average, g.out.dtype)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of("aten::mean.dim", why="torch's fake kernel imports sympy, and takes 5 ms with dynamic sizes")
+def mean_result(
+    self: torch.Tensor, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Any:
+    rank = self.ndim
+    axes = {dim % rank for dim in dims or range(rank) if -rank <= dim < rank}
+    if len(axes) != len(dims or range(rank)) or not self.dtype.is_floating_point or dtype or not are_contiguous(self):
+        return NotImplemented
+    kept = [1 if axis in axes else size for axis, size in enumerate(self.shape) if keepdim or axis not in axes]
+    return Contiguous(self.dtype, tuple(kept))
+
+
+@result_of(
+    "aten::logsumexp",
+    why="torch asks whether there are no elements, or one, which is not known if it depends on values",
+    static=False,
+)
+def logsumexp_result(self: torch.Tensor, dim: Sequence[int], keepdim: bool = False) -> torch.Tensor:
+    """A sum has the same sizes, and the dtype of floats. It is not recorded."""
+    dtype = self.dtype if self.is_floating_point() or self.is_complex() else torch.get_default_dtype()
+    return torch.sum(self, list(dim), keepdim, dtype=dtype)

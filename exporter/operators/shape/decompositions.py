@@ -13,7 +13,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.operators.recorded.view_sizes import is_surely_contiguous
+from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
 from onnx_parity.exporter.registry.recorded import decomposition_of, named
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.modes import without_dispatch_overrides

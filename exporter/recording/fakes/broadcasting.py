@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.pointwise import Metadata
+from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 if TYPE_CHECKING:
@@ -56,13 +56,11 @@ def _with_sizes(tensor: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
     return tensor.new_empty_strided(sizes, tensor.stride())
 
 
-def sizes_met(
-    func: OpOverload, args: Sequence[Any], metadata_of: Callable[[torch.Tensor], Metadata], symbols: Symbols
-) -> DynamicSizes | None:
+def sizes_met(func: OpOverload, args: Sequence[Any], symbols: Symbols) -> DynamicSizes | None:
     """The dynamic sizes of a pointwise operator's arguments along axes where another has a known size, if any."""
     if torch.Tag.pointwise not in func.tags:
         return None
-    shapes = [metadata_of(each).shape for each in args if isinstance(each, torch.Tensor)]
+    shapes = [describe(each).shape for each in args if isinstance(each, torch.Tensor)]
     if len(shapes) < 2 or all(type(size) is int for shape in shapes for size in shape):
         return None
     found = None

@@ -63,7 +63,7 @@ class Fakes(FakeMode):
             if is_ordinary and device in (None, _CPU):
                 kind = cast("torch.dtype", dtype or torch.get_default_dtype())
                 strides = cast("Sequence[Size]", args[1]) if func is _EMPTY_STRIDED else None
-                shape = self.contiguous(kind, sizes) if strides is None else self._strided(kind, sizes, strides)
+                shape = self.contiguous(kind, sizes) if strides is None else self.strided(kind, sizes, strides)
                 return self.tensor(shape, _CPU)
         return self.dispatch(func, types, args, kwargs)
 
@@ -79,7 +79,8 @@ class Fakes(FakeMode):
             self._shapes[key] = known
         return known
 
-    def _strided(self, dtype: torch.dtype, shape: Sequence[Size], strides: Sequence[Size]) -> torch.Tensor:
+    def strided(self, dtype: torch.dtype, shape: Sequence[Size], strides: Sequence[Size]) -> torch.Tensor:
+        """A tensor without data in memory of its own."""
         with outside_of_modes(), in_kernel_invocation_manager(self), plain_tensors():
             return torch.empty_strided(shape, strides, dtype=dtype, device=_META)
 

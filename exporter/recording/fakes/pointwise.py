@@ -1,30 +1,39 @@
-"""The results of pointwise functions, computed without torch's kernels if one argument has the shape of the result.
+"""The results of pointwise operators, for tensors whose sizes are known to fit because they are the same expressions.
 
-For most functions torch's kernels import dynamo and sympy, which takes a second of a process's first export. With
+For most operators torch's kernels import dynamo and sympy, which takes a second of a process's first export. With
 dynamic sizes they take 0.6 ms for each call. Together with the deferred imports this brought the first export of an
 LSTM from 1.2 s to 0.15 s of processor time, and that of a script with a loop from 1.4 s to 0.2 s. Calls that need type
-promotion, or whose arguments are not contiguous, are left to the kernels.
+promotion, beyond that of a number, or whose arguments lie in different orders in memory, are left to the kernels.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-__all__ = ["Metadata", "is_contiguous", "like_which"]
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe
+from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
 
+__all__ = [
+    "bits",
+    "broadcast",
+    "comparison",
+    "floats",
+    "is_exotic",
+    "numbers",
+    "pointwise",
+    "reversed_numbers",
+    "scaled_numbers",
+]
 
-class Metadata(NamedTuple):
-    """The metadata of a fake tensor. A dynamic size is given as its expression."""
-
-    dtype: torch.dtype
-    shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
-    device: torch.device
+_WHY = "torch's fake kernels import sympy, and take 0.6 ms for each call with dynamic sizes"
+#: Keyword arguments that do not affect the result.
+_NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
 
 
 class _Kind(IntEnum):
@@ -36,105 +45,82 @@ class _Kind(IntEnum):
     OTHERS = 3
 
 
-def _names(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-#: Functions that return floats of the dtype of their argument.
-_OF_FLOATS = _names(
-    "acos acosh asin asinh atan atan2 atanh batch_norm ceil celu cos cosh div.Scalar div.Tensor elu erf erfc exp "
-    "exp2 expm1 floor gelu hardsigmoid hardswish hardtanh leaky_relu log log10 log1p log2 mish pow.Tensor_Scalar "
-    "pow.Tensor_Tensor rand_like randn_like reciprocal round rsqrt sigmoid silu sin sinh softplus sqrt tan tanh "
-    "threshold trunc"
-)
-#: Functions that return floats and integers of the dtype of their argument.
-_OF_NUMBERS = _names(
-    "abs add.Scalar add.Tensor clamp clamp_max clamp_min fmod.Scalar fmod.Tensor maximum minimum mul.Scalar mul.Tensor "
-    "neg relu remainder.Scalar remainder.Tensor rsub.Scalar rsub.Tensor sign sub.Scalar sub.Tensor"
-)
-#: Comparisons, which return booleans.
-_QUESTIONS = frozenset(
-    f"{name}.{other}" for name in ("eq", "ge", "gt", "le", "lt", "ne") for other in ("Scalar", "Tensor")
-)
-#: The function whose result's dtype is an argument.
-_CAST = "_to_copy"
-#: Functions with a third argument `alpha`, which torch refuses for some dtypes. Calls that give it are left to torch.
-_WITH_ALPHA = frozenset({"add.Scalar", "rsub.Scalar", "sub.Scalar"})
-#: Keyword arguments that do not affect the result.
-_NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
-_KNOWN = _OF_FLOATS | _OF_NUMBERS | _QUESTIONS | {_CAST}
-
 _INTEGER_DTYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 _NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS, float: _Kind.FLOATS}
 
 
-def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:
-    """The position of the ATen argument that has the shape and device of the result, and the dtype of the result.
+def pointwise(rule: Callable[..., Any], names: str) -> None:
+    """Let one of the functions below describe the results of ATen operators: `pointwise(floats, "exp log add.Tensor")`.
 
-    The result is contiguous. Tensors are given as `Metadata`. None if torch's kernel has to be called.
+    Their arguments are tensors, which are broadcast together, and numbers.
     """
-    if name not in _KNOWN or (not _is_plain_cast(args, kwargs) if name == _CAST else kwargs not in _NOTHING):
-        return None
-    operands = _operands(name, args)
-    for place, tensor in enumerate(operands):
-        if isinstance(tensor, Metadata) and all(_broadcasts_to(tensor, operand) for operand in operands):
-            dtype = kwargs["dtype"] if name == _CAST else _dtype(name, tensor.dtype, operands)
-            return None if dtype is None or _is_exotic(dtype) else (place, dtype)
-    return None
+    result_of(*(f"aten::{name}" for name in names.split()), why=_WHY)(rule)
 
 
-def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments that determine the result. Empty if the other arguments need checks that torch's kernel makes."""
-    if name == "batch_norm":
-        return args[:1] if _is_by_channel(args) else ()
-    if name == "clamp":
-        x, *bounds = args
-        given = [bound for bound in bounds if bound is not None]
-        return (x, *given) if given else ()
-    return () if name in _WITH_ALPHA and len(args) > 2 else args
+def floats(*operands: Any, **options: Any) -> Any:
+    """Of floats, the result has their dtype."""
+    kind, dtype = _promoted(operands)
+    return _described(operands, options, dtype if kind is _Kind.FLOATS else None)
 
 
-def _is_plain_cast(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a tensor is cast to a dtype, and stays on its device."""
-    is_plain = "dtype" in kwargs and kwargs.keys() <= {"dtype", "layout", "device"}
-    stays = isinstance(args[0], Metadata) and kwargs.get("device") in (None, args[0].device)
-    return is_plain and stays and kwargs.get("layout") in (None, torch.strided)
+def numbers(*operands: Any, **options: Any) -> Any:
+    """Of floats or integers, the result has their dtype. A float beside integers makes floats of them."""
+    kind, dtype = _promoted(operands)
+    if kind is _Kind.INTEGERS and any(_NUMBERS.get(type(each)) is _Kind.FLOATS for each in operands):
+        dtype = torch.get_default_dtype()
+    return _described(operands, options, dtype if kind in (_Kind.INTEGERS, _Kind.FLOATS) else None)
 
 
-def _is_by_channel(args: Sequence[Any]) -> bool:
-    """Whether a batch norm has running statistics, and each of its tensors has one number for each channel."""
-    channels, (mean, variance) = args[0].shape[1:2], args[3:5]
-    numbers = [arg.shape for arg in args[1:5] if arg is not None]
-    return mean is not None and variance is not None and all(shape == channels for shape in numbers)
+def scaled_numbers(self: Any, other: Any, *alpha: Any) -> Any:
+    """As `numbers`, without the factor of `other`, which torch refuses for some dtypes."""
+    return NotImplemented if alpha else numbers(self, other)
 
 
-def _is_exotic(dtype: torch.dtype) -> bool:
+def reversed_numbers(self: Any, other: Any, **options: Any) -> Any:
+    """As `numbers`, of an operator that calls another with the second operand first."""
+    return numbers(other, self, **options)
+
+
+def bits(*operands: Any) -> Any:
+    """Of integers or booleans, the result has their dtype."""
+    kind, dtype = _promoted(operands)
+    return _described(operands, {}, dtype if kind in (_Kind.BOOLS, _Kind.INTEGERS) else None)
+
+
+def comparison(*operands: Any) -> Any:
+    """The result is booleans."""
+    kind, _ = _promoted(operands)
+    return _described(operands, {}, None if kind is None or kind is _Kind.OTHERS else torch.bool)
+
+
+def is_exotic(dtype: torch.dtype) -> bool:
+    """Whether it is a dtype of other than complex and real numbers, or booleans."""
     return _kind(dtype) is _Kind.OTHERS and not dtype.is_complex
 
 
-def _dtype(name: str, given: torch.dtype, args: Sequence[Any]) -> torch.dtype | None:
-    kind = _kind(given)
-    if name in _OF_FLOATS:
-        return given if kind is _Kind.FLOATS else None
-    if kind not in (_Kind.INTEGERS, _Kind.FLOATS):
-        return None
-    if name in _QUESTIONS:
-        return torch.bool
-    makes_floats = kind is _Kind.INTEGERS and any(_NUMBERS.get(type(arg)) is _Kind.FLOATS for arg in args)
-    return torch.get_default_dtype() if makes_floats else given
+def broadcast(*tensors: torch.Tensor, axes: slice = slice(None)) -> tuple[Size, ...] | None:
+    """The shape that (some axes of) tensors are broadcast to; None if that depends on the values of dynamic sizes."""
+    shapes = [(describe(each).shape[axes], each.shape[axes]) for each in tensors]
+    sizes: list[Size] = []
+    for axis in range(-max(len(known) for known, _ in shapes), 0):
+        present = [(known[axis], shape[axis]) for known, shape in shapes if len(known) >= -axis and known[axis] != 1]
+        if any(known != present[0][0] for known, _ in present):
+            return None
+        sizes.append(present[0][1] if present else 1)
+    return tuple(sizes)
 
 
-def _broadcasts_to(tensor: Metadata, arg: Any) -> bool:
-    """Whether the argument broadcasts to the tensor's shape, is contiguous, and does not change the result's dtype."""
-    if not isinstance(arg, Metadata):
-        return type(arg) in _NUMBERS
-    if arg.device != tensor.device or not is_contiguous(arg) or len(arg.shape) > len(tensor.shape):
-        return False
-    sizes = zip(reversed(arg.shape), reversed(tensor.shape), strict=False)
-    if any(size not in (1, whole) for size, whole in sizes):
-        return False
-    is_number = bool(tensor.shape) and not arg.shape
-    return arg.dtype == tensor.dtype or (is_number and _kind(arg.dtype) <= _kind(tensor.dtype))
+def _promoted(operands: Sequence[Any]) -> tuple[_Kind | None, torch.dtype | None]:
+    """The dtype of the tensors, of which one without axes may be of a dtype that the others' includes; else None."""
+    tensors = [describe(each) for each in operands if isinstance(each, torch.Tensor)]
+    dtypes = {each.dtype for each in tensors if each.shape} or {each.dtype for each in tensors}
+    if len(dtypes) != 1:
+        return None, None
+    (dtype,) = dtypes
+    kind = _kind(dtype)
+    if any(each.dtype != dtype and _kind(each.dtype) > kind for each in tensors):
+        return None, None
+    return kind, dtype
 
 
 def _kind(dtype: torch.dtype) -> _Kind:
@@ -145,26 +131,46 @@ def _kind(dtype: torch.dtype) -> _Kind:
     return _Kind.BOOLS if dtype is torch.bool else _Kind.OTHERS
 
 
-def is_contiguous(tensor: Metadata) -> bool:
-    """Whether the strides are those that torch gives a contiguous tensor of this shape.
+def _described(operands: Sequence[Any], options: Mapping[str, Any], dtype: torch.dtype | None) -> Any:
+    if dtype is None or options not in _NOTHING:
+        return NotImplemented
+    tensors = [each for each in operands if isinstance(each, torch.Tensor)]
+    known = [describe(each) for each in tensors]
+    if any(each.device != known[0].device for each in known):
+        return NotImplemented
+    if len(tensors) < len(operands) and not all(isinstance(x, torch.Tensor) or type(x) in _NUMBERS for x in operands):
+        return NotImplemented
+    if all(each.is_contiguous for each in known):
+        shape = broadcast(*tensors)
+        return NotImplemented if shape is None else Contiguous(dtype, shape)
+    first, *others = known
+    if len(tensors) < len(operands) or not others or not _has_result_shape(first, *others) or not _is_ordered(first):
+        return NotImplemented
+    if first.is_contiguous:
+        return Contiguous(dtype, tuple(tensors[0].shape))
+    if not {0, 1} & {*first.shape} and dtype == first.dtype and _is_transposed(first):
+        return Strided(dtype, tuple(tensors[0].shape), tensors[0].stride())
+    return NotImplemented
 
-    torch counts a dynamic size that may be 0 as `Max(1, size)`, because a stride is never 0. The strides of a view of a
-    contiguous tensor may have the size itself.
-    """
-    stride = bound = 1
-    for size, actual in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
-        if actual not in (stride, bound):
-            return False
-        if isinstance(size, int):
-            stride, bound = stride * (size or 1), bound * (size or 1)
-        else:
-            stride, bound = stride * size, bound * _at_least_one(size)
-    return True
+
+def _is_transposed(tensor: Metadata) -> bool:
+    """Whether a tensor is contiguous but for two axes, which are transposed in memory."""
+    for one, other in itertools.combinations(range(len(tensor.shape)), 2):
+        shape, strides = [*tensor.shape], [*tensor.strides]
+        for each in (shape, strides):
+            each[one], each[other] = each[other], each[one]
+        if tensor._replace(shape=tuple(shape), strides=tuple(strides)).is_contiguous:
+            return True
+    return False
 
 
-@functools.cache
-def _at_least_one(size: Any) -> Any:
-    from onnx_parity.exporter.expressions.expression import Number
-    from onnx_parity.exporter.expressions.integers_and_reals import Max
+def _has_result_shape(first: Metadata, *others: Metadata) -> bool:
+    """Whether all the others are broadcast to the first of the tensors."""
+    pairs = [pair for other in others for pair in zip(reversed(other.shape), reversed(first.shape), strict=False)]
+    fits = all(len(other.shape) <= len(first.shape) for other in others)
+    return fits and all(size in (1, whole) for size, whole in pairs)
 
-    return Max.of(Number(1), size)
+
+def _is_ordered(first: Metadata) -> bool:
+    """Whether the order of a result's axes in memory is that of the first tensor, because its strides all differ."""
+    return len({*first.strides}) == len(first.shape)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.dispatch.composites import original, result_of_whole
+from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.recording.fakes.broadcasting import (
     DynamicSizes,
@@ -26,11 +26,9 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
     has_unknown_sizes,
     sizes_met,
 )
-from onnx_parity.exporter.recording.fakes.contiguous_results import contiguous_results, lies_as_first
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
-from onnx_parity.exporter.recording.fakes.pointwise import Metadata, like_which
-from onnx_parity.exporter.registry.recorded import functions
-from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.recording.fakes.metadata import describe
+from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, result_rules
 from onnx_parity.exporter.torch_inside.dispatcher import (
     DispatchKey,
     OpOverload,
@@ -46,7 +44,7 @@ from onnx_parity.exporter.torch_inside.fake_tensors import (
 )
 from onnx_parity.exporter.torch_inside.modes import outside_of_transforms, without_function_overrides
 
-__all__ = ["ResultMemo", "describe"]
+__all__ = ["ResultMemo"]
 
 #: The data from which a cached result is created again: a shared meta tensor of its shape, and the device.
 _Template = tuple[torch.Tensor, torch.device]
@@ -67,8 +65,9 @@ _OTHERWISE = frozenset(
     }
 )
 
-#: Operators that are kept whole and whose strides depend on the device: those of tensors without data are a CPU's.
-_AS_ON_CPU = frozenset({_aten.scaled_dot_product_attention.default})
+#: Operators that are kept whole, for which torch's fake tensors do no more than call the kernel if they are on a CPU.
+#: The strides of an attention depend on the device: those of tensors without data are a CPU's.
+_WHOLE_WITH_KERNELS = frozenset({_aten.linear.default, _aten.scaled_dot_product_attention.default})
 
 #: Operators for which torch's fake tensors only do more than call the kernel where sizes are not static.
 _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.select.int, _aten.slice.Tensor})
@@ -78,59 +77,55 @@ _VIEWS_OF_ANY_SIZE = frozenset(
     {_aten.alias.default, _aten.detach.default, _aten.transpose.int, _aten.unsqueeze.default}
 )
 
-#: This exporter's functions for results with dynamic sizes.
-_OWN_RESULTS = functions(Aspect.RESULT_WITH_DYNAMIC_SIZES)
-#: Operators among them whose result depends on the metadata of the arguments alone. What the function asks about sizes
-#: is recorded at the first call.
-_OWN_BY_METADATA = frozenset({_aten.view.default, _aten._unsafe_view.default, _aten.cat.default, _aten.stack.default})
-
 #: Results for static sizes, which all programs of the process share.
 _static_results: dict[Any, Any] = {}
-
-
-def describe(tensor: FakeTensor) -> Metadata:
-    return Metadata(tensor.dtype, expressions(tensor.shape), expressions(tensor.stride()), tensor.fake_device)
 
 
 class ResultMemo:
     """Results by the metadata of the arguments. Programs with static sizes share one cache; others have their own."""
 
-    def __init__(self, fakes: Fakes, metadata_of: Callable[[torch.Tensor], Metadata]) -> None:
+    def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
-        self._metadata_of = metadata_of
         self._results = _static_results if fakes.symbols is None else {}
 
     def result(
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
     ) -> Any:
-        """The result of an operator, by this exporter's own function for dynamic sizes if there is one."""
-        own = None if self._fakes.symbols is None else _OWN_RESULTS.get(original(func).name())
-        if own is None:
-            return self._broadcast_call(func, types, args, kwargs, in_block=in_block)
-        key, known = self._look_up(func, args, kwargs) if func in _OWN_BY_METADATA else (None, None)
-        if known is not None:
-            return self._made(func, known)
-        with self._fakes:
-            result = own(*args, **kwargs)
-        if result is NotImplemented:
-            return self._broadcast_call(func, types, args, kwargs, in_block=in_block)
-        if key is not None:
-            self._remember(key, args, result)
+        """The result of an operator: the one that is remembered, that of its rule, or that of torch's kernel.
+
+        torch does not know all sizes to be equal that the tensors of a pointwise operator have in common.
+        """
+        key, found = self._without_torch(func, args, kwargs)
+        if found is not None:
+            return found
+        symbols = self._fakes.symbols
+        met = None if symbols is None else sizes_met(func, args, symbols)
+        try:
+            if met is not DynamicSizes.OF_VALUES:  # Of inputs, for what torch assumes of the sizes.
+                result = self._by_torch(None if met else key, func, types, args, kwargs)
+            if met is None:
+                return result
+        except RuntimeError:
+            # A branch that the example does not take may need other sizes, and it does not tell all of them.
+            if not (in_block or has_unknown_sizes(args)):
+                raise
+            key = None
+        together = broadcast_together(original(func), args) or args
+        own_key, result = self._without_torch(func, together, kwargs)
+        if result is None:
+            result = self._by_torch(own_key, func, types, together, kwargs)
+        self._remember(key, args, result)
         return result
 
-    def call(self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call `func` with fake tensors."""
+    def _without_torch(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """What determines the result, to remember it by, and the result that is remembered or that of its rule."""
         key, known = self._look_up(func, args, kwargs)
-        if key is None:
-            return self._fakes.dispatch(func, types, args, kwargs)
         if known is None:
-            known = self._by_rule(func, args, kwargs) or self._by_kernel(func, args, kwargs)
-            if known is None:
-                result = self._fakes.dispatch(func, types, args, kwargs)
-                self._remember(key, args, result)
-                return result
+            known = self._by_rule(func, args, kwargs)
+            if known is None or isinstance(known, OfAnyRank):
+                return key, known
             self._store(key, known)
-        return self._made(func, known)
+        return key, self._made(func, known)
 
     def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
@@ -138,22 +133,15 @@ class ResultMemo:
             return made if schema_of(func).returns[0].type.kind() == "ListType" else tuple(made)
         return self._fakes.tensor(*known)
 
-    def _broadcast_call(
-        self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
-    ) -> Any:
-        """Call `func` with fake tensors, which may have sizes that torch does not know to be equal."""
-        symbols = self._fakes.symbols
-        met = None if symbols is None else sizes_met(func, args, self._metadata_of, symbols)
-        try:
-            if met is not DynamicSizes.OF_VALUES:  # Of inputs, for what torch assumes of the sizes.
-                result = self.call(func, types, args, kwargs)
-            if met is None:
-                return result
-        except RuntimeError:
-            # A branch that the example does not take may need other sizes, and it does not tell all of them.
-            if not (in_block or has_unknown_sizes(args)):
-                raise
-        return self.call(func, types, broadcast_together(original(func), args) or args, kwargs)
+    def _by_torch(self, key: Any, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the kernel for tensors without data, or else that for fake tensors."""
+        known = None if key is None else self._by_kernel(func, args, kwargs)
+        if known is not None:
+            self._store(key, known)
+            return self._made(func, known)
+        result = self._fakes.dispatch(func, types, args, kwargs)
+        self._remember(key, args, result)
+        return result
 
     @contextmanager
     def separate(self) -> Iterator[None]:
@@ -174,19 +162,28 @@ class ResultMemo:
         self._results = {}
         self._fakes.release()
 
-    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
-        described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
-        name = original(func).name().removeprefix("aten::")
-        like = like_which(name, described, kwargs)
-        if like is not None:
-            place, dtype = like
-            return self._fakes.contiguous(dtype, args[place].shape), args[place].fake_device
-        results = contiguous_results(name, args, kwargs, self._metadata_of)
-        if results is None:
-            return self._as_strided(args[0]) if lies_as_first(name, args, kwargs, self._metadata_of) else None
-        device = next(_tensors(args)).fake_device
-        templates = [(self._fakes.contiguous(dtype, shape), device) for dtype, shape in results]
-        return templates if len(schema_of(func).returns) > 1 else templates[0]
+    def _by_rule(
+        self, func: OpOverload, args: Any, kwargs: dict[str, Any]
+    ) -> _Template | list[_Template] | OfAnyRank | None:
+        """The result that the rule of the operator describes; None if torch's kernel has to be called."""
+        rule = _rule(func)
+        if rule is None or not (rule.static or self._fakes.symbols is not None):
+            return None
+        found = rule.function(*args, **kwargs)
+        if found is NotImplemented:
+            return None
+        if isinstance(found, OfAnyRank):
+            return found
+        one, *others = descriptions = list(found) if type(found) in (tuple, list) else [found]
+        templates = [self._described(each, args) for each in descriptions]
+        return templates if others or one is not found else templates[0]
+
+    def _described(self, result: Any, args: Any) -> _Template:
+        if isinstance(result, Contiguous):
+            return self._fakes.contiguous(result.dtype, result.shape), result.device or _device(args)
+        if isinstance(result, Strided):
+            return self._fakes.strided(result.dtype, result.shape, result.strides), _device(args)
+        return self._template(result)
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
@@ -199,7 +196,7 @@ class ResultMemo:
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
             return None
         (device,) = devices
-        if device != _CPU and original(func) in _AS_ON_CPU:
+        if device != _CPU and kernel in _WHOLE_WITH_KERNELS:
             return None
         with in_kernel_invocation_manager(self._fakes):
             try:
@@ -226,7 +223,7 @@ class ResultMemo:
 
     def _key(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
-            return self._metadata_of(argument)
+            return describe(argument)
         if isinstance(argument, (tuple, list)):
             return tuple([self._key(item) for item in argument])
         if isinstance(argument, _PLAIN):
@@ -238,14 +235,17 @@ class ResultMemo:
 
     def _remember(self, key: Any, args: tuple[Any, ...], result: Any) -> None:
         results = result if isinstance(result, (tuple, list)) else (result,)
-        if not results or not all(isinstance(item, FakeTensor) for item in results):
+        if key is None or not results or not all(isinstance(item, FakeTensor) for item in results):
             return
-        if any(item is argument for item in results for argument in args) or self._invents_symbols(results):
+        if any(item is argument for item in results for argument in args):
             return
         templates = [self._template(item) for item in results]
         self._store(key, templates if isinstance(result, (tuple, list)) else templates[0])
 
     def _store(self, key: Any, known: _Template | list[_Template]) -> None:
+        tensors = [tensor for tensor, _ in (known if isinstance(known, list) else [known])]
+        if key is None or self._invents_symbols(tensors):
+            return
         if len(self._results) >= _MOST:
             self._results.clear()
         self._results[key] = known
@@ -265,12 +265,6 @@ class ResultMemo:
         # program.
         with without_function_overrides(), outside_of_transforms():
             return self._fakes.tensor(known, device)
-
-    def _as_strided(self, tensor: FakeTensor) -> _Template:
-        """A tensor in memory of its own, with the shape and strides of another."""
-        with in_kernel_invocation_manager(self._fakes), plain_tensors():
-            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
-            return made, tensor.fake_device
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
@@ -316,11 +310,19 @@ def _tensors(arguments: Any) -> Iterator[FakeTensor]:
 
 
 @functools.cache
+def _rule(func: OpOverload) -> ResultRule | None:
+    return result_rules().get(original(func).name())
+
+
+def _device(arguments: Any) -> torch.device:
+    return next(_tensors(arguments)).fake_device
+
+
+@functools.cache
 def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     """The function that computes the results for meta tensors; None if torch's fake tensors do more than call it."""
-    ours = result_of_whole(original(func))
-    if ours is not None:
-        return ours
+    if original(func) in _WHOLE_WITH_KERNELS:
+        return original(func)
     # A composite or custom operator may decompose into operators for which fake tensors do more than call the kernel.
     name, has_kernel = func.name(), has_computed_kernel_at
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):

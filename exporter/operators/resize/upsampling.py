@@ -10,9 +10,8 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
-
-__all__ = ["UPSAMPLING_TO_SIZES"]
 
 _aten = torch.ops.aten
 _NAMES = (
@@ -46,7 +45,16 @@ def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:
 
 
 #: The overloads of the operators that take output sizes.
-UPSAMPLING_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
+_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
 
-for _to in UPSAMPLING_TO_SIZES:
+for _to in _TO_SIZES:
     instead_of(_to.overloadpacket.vec, why="torch computes the output sizes as plain ints")(_to_sizes(_to))
+
+
+@result_of(
+    *(op.name() for op in _TO_SIZES),
+    why="torch's fake kernels use indexing, which does not accept symbolic sizes",
+    static=False,
+)
+def upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> Contiguous:
+    return Contiguous(self.dtype, (*self.shape[:2], *output_size))

@@ -1,1 +1,0 @@
-"""What is recorded instead of operators, and why."""
