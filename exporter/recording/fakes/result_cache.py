@@ -120,12 +120,13 @@ class ResultMemo:
     def _without_torch(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """What determines the result, to remember it by, and the result that is remembered or that of its rule."""
         key, known = self._look_up(func, args, kwargs)
-        if known is None:
-            known = self._by_rule(func, args, kwargs)
-            if known is None or isinstance(known, OfAnyRank):
-                return key, known
-            self._store(key, known)
-        return key, self._made(func, known)
+        if known is not None:
+            return key, self._made(func, known)
+        described = self._by_rule(func, args, kwargs)
+        if described is None or isinstance(described, OfAnyRank):
+            return key, described
+        self._store(key, described)
+        return key, self._made(func, described)
 
     def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
