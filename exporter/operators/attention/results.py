@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend
-from torch.utils._pytree import tree_map_only
 
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
@@ -15,6 +14,7 @@ from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
 from onnx_parity.exporter.torch_inside.dispatcher import kernels_of_tensors_with_data
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes
+from onnx_parity.exporter.torch_inside.pytree import tree_map_only
 
 _attention = torch.ops.aten.scaled_dot_product_attention.default
 
