@@ -238,7 +238,7 @@ def _last_line_of_family(function: Lowering, error: BaseException) -> Origin:
     """The innermost line of an error's traceback in the file of a lowering of this package."""
     file = file_of_module(function.__module__)
     line = last_line_in(file, error)
-    return Origin(file, line) if line is not None else Origin("", 0)
+    return Origin(file, line) if file is not None and line is not None else Origin("", 0)
 
 
 def _as_values(node: Node, results: Any) -> list[Value | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import _check as assume
@@ -30,7 +31,7 @@ def error_of_unknown_answer(question: object) -> Exception:
     return GuardOnDataDependentSymNode(question, f"Could not guard on data-dependent expression {question}")
 
 
-def prefixes_of(kinds: object) -> tuple[str, ...]:
+def prefixes_of(kinds: Any) -> tuple[str, ...]:
     """How the names of symbols of a kind, or of several, begin."""
     from torch.utils._sympy.symbol import SymT, prefix_str
 

@@ -44,7 +44,8 @@ def hooks_of(module: torch.nn.Module) -> Iterator[Callable[..., Any]]:
 
 def identity_of_memory(tensor: torch.Tensor) -> int:
     """A number that tensors with the same memory have in common."""
-    return tensor.untyped_storage()._cdata
+    identity: int = tensor.untyped_storage()._cdata
+    return identity
 
 
 def is_default_generator(generator: torch.Generator) -> bool:

@@ -38,7 +38,8 @@ def attributes_of(module: torch.jit.ScriptModule) -> dict[str, Any]:
 
 def method_of(module: Any, name: str) -> ScriptMethod[..., Any]:
     """A method of a compiled module or object."""
-    return module._get_method(name)
+    method: ScriptMethod[..., Any] = module._get_method(name)
+    return method
 
 
 def is_of_cpp_class(method: ScriptMethod[..., Any]) -> bool:
