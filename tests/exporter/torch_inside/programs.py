@@ -123,7 +123,7 @@ def ragged(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     return torch.nested.nested_tensor_from_jagged(x, offsets).sin().to_padded_tensor(0.0)
 
 
-def padded_back(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+def padded_back(x: torch.Tensor, offsets: torch.Tensor) -> Any:
     return nested_from_padded(
         torch.nested.nested_tensor_from_jagged(x, offsets).to_padded_tensor(0.0), offsets
     ).values()
