@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying, same_size
-from onnx_parity.exporter.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__: list[str] = []
 
