@@ -66,6 +66,10 @@ class Command:
 COMMANDS = {
     "matrix": Command("run the default matrix and write its HTML report", (("parity", "run"),)),
     "tests": Command("run the tests and the default tier of the matrix", (("pytest", "-n", "auto"),)),
+    "coverage": Command(
+        "run the same, and print which statements of the project they run",
+        (("python", "-m", "pytest", "-n", "auto", "-p", "tests.statement_coverage"),),
+    ),
     "lint": Command("check format and style with ruff", (("ruff", "check"), ("ruff", "format", "--check"))),
     "types": Command("check types with mypy", (("mypy",),)),
     "bench": Command("measure export times and compare them with torch.onnx", (("python", "-m", "benchmarks"),)),
@@ -74,7 +78,7 @@ COMMANDS = {
 
 def usage() -> str:
     lines = ["usage: python3 start.py COMMAND [ARGUMENTS...]", ""]
-    lines += [f"  {name:<8}{command.purpose}" for name, command in COMMANDS.items()]
+    lines += [f"  {name:<10}{command.purpose}" for name, command in COMMANDS.items()]
     lines += ["", "The first call sets up .venv. Arguments are passed to the command: python3 start.py tests -k elu"]
     return "\n".join(lines)
 

@@ -241,11 +241,12 @@ def test_index_is_the_one_that_pip_would_ask(tmp_path: Path, monkeypatch: pytest
 USAGE = """\
 usage: python3 start.py COMMAND [ARGUMENTS...]
 
-  matrix  run the default matrix and write its HTML report
-  tests   run the tests and the default tier of the matrix
-  lint    check format and style with ruff
-  types   check types with mypy
-  bench   measure export times and compare them with torch.onnx
+  matrix    run the default matrix and write its HTML report
+  tests     run the tests and the default tier of the matrix
+  coverage  run the same, and print which statements of the project they run
+  lint      check format and style with ruff
+  types     check types with mypy
+  bench     measure export times and compare them with torch.onnx
 
 The first call sets up .venv. Arguments are passed to the command: python3 start.py tests -k elu
 """
