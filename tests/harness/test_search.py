@@ -384,7 +384,7 @@ def test_a_program_that_cannot_be_drawn_is_a_fault_of_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died = Crashed(0, searching.DRAWING, "the process exited with 1: ValueError: expected 3")
-    monkeypatch.setattr(searching._Worker, "_asked", lambda worker, task: died)
+    monkeypatch.setattr(searching._Worker, "_ask", lambda worker, task: died)
     looking = Search.at(tmp_path, ORDER, tmp_path)
     with pytest.raises(SearchError, match=r"Program [01] could not be drawn, by a fault of the search itself"):
         looking.run(processes=2, seconds=60, most=9, done=lambda report: None)
