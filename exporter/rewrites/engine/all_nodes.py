@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-__all__ = ["all_nodes", "onnx_operator", "subgraphs_of"]
+__all__ = ["MAY_HAVE_SUBGRAPHS", "all_nodes", "onnx_operator", "subgraphs_of"]
 
 #: The operators of ONNX that have subgraphs.
 _WITH_SUBGRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+#: These, and what `onnx_operator` gives for operators of other domains.
+MAY_HAVE_SUBGRAPHS = frozenset({*_WITH_SUBGRAPHS, ""})
 
 
 def all_nodes(graph: ir.Graph, *, backwards: bool = False) -> Iterator[ir.Node]:

@@ -17,7 +17,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import onnx_ir as ir
 
-from onnx_parity.exporter.rewrites.engine.all_nodes import all_nodes, onnx_operator, subgraphs_of
+from onnx_parity.exporter.rewrites.engine.all_nodes import (
+    MAY_HAVE_SUBGRAPHS,
+    all_nodes,
+    onnx_operator,
+    subgraphs_of,
+)
 from onnx_parity.exporter.rewrites.engine.new_constants import NewConstants
 
 __all__ = ["NoMatch", "Op", "Rewrite", "Walk", "apply_rewrites", "first_match", "op", "operators_of", "read_found"]
@@ -186,7 +191,8 @@ def apply_rewrites(
     walk = Walk(model.graph, opset, operators, keeps_weights)
     logs = _log.isEnabledFor(logging.DEBUG)
     has_applied = False
-    for node in all_nodes(model.graph):
+    # Without subgraphs, the list of nodes itself is walked through in half the time.
+    for node in model.graph if operators.isdisjoint(MAY_HAVE_SUBGRAPHS) else all_nodes(model.graph):
         op_type = node.op_type
         if op_type not in by_operator or not onnx_operator(node):
             continue
@@ -203,8 +209,8 @@ def apply_rewrites(
 
 
 def operators_of(model: ir.Model) -> set[str]:
-    """The operators that a model has."""
-    return {node.op_type for node in all_nodes(model.graph)}
+    """The operators of ONNX that a model has, and an empty string if it has others."""
+    return {onnx_operator(node) for node in all_nodes(model.graph)}
 
 
 def _by_operator(table: Sequence[Rewrite[Any]], opset: int) -> Mapping[str, Sequence[Rewrite[Any]]]:
