@@ -50,7 +50,7 @@ def is_defined_in(function: Callable[..., Any] | None, package: str) -> bool:
     """Whether a function is defined at the top of a file of this package, neither by another function nor elsewhere."""
     if not isinstance(function, FunctionType):
         return False
-    return "<locals>" not in function.__qualname__ and function.__module__.partition(".")[0] == package
+    return "<locals>" not in function.__qualname__ and function.__module__.startswith(f"{package}.")
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:

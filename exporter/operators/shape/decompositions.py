@@ -14,10 +14,9 @@ import torch
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
-from onnx_parity.exporter.registry.recorded import decomposition_of, named
-from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
+from onnx_parity.exporter.registry.recorded import decomposition_of
 from onnx_parity.exporter.torch_inside.modes import without_dispatch_overrides
-from onnx_parity.exporter.torch_inside.pytree import tree_map
 from onnx_parity.exporter.torch_inside.transforms import runs_backward
 
 __all__ = ["places_by_strides"]
@@ -98,35 +97,24 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
 
 # --- copies of views --------------------------------------------------------------------------------------------------
 
-_READS_OFFSETS = "torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
-_VIEWS_OF_COPIES = {
-    "alias_copy": "alias",
-    "detach_copy": "detach",
-    "diagonal_copy": "diagonal",
-    "expand_copy": "expand",
-    "narrow_copy": "narrow",
-    "permute_copy": "permute",
-    "_reshape_alias_copy": "reshape",
-    "select_copy.int": "select.int",
-    "slice_copy.Tensor": "slice.Tensor",
-    "split_copy.Tensor": "split.Tensor",
-    "split_with_sizes_copy": "split_with_sizes",
-    "squeeze_copy": "squeeze",
-    "squeeze_copy.dim": "squeeze.dim",
-    "squeeze_copy.dims": "squeeze.dims",
-    "t_copy": "t",
-    "transpose_copy.int": "transpose.int",
-    "unbind_copy.int": "unbind.int",
-    "unfold_copy": "unfold",
-    "unsqueeze_copy": "unsqueeze",
-    "view_copy": "reshape",
-}
-
-
-@decomposition_of(*(f"aten::{name}" for name in _VIEWS_OF_COPIES), gives_operator=True, why=_READS_OFFSETS)
-def copy_of_view(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    parts = named(f"aten::{_VIEWS_OF_COPIES[op.name().removeprefix('aten::')]}")(*args, **kwargs)
-    return tree_map(lambda part: part.clone(memory_format=torch.contiguous_format), parts)
+record_as_copies_of(
+    {
+        "alias_copy": "alias",
+        "detach_copy": "detach",
+        "diagonal_copy": "diagonal",
+        "expand_copy": "expand",
+        "permute_copy": "permute",
+        "_reshape_alias_copy": "reshape",
+        "squeeze_copy": "squeeze",
+        "squeeze_copy.dim": "squeeze.dim",
+        "squeeze_copy.dims": "squeeze.dims",
+        "t_copy": "t",
+        "transpose_copy.int": "transpose.int",
+        "unfold_copy": "unfold",
+        "unsqueeze_copy": "unsqueeze",
+        "view_copy": "reshape",
+    }
+)
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -41,20 +40,3 @@ for _op in (_aten._unique2.default, _aten.unique_dim.default):
     result_of(
         _op.name(), why="torch 2.11's fake kernel gives indices and counts the dtype of the values", static=False
     )(_with_places(_op))
-
-
-@result_of(
-    "aten::bincount",
-    why=(
-        "torch 2.11's fake kernel gives sums of weights the dtype of counts; that of no version knows that torch "
-        "returns counts for an empty tensor, with weights or without"
-    ),
-    static=False,
-)
-def bincount(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Contiguous:
-    counts: torch.Tensor = _aten.bincount.default(self, weights, minlength)
-    if weights is None or same_size(self.shape[0], 0):
-        dtype = torch.int64
-    else:
-        dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
-    return Contiguous(dtype, tuple(counts.shape))

@@ -1,10 +1,12 @@
-"""What is recorded for covariances and correlations where sizes are dynamic."""
+"""What is recorded for covariances and correlations where sizes are dynamic; the result of bincount."""
 
 from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @instead_of("aten::cov", where=any_size_is_dynamic, why="torch's own reads sizes as plain ints")
@@ -42,3 +44,20 @@ def _covariances(
         centred = torch.where(torch.full((), x.shape[1], device=x.device) == 1, 0, centred)
     products = centred @ (centred if weights is None else centred * weights).t().conj()
     return products / degrees.clamp(min=0)
+
+
+@result_of(
+    "aten::bincount",
+    why=(
+        "torch 2.11's fake kernel gives sums of weights the dtype of counts; that of no version knows that torch "
+        "returns counts for an empty tensor, with weights or without"
+    ),
+    static=False,
+)
+def bincount(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> Contiguous:
+    counts: torch.Tensor = torch.ops.aten.bincount.default(self, weights, minlength)
+    if weights is None or same_size(self.shape[0], 0):
+        dtype = torch.int64
+    else:
+        dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return Contiguous(dtype, tuple(counts.shape))
