@@ -23,7 +23,7 @@ from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_end, read_records
-from tests.exporter.test_caching_programs import PROGRAMS, X, fresh_of
+from tests.exporter.program_state.test_caching_programs import PROGRAMS, X, fresh_of
 from tests.harness.damage import RECORDS, a_run, damages, told
 from tests.harness.faults import CELLS, LEAN, STAGES, WAITING, make_project
 from tests.harness.fuzz_files import fuzz

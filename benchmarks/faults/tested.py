@@ -27,37 +27,37 @@ _TESTS = {
     ),
     "SIGTERM of a report": "tests/reports/test_publish.py::test_what_a_killed_report_left_is_removed_by_the_next_one",
     "kill -9 of a save with its weights": (
-        "tests/exporter/test_replacing_models.py::test_the_process_is_killed_in_between"
+        "tests/exporter/files/test_replacing_models.py::test_the_process_is_killed_in_between"
     ),
     "arguments after an export, or a refusal": (
-        "tests/exporter/test_arguments_left.py::test_a_cache_argument_does_not_grow"
+        "tests/exporter/program_state/test_arguments_left.py::test_a_cache_argument_does_not_grow"
     ),
     "exports, training and calls in threads": (
-        "tests/exporter/test_threads.py::test_threads_export_train_and_call_at_once"
+        "tests/exporter/tracing/test_threads.py::test_threads_export_train_and_call_at_once"
     ),
     "overlapping exports in two threads": (
-        "tests/exporter/test_threads.py::test_overlapping_exports_leave_torch_as_it_was"
+        "tests/exporter/tracing/test_threads.py::test_overlapping_exports_leave_torch_as_it_was"
     ),
-    "an export inside an export": "tests/exporter/test_hostile_programs.py::test_an_export_inside_an_export",
-    "nested too deeply": "tests/exporter/test_hostile_programs.py::test_what_is_nested_too_deeply",
-    "paths that are no Unicode": "tests/exporter/test_hostile_programs.py::test_paths_that_are_no_unicode",
-    "a module after verify": "tests/exporter/test_verification.py::test_the_program_is_left_as_it_was",
-    "a program that exits": "tests/harness/test_export_command.py::test_a_program_does_not_end_the_command",
-    "models that are none": "tests/harness/test_hostile_files.py::test_models_that_are_none",
+    "an export inside an export": "tests/exporter/tracing/test_hostile_programs.py::test_an_export_inside_an_export",
+    "nested too deeply": "tests/exporter/tracing/test_hostile_programs.py::test_what_is_nested_too_deeply",
+    "paths that are no Unicode": "tests/exporter/tracing/test_hostile_programs.py::test_paths_that_are_no_unicode",
+    "a module after verify": "tests/exporter/verification/test_verification.py::test_the_program_is_left_as_it_was",
+    "a program that exits": "tests/harness/commands/test_export_command.py::test_a_program_does_not_end_the_command",
+    "models that are none": "tests/harness/commands/test_hostile_files.py::test_models_that_are_none",
     "files outside of a model's folder": (
-        "tests/harness/test_hostile_files.py::test_files_that_an_attribute_names_are_not_read"
+        "tests/harness/commands/test_hostile_files.py::test_files_that_an_attribute_names_are_not_read"
     ),
-    "no file": "tests/harness/test_hostile_files.py::test_what_is_no_file",
-    "inputs that cannot be made": "tests/harness/test_hostile_files.py::test_inputs_that_cannot_be_made",
-    "axes that cannot be": "tests/harness/test_hostile_files.py::test_axes_that_cannot_be",
-    "weights that are none": "tests/harness/test_hostile_files.py::test_weights_that_are_none",
-    "questions that would take forever": "tests/harness/test_query.py::test_a_question_that_would_take_forever",
+    "no file": "tests/harness/commands/test_hostile_files.py::test_what_is_no_file",
+    "inputs that cannot be made": "tests/harness/commands/test_hostile_files.py::test_inputs_that_cannot_be_made",
+    "axes that cannot be": "tests/harness/commands/test_hostile_files.py::test_axes_that_cannot_be",
+    "weights that are none": "tests/harness/commands/test_hostile_files.py::test_weights_that_are_none",
+    "questions that would take forever": "tests/harness/results/test_query.py::test_a_question_that_would_take_forever",
     "hostile names in reports": "tests/reports/test_site.py::test_names_and_messages_are_text_and_never_markup",
-    "hostile names in terminals": "tests/harness/test_escaping.py::test_a_terminal_gets_no_control_characters",
-    "hostile names in XML": "tests/harness/test_escaping.py::test_xml_holds_any_text",
-    "hostile names in Markdown": "tests/harness/test_escaping.py::test_markdown_shows_the_text_as_it_is",
+    "hostile names in terminals": "tests/harness/commands/test_escaping.py::test_a_terminal_gets_no_control_characters",
+    "hostile names in XML": "tests/harness/commands/test_escaping.py::test_xml_holds_any_text",
+    "hostile names in Markdown": "tests/harness/commands/test_escaping.py::test_markdown_shows_the_text_as_it_is",
     "hostile names in annotations": (
-        "tests/harness/test_escaping.py::test_a_workflow_command_stays_one_line_with_its_properties"
+        "tests/harness/commands/test_escaping.py::test_a_workflow_command_stays_one_line_with_its_properties"
     ),
 }
 

@@ -102,9 +102,11 @@ class _Tracing:
         branches = self._branches_that_matter(traced)
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
-            names = {traced.graph.axis_names.get(str(each)) for known in contradicted for each in known.symbols}
+            axis_names = traced.graph.axis_names
+            symbols = {str(each) for known in contradicted for each in known.symbols}
+            names = {axis_names.get(symbol, symbol) for symbol in symbols}
             if not names <= self._attempt.axes.automatic:
-                raise contradicted_by_example(contradicted, traced.graph.axis_names)
+                raise contradicted_by_example(contradicted, axis_names)
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced()
         warn_of_branches_on_sizes(branches, traced.graph.axis_names, self._wanted.options.strict)

@@ -1,0 +1,195 @@
+"""`--since`: records that are carried over, cells that a change affects, and the sample that is run nevertheless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from onnx_parity.harness.matrix.since import SAMPLE, Since, since
+from onnx_parity.harness.record import Record, RunInfo, Status
+from onnx_parity.harness.results.content import contents, hash_declaration, imported_files
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
+from tests.forked import Ended
+from tests.harness.faults import LEAN, run_project
+from tests.records import INFO, RECORD
+
+ELU = replace(RECORD, aten=("aten::elu",))
+MATMUL = replace(RECORD, aten=("aten::bmm", "aten::add.Tensor"))
+REFUSED = replace(RECORD, status=Status.UNSUPPORTED, aten=("aten::bmm",))
+PEER = replace(RECORD, exporter="torch_dynamo", aten=("aten::elu",))
+ALL = {"elu": ELU, "matmul": MATMUL, "refused": REFUSED, "peer": PEER}
+
+
+def touched(*changed: str) -> set[str]:
+    earlier = Since(INFO, {}, frozenset(changed))
+    return {name for name, record in ALL.items() if earlier.touches(record)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "cells"),
+    [
+        ([], set()),
+        (["exporter/operators/activation/lowering.py"], {"elu", "refused"}),
+        (["exporter/operators/linear_algebra/lowering.py"], {"matmul", "refused"}),
+        (["exporter/operators/sorting/lowering.py"], {"refused"}),
+        (["exporter/lowering/builder.py"], set(ALL)),
+        (["exporter/dtypes.py"], set(ALL)),
+        (["exporter/lowering/opsets/axes_input.py"], set(ALL)),
+        (["exporter/tracing/trace.py"], set(ALL)),
+        (["harness/running/stages.py"], set(ALL)),
+        (["exporter/operators/activation/lowering.py", "exporter/files/write.py"], set(ALL)),
+    ],
+)
+def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[str]) -> None:
+    assert {file for file in changed if file not in contents()} == set()
+    assert touched(*changed) == cells
+
+
+def test_a_name_that_is_put_together_is_an_operator_of_its_file() -> None:
+    earlier = Since(INFO, {}, frozenset({"exporter/operators/special/polynomials.py"}))
+    assert earlier.touches(replace(RECORD, aten=("aten::special_shifted_chebyshev_polynomial_v",)))
+
+
+def test_commands_and_the_gate_run_no_cell() -> None:
+    files = contents()
+    assert "harness/running/stages.py" in files
+    assert "exporter/operators/activation/lowering.py" in files
+    assert not any(file.startswith(("harness/commands/", "harness/gate/")) for file in files)
+
+
+_DECLARATIONS = """
+from beside import thing
+WIDE = 4
+def _twice(x):
+    return 2 * x
+first = op(_twice, floats(2))
+second = op(_twice, floats(WIDE))
+_private = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (("floats(2)", "floats(3)"), {"first"}),
+        (("floats(WIDE)", "floats(5)"), {"second"}),
+        (("WIDE = 4", "WIDE = 5"), {"second"}),
+        (("2 * x", "3 * x"), {"first", "second"}),
+        (("_private = 1", "_private = 2"), {"first", "second"}),
+        (("second =", "\n\nsecond ="), set()),
+        (("second =", "third = op(_twice, floats(7))\nsecond ="), set()),
+    ],
+)
+def test_a_declaration_is_its_own_source_and_what_it_sees(
+    tmp_path: Path, change: tuple[str, str], changed: set[str]
+) -> None:
+    before, after = tmp_path / "before.py", tmp_path / "after.py"
+    before.write_text(_DECLARATIONS)
+    after.write_text(_DECLARATIONS.replace(*change))
+    names = ("first", "second")
+    assert {name for name in names if hash_declaration(before, name) != hash_declaration(after, name)} == changed
+
+
+def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> None:
+    hashes = set()
+    for number, (beside, data) in enumerate([("1", "{}"), ("2", "{}"), ("2", "[]")]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "cases.py").write_text(_DECLARATIONS)
+        (folder / "beside.py").write_text(f"thing = {beside}")
+        (folder / "cases.json").write_text(data)
+        hashes.add(hash_declaration(folder / "cases.py", "first"))
+    assert len(hashes) == 3
+
+
+def test_what_a_declaration_imports_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules of the project, in other folders, in functions, and through others; not those of installed packages."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cases = tmp_path / "declared" / "cases.py"
+    for path, text in {
+        "declared/cases.py": (
+            "import torch.utils\nfrom mine import nets\ndef build():\n    from mine.deep.blocks import block\n"
+            "first = op(build)\n"
+        ),
+        "declared/utils.py": "other = 1\n",
+        "mine/__init__.py": "",
+        "mine/nets.py": "from . import layers\n",
+        "mine/layers.py": "from .deep import *\n",
+        "mine/deep/__init__.py": "",
+        "mine/deep/blocks.py": "block = 1\n",
+        "mine/unused.py": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    names = [path.relative_to(tmp_path).as_posix() for path in imported_files(cases)]
+    assert names == [
+        "mine/__init__.py",
+        "mine/deep/__init__.py",
+        "mine/deep/blocks.py",
+        "mine/layers.py",
+        "mine/nets.py",
+    ]
+
+
+def test_the_declarations_of_this_project_import_few_files_of_it() -> None:
+    folder = Path(__file__).parents[3]
+    files = {
+        path.relative_to(folder).as_posix() for path in imported_files(folder / "op_cases" / "operator_database.py")
+    }
+    assert files == {"op_cases/__init__.py", "op_cases/opinfo.py"}
+
+
+def test_nothing_is_carried_from_another_environment_or_an_old_run(tmp_path: Path) -> None:
+    old = Path(__file__).parents[1] / "old_runs" / "v1"
+    assert since(old, 0).records == {}
+    run = create_run(tmp_path, RunInfo("elsewhere", "", 0, "", packages={"torch": "1.0"}, contents=contents()))
+    writer = RecordWriter(run, "main")
+    writer.append(RECORD)
+    writer.close()
+    assert since(run, 0).records == {}
+    with pytest.raises(RunStoreError, match=r"with --seed 0: its cells had other inputs\. Give that seed here\."):
+        since(run, 1)
+
+
+_CASES = """
+import torch.nn.functional as F
+from onnx_parity.harness.case import floats, op
+leaky = op(F.leaky_relu, floats(2, 3), negative_slope=[{slopes}])
+relu = op(F.relu, floats(2, {size}))
+odd = op(F.glu, floats(2, 3))
+"""
+
+
+def test_a_run_since_another_runs_what_changed_and_a_sample(tmp_path: Path) -> None:
+    slopes = ", ".join(f"0.{number}" for number in range(100, 180))
+
+    def run(*options: str, size: int = 3) -> tuple[Ended, dict[str, Record]]:
+        (tmp_path / "cases.py").write_text(_CASES.format(slopes=slopes, size=size))
+        options = ("--opsets", "9", "--devices", "cpu", *options)
+        ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", *options, "cases.py")
+        return ended, {record.case: record for record in read_records(tmp_path / "runs" / "last")}
+
+    def afresh(records: dict[str, Record]) -> set[str]:
+        return {case for case, record in records.items() if not record.carried}
+
+    _, first = run()
+    assert len(afresh(first)) == 82
+    first_run = read_info(tmp_path / "runs" / "last").id
+    ended, second = run("--since", "runs/last")
+    assert set(second) == set(first)
+    sample = afresh(second) - {"odd"}
+    # What failed is run again; of the rest one group in twenty.
+    assert "odd" in afresh(second)
+    assert 0 < len(sample) < 82 // SAMPLE * 4
+    assert f"82 cells, {82 - len(afresh(second))} of them carried over: 1 failed, 81 passed" in ended.text
+    assert {record.carried for record in second.values()} == {"", first_run}
+    _, third = run("--since", "runs/last", size=5)
+    assert "relu" in afresh(third)
+    # Another sample; and what was carried over twice names the run in which it ran.
+    assert afresh(third) - {"odd", "relu"} != sample
+    twice = set(first) - afresh(second) - afresh(third)
+    assert twice
+    assert {third[case].carried for case in twice} == {first_run}
