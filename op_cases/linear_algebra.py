@@ -405,7 +405,7 @@ eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAG
 pinv = op(torch.linalg.pinv, rows=[{"input": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 pinv_singular = op(torch.linalg.pinv, _HARD, rtol=[None, 1e-2])
 pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4))
-#: What torch computes with gelsy, the default, may differ from run to run: see tests/exporter/operators/test_matrices.py.
+#: What torch computes with gelsy, the default, may differ from run to run: tests/exporter/operators/test_matrices.py.
 lstsq = op(
     lambda x, b, driver: torch.linalg.lstsq(x, b, driver=driver),
     rows=[

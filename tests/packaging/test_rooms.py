@@ -182,9 +182,29 @@ def test_no_circle_between_folders(room: str) -> None:
     assert circle_in({folder: frozenset(targets) for folder, targets in folders.items()}) == []
 
 
+@pytest.mark.parametrize("room", ["exporter", "exporter/rewrites"])
+def test_files_beside_folders_have_a_layer_too(room: str) -> None:
+    """A file directly in a room is used by its folders or uses them, but not both."""
+    parts: defaultdict[str, set[str]] = defaultdict(set)
+    for file, targets in dependencies(room).items():
+        part = file.removeprefix(f"{room}/").partition("/")[0]
+        others = (target.removeprefix(f"{room}/") for target in targets if target.startswith(f"{room}/"))
+        parts[part] |= {other.partition("/")[0] for other in others} - {part}
+    assert circle_in({part: frozenset(others) for part, others in parts.items()}) == []
+
+
+@pytest.mark.parametrize("room", ["exporter", "harness"])
+def test_tests_lie_in_folders_named_as_those_of_the_code(room: str) -> None:
+    folders = {path.parent.relative_to(ROOT / "tests" / room) for path in (ROOT / "tests" / room).rglob("test_*.py")}
+    assert len(folders) > 10
+    assert [folder.as_posix() for folder in sorted(folders) if not (ROOT / room / folder).is_dir()] == []
+
+
 def test_no_folder_and_no_file_is_too_large() -> None:
     paths = [path for room in MAY_IMPORT for path in files(room)]
-    count = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths if path.name != "__init__.py")
+    tests = [path for path in files("tests") if path.name.startswith("test_")]
+    counted = [path for path in [*paths, *tests] if path.name != "__init__.py"]
+    count = Counter(path.parent.relative_to(ROOT).as_posix() for path in counted)
     assert {folder: number for folder, number in count.items() if number > MOST_FILES and folder not in FAMILIES} == {}
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in paths}
     assert {file: number for file, number in lines.items() if number > MOST_LINES} == {}
