@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import start
+from tests.rooms import lines_by_room, outgrown
 
 ROOT = Path(start.__file__).parent
 PACKAGE = "onnx_parity"
@@ -208,6 +209,15 @@ def test_no_folder_and_no_file_is_too_large() -> None:
     assert {folder: number for folder, number in count.items() if number > MOST_FILES and folder not in FAMILIES} == {}
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in paths}
     assert {file: number for file, number in lines.items() if number > MOST_LINES} == {}
+
+
+def test_no_room_outgrows_its_budget() -> None:
+    lines = lines_by_room(ROOT)
+    assert outgrown(lines) == {}, "is something in it written twice? See tests/rooms.py"
+    assert outgrown(Counter({"exporter/graph": 10**6, "exporter/sizes": 1, "exporter/new": 5})).keys() == {
+        "exporter/graph",
+        "exporter/new",
+    }
 
 
 def test_no_lowering_asks_for_the_opset() -> None:
