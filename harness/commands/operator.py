@@ -91,7 +91,10 @@ def _how_exported(story: Story) -> str:
         )
     if story.rules:
         return "It has no lowering, and torch does not take it apart; the rules below say what becomes of it."
-    return "It has no lowering, and torch does not take it apart: a program that calls it cannot be exported."
+    return (
+        "It has no lowering, and torch does not take it apart: a program that calls it cannot be exported. "
+        "CONTRIBUTING.md says how to add a lowering."
+    )
 
 
 def _of_run(found: InRun) -> Iterator[str]:
@@ -100,7 +103,7 @@ def _of_run(found: InRun) -> Iterator[str]:
     for dtype, opsets in found.right.items():
         yield f"  right in onnxruntime in {dtype} at opsets {opset_ranges(opsets)}"
     for reason, count in found.reasons.items():
-        yield f"  {count} not right: {reason}"
+        yield f"  {count} refused or failed: {reason}"
     if found.declarations:
         more = len(found.declarations) - _SHOWN
         yield f"  declared as {', '.join(found.declarations[:_SHOWN])}" + (f" and {more} more" if more > 0 else "")

@@ -185,8 +185,8 @@ def never_recorded(names: Iterable[str]) -> set[str]:
 def test_every_lowering_of_this_package_is_reached() -> None:
     names = set(registry.lowered_operators()) - registry._from_users
     assert never_recorded(names) == _REACHED_OTHERWISE.keys(), (
-        "torch decomposes these operators before they are recorded, so that their lowerings are never called: "
-        "call keep_whole in the recorded.py of their family"
+        "torch has no such operators, or decomposes them before they are recorded, so that their lowerings are never "
+        "called: correct their names, or call keep_whole in the recorded.py of their family"
     )
 
 

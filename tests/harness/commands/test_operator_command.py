@@ -85,7 +85,7 @@ def test_a_run_says_in_which_opsets_and_dtypes_it_is_right(tmp_path: Path) -> No
     assert "call it, or are recorded with it: 4 passed, 1 unsupported.\n" in text
     assert "  right in onnxruntime in float32 at opsets 7-8, 13\n" in text
     assert "  right in onnxruntime in float64 at opsets 9\n" in text
-    assert "  1 not right: no kernel for it\n" in text
+    assert "  1 refused or failed: no kernel for it\n" in text
 
 
 def test_declarations_that_use_what_names_an_operator(tmp_path: Path) -> None:
