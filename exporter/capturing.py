@@ -28,6 +28,7 @@ from onnx_parity.exporter.registry.rules import Aspect, load
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
+    in_signature_order,
     own_example,
     refuse_unscripted,
     signature_of,
@@ -116,7 +117,10 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     table = translations({} if given is None else given)
     as_given = Call.of(model, args, kwargs)
     if options.dynamic_shapes is not None:
-        shapes = with_shapes_of_rest(options.dynamic_shapes, signature_of(model), as_given.args)
+        signature = signature_of(model)
+        shapes = with_shapes_of_rest(options.dynamic_shapes, signature, as_given.args)
+        # By position, the entries are in the order of the signature, whatever that of the keyword arguments.
+        shapes = shapes_by_argument(shapes, in_signature_order(signature, as_given.by_parameter))
         options = replace(options, dynamic_shapes=shapes)
     inputs = _Inputs.read(model, as_given, options)
     with set_training(model, options.training), exporting(), kept_for_users(table):

@@ -24,6 +24,7 @@ __all__ = [
     "Call",
     "by_parameter",
     "checked_program",
+    "in_signature_order",
     "own_example",
     "parameter_names",
     "refuse_unknown_keywords",
@@ -236,6 +237,14 @@ def parameter_names(signature: inspect.Signature | None) -> list[str]:
     """The names of the positional parameters; an empty list if the signature is unknown."""
     parameters = signature.parameters.values() if signature is not None else ()
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def in_signature_order(signature: inspect.Signature | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter in the order of the signature. Those of `*args` stand where it does, others come last."""
+    parameters = list(signature.parameters.values()) if signature is not None else []
+    order = {parameter.name: place for place, parameter in enumerate(parameters)}
+    rest = next((order[each.name] for each in parameters if each.kind is each.VAR_POSITIONAL), len(order))
+    return dict(sorted(arguments.items(), key=lambda item: order.get(item[0], rest)))
 
 
 def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -186,3 +186,25 @@ def test_a_structure_of_another_length() -> None:
             dynamic_shapes={"x": {0: "n"}, "more": ({0: "n"}, None)},
         )
     assert str(caught.value) == "dynamic_shapes['more'] has 2 entries for an argument of 1: give one for each"
+
+
+def test_entries_by_position_are_in_the_order_of_the_signature() -> None:
+    class Sums(torch.nn.Module):
+        def forward(self, x: torch.Tensor, *, z: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.sum(0) + y.sum(0) * 2 + z.sum(0)
+
+    kwargs = {"y": torch.rand(5, 3), "z": torch.rand(6, 3)}
+    shapes = (None, {0: torch.export.Dim("rows")}, None)
+    program = onnx_parity.export(Sums(), (torch.rand(4, 3),), kwargs=kwargs, dynamic_shapes=shapes)
+    found = {value.name: str(value.shape) for value in program.model.graph.inputs}
+    assert found == {"x": "[4,3]", "y": "[5,3]", "z": "[rows,3]"}
+
+
+def test_entries_by_position_beside_any_number_of_arguments() -> None:
+    def sums(x: torch.Tensor, *rest: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) + sum(each.sum(0) for each in rest) + y.sum(0)
+
+    args = torch.rand(4, 3), torch.rand(5, 3), torch.rand(6, 3)
+    shapes = (None, (None, {0: torch.export.Dim("rows")}), None)
+    program = onnx_parity.export(sums, args, kwargs={"y": torch.rand(7, 3)}, dynamic_shapes=shapes)
+    assert [str(value.shape) for value in program.model.graph.inputs] == ["[4,3]", "[5,3]", "[rows,3]", "[7,3]"]
