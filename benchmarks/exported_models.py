@@ -11,7 +11,8 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
@@ -138,8 +139,15 @@ def compare(
         if before[cell] != now.get(cell)
     ]
     print("\n".join(lines[:SHOWN]))
+    if len(lines) > SHOWN:
+        print("by declaration:", ", ".join(f"{name} {number}" for name, number in _by_declaration(lines).items()))
     print(f"{len(now)} models compared, {len(lines)} differ, {len(new)} are new")
     raise typer.Exit(1 if lines else 0)
+
+
+def _by_declaration(lines: Iterable[str]) -> dict[str, int]:
+    """How many of these lines belong to each declaration, by the names with which they begin."""
+    return dict(sorted(Counter(re.split(r"[\[-]", line, maxsplit=1)[0] for line in lines).items()))
 
 
 if __name__ == "__main__":
