@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from onnx_parity.exporter.registry import lowerings as registry
+from onnx_parity.exporter.registry import rules
 
 
 @pytest.fixture
@@ -15,8 +16,9 @@ def registry_as_it_was() -> Iterator[None]:
     """Removes what a test registers."""
     registry.lowered_operators()  # All of this package are registered before.
     before = {name: dict(functions) for name, functions in registry._lowerings.items()}
-    users = set(registry._from_users)
+    users, listed = set(registry._from_users), list(rules._rules)
     yield
+    rules._rules[:] = listed
     registry._lowerings.clear()
     registry._lowerings.update(before)
     registry._from_users.clear()

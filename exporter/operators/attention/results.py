@@ -39,7 +39,8 @@ def scaled_dot_product_attention(
         if query.fake_mode.shape_env is None:
             return NotImplemented
         here = tree_map_only(torch.Tensor, torch.Tensor.cpu, ((query, key, value, *args), options))
-        return _attention(*here[0], **here[1]).to(query.device)
+        there: torch.Tensor = _attention(*here[0], **here[1])
+        return Strided(there.dtype, tuple(there.shape), there.stride())
     tensors = [each for each in (query, key, value, *args) if isinstance(each, torch.Tensor)]
     if all(isinstance(number, int) for each in tensors for number in (*each.shape, *each.stride())):
         strides = _strides_of_flash_attention(query, key, value, *args, **options)

@@ -31,9 +31,10 @@ class Axis(msgspec.Struct, frozen=True):
 
         An axis of one element does not count, of which every element of the result is one.
         """
-        is_known = isinstance(self.before, int) and isinstance(self.after, int)
-        if is_known or self.factor is None:
-            return self.before == self.after and self.factor not in (None, 1)
+        if self.factor is None or self.factor == 1:
+            return False
+        if isinstance(self.before, int) and isinstance(self.after, int):
+            return self.before == self.after
         return 1 < self.factor < 1.5
 
     @property

@@ -81,6 +81,10 @@ _VIEWS_OF_ANY_SIZE = frozenset(
 _static_results: dict[Any, Any] = {}
 
 
+def _takes_tensor_first(op: OpOverload) -> bool:
+    return str(schema_of(op).arguments[0].type) == "Tensor"
+
+
 class ResultMemo:
     """Results by the metadata of the arguments. Programs with static sizes share one cache; others have their own."""
 
@@ -170,6 +174,8 @@ class ResultMemo:
         rule = _rule(func)
         if rule is None or not (rule.static or self._fakes.symbols is not None):
             return None
+        if args and isinstance(args[0], int | float) and _takes_tensor_first(func):
+            return None  # A transform of torch passes numbers on as they are, where a tensor is expected.
         found = rule.function(*args, **kwargs)
         if found is NotImplemented:
             return None

@@ -338,7 +338,7 @@ WITNESSES: dict[str, Witness] = {
     "dynamo: torch._subclasses.fake_tensor.traceback": Witness(number_of_stack_traces, "a stack trace is taken"),
     "dynamo: the logger torch._subclasses.fake_tensor": Witness(failure_in_the_log, "torch logs"),
     "dynamo: torch._compile.getattr": Witness(import_of_dynamo("torch._compile.getattr"), "dynamo is imported"),
-    "dynamo: torch._dynamo.eval_frame": Witness(exporting(lambda x: compiled(x) + 1, X), "AssertionError"),
+    "dynamo: torch._dynamo.eval_frame": Witness(exporting(lambda x: compiled(x) + 1, X), "InternalTorchDynamoError"),
 }
 
 

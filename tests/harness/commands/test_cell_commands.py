@@ -61,7 +61,7 @@ def test_localise_names_the_operator_and_its_line(faulty: Path) -> None:
     assert lines[-5].startswith("first divergence: aten::hardsigmoid, ")
     assert lines[-5].endswith("some.py:6")
     assert lines[-3] == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
-    assert re.fullmatch(r"lowering: tests/harness/.*\.py:\d+ in \w+", lines[-2])
+    assert re.fullmatch(r"lowering: harness/commands/.*\.py:\d+ in \w+", lines[-2])
     assert lines[-1] == "blame: exporter: onnx.reference agrees with onnxruntime, so the graph is wrong"
 
 

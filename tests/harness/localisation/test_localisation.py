@@ -78,13 +78,13 @@ def test_the_report_of_a_localisation(wrong: Callable[[str, Callable[..., Value]
     wrong("aten::hardsigmoid", hard_sigmoid)
     _, found = localised(_NET)
     *growth, first, detail, alone, lowering, blame = found.lines()
-    head = r"case-float32-opset18-cpu-trace-onnxruntime: 9 operators, declared at harness/test_localisation.py:\d+"
+    head = r"case-float32-opset18-cpu-trace-onnxruntime: 9 operators, declared at localisation/test_localisation.py:\d+"
     assert re.fullmatch(head, growth[0])
     assert first.startswith("first divergence: aten::hardsigmoid, ")
     assert first.endswith(" in second.1")
     assert detail.startswith("  output 0 at (")
     assert alone == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
-    assert re.fullmatch(r"lowering: tests/harness/localisation/test_localisation.py:\d+ in hard_sigmoid", lowering)
+    assert re.fullmatch(r"lowering: harness/localisation/test_localisation.py:\d+ in hard_sigmoid", lowering)
     assert blame == "blame: exporter: onnx.reference agrees with onnxruntime, so the graph is wrong"
 
 

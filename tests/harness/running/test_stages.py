@@ -234,7 +234,7 @@ def test_a_wrong_graph_is_the_exporters_fault() -> None:
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.EXPORTER)
     assert outcome.details[1].endswith("onnx.reference agrees with onnxruntime, so the graph is wrong")
     assert outcome.details[1].startswith("operator: aten::elu, ")
-    assert f"harness/test_stages.py:{_ELU.line}; " in outcome.details[1]
+    assert f"harness/running/test_stages.py:{_ELU.line}; " in outcome.details[1]
     assert outcome.metrics is not None
     assert outcome.metrics.headroom < 1.0
 
