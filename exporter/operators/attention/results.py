@@ -50,7 +50,7 @@ def scaled_dot_product_attention(
         return NotImplemented  # torch asks its questions about the sizes, or refuses them.
     if _strides_of_flash_attention(query, key, value, *args, **options) is None:
         return Contiguous(query.dtype, (*batch, query.shape[-2], value.shape[-1]))
-    if is_surely_contiguous(query) or is_surely_contiguous(query.transpose(1, 2)):
+    if is_surely_contiguous(query) or is_surely_contiguous(query, axes=(0, 2, 1, 3)):
         return Strided(query.dtype, tuple(query.shape), query.stride())
     return NotImplemented
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -89,15 +90,18 @@ def are_contiguous(*tensors: torch.Tensor | None) -> bool:
     return len({each.device for each in known}) == 1 and all(each.is_contiguous for each in known)
 
 
-def is_surely_contiguous(x: torch.Tensor) -> bool:
-    """Whether a tensor is contiguous by torch's definition, in which an axis of one element may have any stride.
+def is_surely_contiguous(x: torch.Tensor, axes: Sequence[int] | None = None) -> bool:
+    """Whether a tensor, with its axes in another order if `axes` gives one, is contiguous by torch's definition, in
+    which an axis of one element may have any stride.
 
     The results of torch's kernels may lie otherwise if there is such an axis: this is to be asked about arguments whose
     elements are taken in the order of memory.
     """
     expected: Size = 1
     sizes: list[Size] = [*x.shape]
-    for size, stride in zip(reversed(sizes), reversed(x.stride()), strict=True):
+    strides: list[Size] = [*x.stride()]
+    for axis in reversed(range(x.ndim) if axes is None else axes):
+        size, stride = sizes[axis], strides[axis]
         if not same_size(stride, expected) and not same_size(size, 1):
             return False
         expected = expected * at_least_one(size)
