@@ -30,6 +30,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/torchscript.md",
     ),
     "Testing": (
+        "docs/exports_in_your_tests.md",
         "docs/your_own_cases.md",
         "docs/search.md",
         "docs/cluster.md",

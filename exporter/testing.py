@@ -1,18 +1,91 @@
-"""`assert_onnx_program`, for the tests of projects that export models."""
+"""`assert_exports` and `assert_onnx_program`, for the tests of projects that export models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from onnx_parity.exporter.errors import ArgumentError, VerificationError
+from onnx_parity.exporter.captured_program import Capture
+from onnx_parity.exporter.capturing import Program, capture_program
+from onnx_parity.exporter.errors import ArgumentError, ExportError, VerificationError
+from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
+from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.opsets import checked_opset
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
 
-__all__ = ["assert_onnx_program"]
+__all__ = ["assert_exports", "assert_onnx_program"]
+
+
+def assert_exports(
+    model: Program,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    opsets: int | Iterable[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    dynamic_shapes: DynamicShapes | None = None,
+    training: object = False,
+    custom_translation_table: TranslationTable | None = None,
+    bundles: str | os.PathLike[str] | None = None,
+) -> None:
+    """Raise `VerificationError` (an AssertionError) unless the model exports, and its exports compute what it computes.
+
+    The program is recorded once, and lowered to each of `opsets`: one number, several, or 18 if none is given. Each
+    model is verified as `ONNXProgram.verify` does: on the example inputs, on other values, and on other sizes of the
+    dynamic axes. The error lists the opsets that fail, each with the output and the element that differ most, the
+    first wrong value inside the model with the line of the program, and the folder of a bundle, in which `repro.py`
+    shows the failure without this package. Bundles are written into `bundles`, or else into a temporary folder; the
+    fixture `assert_exports` of the pytest plug-in is this function, with the test's `tmp_path` as that folder. The
+    other arguments are those of `export`.
+    """
+    __tracebackhide__ = True
+    wanted = [opsets] if opsets is None or isinstance(opsets, int) else opsets
+    numbers = list(dict.fromkeys(map(checked_opset, wanted)))
+    if not numbers:
+        raise ArgumentError("opsets is empty: give the opsets to export to, such as [13, 18], or leave it out")
+    capture = capture_program(
+        model,
+        args,
+        kwargs,
+        input_names=input_names,
+        dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
+        training=training,
+        custom_translation_table=custom_translation_table,
+    )
+    found = {opset: _failure_at(opset, capture, None if bundles is None else Path(bundles)) for opset in numbers}
+    failed = {opset: text for opset, text in found.items() if text}
+    if failed:
+        of = "" if len(numbers) == 1 else f" at {len(failed)} of {len(numbers)} opsets"
+        each = "\n".join(f"opset {opset}: {text}" for opset, text in failed.items())
+        raise VerificationError(f"{_name_of(model)} does not export correctly{of}:\n{each}")
+
+
+def _failure_at(opset: int, capture: Capture, bundles: Path | None) -> str:
+    """What is wrong at an opset, for a reader; empty if nothing is."""
+    try:
+        program = capture.lower(opset)
+    except ExportError as error:
+        return str(error)
+    try:
+        program.verify()
+    except VerificationError as error:
+        from onnx_parity.exporter.verification.explained import explained
+
+        return explained(program, error, bundles)
+    return ""
+
+
+def _name_of(model: Program) -> str:
+    return getattr(model, "__name__", None) or type(model).__name__
 
 
 def assert_onnx_program(

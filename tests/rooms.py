@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3100,
+    "exporter": 3150,
     "exporter/dispatch": 600,
     "exporter/expressions": 1400,
     "exporter/fallback": 400,
@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/torch_inside": 1900,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 1650,
-    "exporter/verification": 1850,
+    "exporter/verification": 2250,
     "harness": 3150,
     "harness/cases": 1550,
     "harness/cluster": 2300,
@@ -46,7 +46,7 @@ BUDGETS = {
     "harness/drawing": 750,
     "harness/expecting": 1250,
     "harness/gate": 1050,
-    "harness/judging": 1300,
+    "harness/judging": 1050,
     "harness/localisation": 1250,
     "harness/matrix": 600,
     "harness/operators": 450,

@@ -6,6 +6,7 @@ The values that both share are the outputs of the nodes that were written for on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -15,6 +16,7 @@ from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.graph.graph import Graph, Node, Primitive, Value, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
+from onnx_parity.exporter.verification.float64 import in_dtype
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
@@ -57,8 +59,13 @@ def _operator(node: Any) -> Any:
     return node.meta.get("ends") or node.meta.get("origin")
 
 
-def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
-    """The values of the recorded program, computed in torch. Values that depend on branches and loops are left out."""
+def computed(
+    graph: Graph, inputs: Sequence[torch.Tensor], dtype: torch.dtype | None = None
+) -> dict[Value, torch.Tensor]:
+    """The values of the recorded program, computed in torch, in this floating dtype if one is given.
+
+    Values that depend on branches and loops are left out.
+    """
     known: dict[Value, Any] = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
 
     def number(size: Varying, tensors: Mapping[Value, Any]) -> Any:
@@ -66,7 +73,7 @@ def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.
         return SymbolicNumber(size.node.expr, sources).of(tensors)
 
     interpreter = TensorInterpreter(number)
-    with outside_of_recording(), torch.no_grad():
+    with outside_of_recording(), torch.no_grad(), nullcontext() if dtype is None else in_dtype(dtype):
         for node in graph.live_nodes():
             if not isinstance(node.op, Primitive) and _can_run(node, graph, known):
                 interpreter.step(node, known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.graph.graph import operator_name
-from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import (
     ReferenceSession,
@@ -30,7 +29,7 @@ from onnx_parity.exporter.verification.trials import Trial, other_sizes, trials
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
 
-__all__ = ["verify"]
+__all__ = ["FailedTrialError", "verify"]
 
 #: How often a program that draws random numbers is run again. A few of these may be the same by chance.
 _RUNS = 8
@@ -44,6 +43,15 @@ _OF_ORDERED = frozenset(
         "aten::searchsorted",
     }
 )
+
+
+class FailedTrialError(VerificationError):
+    """The model fails, or returns other results than the program, for the inputs of a trial."""
+
+    def __init__(self, message: str, trial: Trial | None = None, expected: Sequence[Expected] = ()) -> None:
+        super().__init__(message)
+        self.trial = trial
+        self.expected = expected
 
 
 def verify(program: ONNXProgram) -> None:
@@ -102,7 +110,10 @@ class _Verification:
             if not trial.invented:
                 raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
             return f"{type(error).__name__}: {error}"
-        results = item_by_item(self._run_model(program.feeds(trial.args, trial.kwargs), trial))
+        try:
+            results = item_by_item(self._session.run(program.feeds(trial.args, trial.kwargs)))
+        except errors_of_runtimes() as error:
+            raise FailedTrialError(f"the model fails for {trial.what}: {error}", trial, expected) from error
         outputs = [to_array(result) for result in results]
         verdict = judge(outputs, expected)
         if not verdict.passed:
@@ -111,17 +122,12 @@ class _Verification:
         if not verdict.passed and len(outputs) == len(expected):
             verdict = judge(outputs, self._without_random(trial, expected, outputs))
         if not verdict.passed:
-            raise VerificationError(
+            message = (
                 f"the outputs of the model differ from those of the program for {trial.what}: "
                 f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
             )
+            raise FailedTrialError(message, trial, expected)
         return ""
-
-    def _run_model(self, feeds: Mapping[str, Given], trial: Trial) -> list[torch.Tensor]:
-        try:
-            return self._session.run(feeds)
-        except errors_of_runtimes() as error:
-            raise VerificationError(f"the model fails for {trial.what}: {error}") from error
 
     def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
         """The expected outputs. Outputs that differ between runs in torch are random, and any value is accepted."""

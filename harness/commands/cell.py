@@ -60,7 +60,7 @@ def expected_errors_in_one_line() -> Iterator[None]:
 
     Warnings, such as torch's deprecations, are not shown.
     """
-    from onnx_parity.harness.judging.bundle import BundleError
+    from onnx_parity.exporter.verification.bundle import BundleError
     from onnx_parity.harness.localisation.localise import NothingToLocaliseError
     from onnx_parity.harness.matrix.lookup import NoSuchCellError
 

@@ -32,7 +32,7 @@ def reduce(
         parity reduce "resnet18-float32-opset9-cpu-trace-onnxruntime" --out /tmp/reduced && python /tmp/reduced/repro.py
     """
     from onnx_parity.harness.localisation.reduce import reduce as reduce_to
-    from onnx_parity.harness.localisation.reduce import write_bundle
+    from onnx_parity.harness.localisation.reduce import write_reduced
 
     with expected_errors_in_one_line():
         suspect, found = localise_cell(cell, seed, window)
@@ -41,7 +41,7 @@ def reduce(
             print_text("\n".join(found.lines()))
             print_text("The program cannot be reduced: no part of it fails by itself.")
             raise typer.Exit(1)
-        write_bundle(suspect, small, out)
+        write_reduced(suspect, small, out)
         operators = [str(node.op) for node in small.piece.nodes]
         if as_json:
             print_json({"folder": str(out), "operators": operators, "detail": small.detail})

@@ -55,8 +55,9 @@ def repro(
 
 def _run_and_bundle(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
     """Run a cell, and write its bundle before the temporary files of its model are removed."""
+    from onnx_parity.exporter.verification.bundle import write_bundle
     from onnx_parity.harness.axes import Tier
-    from onnx_parity.harness.judging.bundle import failure_of, write
+    from onnx_parity.harness.judging.bundle import bundle_of
     from onnx_parity.harness.judging.outcome import blank_record
     from onnx_parity.harness.results.environment import describe_run
     from onnx_parity.harness.running.stages import Bench
@@ -69,7 +70,7 @@ def _run_and_bundle(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[s
     run = describe_run(seed=seed, tier=Tier.FULL, argv=["repro", cell.id], project=project.root)
 
     def keep(outcome: Outcome) -> None:
-        write(failure_of(outcome, outcome.onto(blank), run), folder)
+        write_bundle(bundle_of(outcome, outcome.onto(blank), run), folder)
 
     outcome = Bench(seed).run(cell, ended=keep)
     return outcome.onto(blank), outcome.details

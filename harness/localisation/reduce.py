@@ -22,9 +22,10 @@ from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.errors import ExportError
 from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
+from onnx_parity.exporter.verification.bundle import Bundle, write_bundle
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.axes import Tier
-from onnx_parity.harness.judging.bundle import Failure, write
+from onnx_parity.harness.judging.bundle import runner_of
 from onnx_parity.harness.localisation.localise import (
     Localisation,
     Suspect,
@@ -220,21 +221,31 @@ class Program(torch.nn.Module):
 '''
 
 
-def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
+def write_reduced(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
     """Write the piece as a failure bundle, with its source `program.py` and the tensors that it needs, `tensors.pt`."""
     piece, cell = reduced.piece, suspect.cell
     title = f"reduced from {cell.id}: {len(piece.nodes)} of {len(suspect.recording.nodes)} operators\n{reduced.detail}"
-    delivered = None
+    model = None
     # If the piece cannot be exported, the bundle has no model, which it states.
     with suppress(ExportError, DeclinedError, TransformationError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        delivered = suspect.execute.model(piece, reduced.example, reduced.inputs, None)
+        model = suspect.execute.model(piece, reduced.example, reduced.inputs, None).model
     feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, reduced.inputs, strict=True)}
     run = describe_run(seed=0, tier=Tier.FULL, argv=["reduce", cell.id], project=Path.cwd())
     again = f"{os.path.relpath(cell.case.declaration.file)}::{cell.case.name}::{cell.id}"
     floor = floor_of(suspect.execute.chain)
-    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, floor, (again,), run)
-    write(failure, folder)
+    bundle = Bundle(
+        title=title,
+        model=model,
+        feeds=feeds,
+        expected=reduced.expected,
+        runtime=cell.runtime,
+        runner=runner_of(cell.runtime),
+        floor=floor,
+        again=(again,),
+        environment=run,
+    )
+    write_bundle(bundle, folder)
     write_source(reduced, folder, title)
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,14 @@ _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
 _EXPECTATIONS, _UNSUPPORTED = "expectations.toml", "unsupported.toml"
 #: The folder of the expectations of other runtimes and of transformations.
 _FOLDER = "expectations"
+
+
+@pytest.fixture
+def assert_exports(tmp_path: Path) -> Callable[..., None]:
+    """`onnx_parity.testing.assert_exports`, which writes the bundles of failures into the test's `tmp_path`."""
+    from onnx_parity.exporter import testing
+
+    return partial(testing.assert_exports, bundles=tmp_path)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
