@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from documents import api_page, surface_page, versions_page
+from documents.index_of_rules import INDEX, index
 from documents.site import SECTIONS, DeadLinkError, build_site
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.run_store_error import RunStoreError
@@ -30,6 +31,13 @@ def pages(
     for name, text in zip(PAGES, (surface_page.page(), api_page.page()), strict=True):
         (folder / name).write_text(text)
         print_text(f"{folder / name}")
+
+
+@app.command(name="index")
+def write_index() -> None:
+    """Write which file of the exporter has which rules of operators, after rules have been added, moved or removed."""
+    INDEX.write_text(index(), encoding="utf-8")
+    print_text(str(INDEX))
 
 
 @app.command()

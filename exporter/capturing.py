@@ -19,12 +19,11 @@ from onnx_parity.exporter.graph.graph import operator_name
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
 from onnx_parity.exporter.nesting import refusing_deep_nesting
-from onnx_parity.exporter.operators import families  # noqa: F401  (registers what is known of operators)
 from onnx_parity.exporter.patches.exporting_flag import exporting
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
-from onnx_parity.exporter.registry.recorded import functions, named
-from onnx_parity.exporter.registry.rules import Aspect, load
+from onnx_parity.exporter.registry.recorded import function_for
+from onnx_parity.exporter.registry.rules import Aspect
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
@@ -288,23 +287,17 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     if op.namespace == "quantized_decomposed":
         # They are written in Python, as a kernel for all devices.
         return kernel_of_any_device(op)
-    known = _decompositions().get(op)
+    known = _decomposition(op)
     # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
     return op.decompose if known is None and can_be_decomposed(op) else known
 
 
 @cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    torchs = core_decompositions()
-    load(Aspect.DECOMPOSITION)
-    ours = {named(name): function for name, function in functions(Aspect.DECOMPOSITION).items()}
-    return {**torchs, **{op: _ours_or(torchs.get(op), function) for op, function in ours.items()}}
-
-
-def _ours_or(torchs: Callable[..., Any] | None, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition of ours, or torch's own for a call that it does not handle."""
-    if torchs is None:
-        return ours
+def _decomposition(op: OpOverload) -> Callable[..., Any] | None:
+    """A decomposition of ours, or torch's own, also for calls that ours does not handle."""
+    torchs, ours = _torchs_decompositions().get(op), function_for(Aspect.DECOMPOSITION, op.name())
+    if ours is None or torchs is None:
+        return ours or torchs
 
     @functools.wraps(ours)
     def decomposed(*args: Any, **kwargs: Any) -> Any:
@@ -312,3 +305,6 @@ def _ours_or(torchs: Callable[..., Any] | None, ours: Callable[..., Any]) -> Cal
         return torchs(*args, **kwargs) if result is NotImplemented else result
 
     return decomposed
+
+
+_torchs_decompositions = cache(core_decompositions)

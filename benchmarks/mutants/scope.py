@@ -16,7 +16,7 @@ from rich.progress import Progress
 from benchmarks.mutants.fate import import_what_cells_import
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.sites import Functions, functions_below
-from onnx_parity.exporter.operators import families  # noqa: F401  (all lowerings have to exist before faults are planted)
+from onnx_parity.exporter.registry.rules import all_rules
 from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -78,6 +78,7 @@ class Scope:
         with tempfile.TemporaryDirectory() as folder:
             few = list(found.values())[:: max(1, len(found) // 20)]
             import_what_cells_import(few, Path(folder) / "stderr")
+        _ = list(all_rules())  # Imports the files of all families.
         hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
         depends_on = digest(map(" ".join, sorted(hashes.items())))
         return cls(root, by_file, found, functions_below(root / "exporter"), watched(root), depends_on)

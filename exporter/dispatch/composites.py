@@ -26,9 +26,8 @@ from onnx_parity.exporter.dispatch.gradients import is_seen_once
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.own_operators import define
-from onnx_parity.exporter.registry.recorded import functions, named
-from onnx_parity.exporter.registry.recorded import whole as names_kept_whole
-from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.registry.recorded import function_for, named
+from onnx_parity.exporter.registry.rules import Aspect, names_in_index
 from onnx_parity.exporter.torch_inside.dispatcher import (
     DispatchKey,
     DispatchKeySet,
@@ -57,8 +56,8 @@ __all__ = [
 
 _aten = torch.ops.aten
 
-_WHOLE = names_kept_whole()
-_INSTEAD = functions(Aspect.INSTEAD)
+_WHOLE = names_in_index(Aspect.WHOLE)
+_INSTEAD = names_in_index(Aspect.INSTEAD)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
@@ -160,13 +159,12 @@ def _new_twin(op: OpOverload) -> OpOverload:
 
 def _composite(name: str) -> None:
     """Register the kernel of a composite operator, which replaces it, keeps it whole, or else decomposes it."""
-    instead = _INSTEAD.get(name)
-    is_whole = name in _WHOLE
+    is_replaced, is_whole = name in _INSTEAD, name in _WHOLE
 
     def call(*args: Any, **kwargs: Any) -> Any:
         op = named(name)
-        if instead is not None and op not in _on_request.get():
-            result = instead(*args, **kwargs)
+        if is_replaced and op not in _on_request.get():
+            result = _replaced(name, args, kwargs)
             if result is not NotImplemented:
                 return result
         if (is_whole or op in _on_request.get()) and is_seen_once((args, kwargs)):
@@ -175,6 +173,12 @@ def _composite(name: str) -> None:
         return _decomposed(op, args, kwargs)
 
     _register(name, call)
+
+
+def _replaced(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of what is called instead of an operator; `NotImplemented` if it leaves this call to torch."""
+    instead = function_for(Aspect.INSTEAD, name)
+    return NotImplemented if instead is None else instead(*args, **kwargs)
 
 
 class PlainSizesError(CaptureError):
@@ -193,10 +197,9 @@ def _decomposed(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 def _other(name: str) -> None:
     """Register the replacement of an operator that writes in place or that is not composite."""
-    instead = _INSTEAD[name]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        result = instead(*args, **kwargs)
+        result = _replaced(name, args, kwargs)
         if result is not NotImplemented:
             return result
         op = named(name)
@@ -245,8 +248,8 @@ def _is_composite(name: str) -> bool:
     return op is not None and _COMPOSITE in op.py_kernels and not schema_of(op).is_mutable
 
 
-def register_kernels() -> None:
-    """Register the kernels of the operators that are composite or replaced. The families make their rules before."""
+def _register_kernels() -> None:
+    """Register the kernels of the operators that are composite or replaced."""
     _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
     _composites.update(_composites_of_tensors())
     replaced = {*_WHOLE, *_INSTEAD}
@@ -256,3 +259,6 @@ def register_kernels() -> None:
         _other(name)
     for name in _composites | (replaced - not_composite):
         _composite(name)
+
+
+_register_kernels()

@@ -7,7 +7,7 @@
 A name may have an overload (`aten::max.dim`), which is looked up before the name without one. A lowering registered
 with `since` is used at that opset and later ones; of several, the one with the highest `since` up to the target opset.
 Users' lowerings take precedence over those of this package, and a composite operator for which a user registers a
-lowering is not decomposed. Families of lowerings that few programs need are imported when they are first asked for.
+lowering is not decomposed. The file of a lowering is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     if not (namespace and colons and operator):
         raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     if is_from_user(function):
-        load(Aspect.LOWERING)  # Registered later, one of this package would replace the user's.
+        load(Aspect.LOWERING, name)  # Registered later, one of this package would replace the user's.
         _from_users.add(name)
     _lowerings.setdefault(name, {})[since] = function
     if not is_from_user(function):
@@ -82,7 +82,7 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
 
 
 def unregister(name: str, since: int = 1) -> None:
-    load(Aspect.LOWERING)
+    load(Aspect.LOWERING, name)
     functions = _lowerings.get(name, {})
     if since not in functions:
         raise ArgumentError(f"there is no lowering of {name!r} for opset {since} to remove")
@@ -98,9 +98,7 @@ def is_from_user(function: Lowering) -> bool:
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
-    """The lowering of an operator for an opset. Imports the families that few programs need, if no other has it."""
-    if not is_lowered(op):
-        return None
+    """The lowering of an operator for an opset."""
     for name in _names_of(op):
         functions = _lowerings.get(name)
         if functions:
@@ -112,11 +110,7 @@ def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
 
 def is_lowered(op: OpOverload | Primitive) -> bool:
     """Whether there is a lowering for any opset."""
-    names = _names_of(op)
-    if any(name in _lowerings for name in names):
-        return True
-    load(Aspect.LOWERING)
-    return any(name in _lowerings for name in names)
+    return any(name in _lowerings for name in _names_of(op))
 
 
 def lowered_operators() -> tuple[str, ...]:
@@ -156,9 +150,12 @@ def operators_named(name: str) -> list[OpOverload]:
 
 
 def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:
+    """The names that the lowering of an operator may have. The file that has it is imported."""
     names = _names.get(op)
     if names is None:
         name = operator_name(op)
         full = name if isinstance(op, Primitive) else f"{name}.{overload_of(op)}"
+        load(Aspect.LOWERING, full)
+        load(Aspect.LOWERING, name)
         names = _names[op] = (full, name)
     return names

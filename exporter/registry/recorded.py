@@ -15,12 +15,12 @@ Operators are named as `OpOverload.name()` names them, because the objects of th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from onnx_parity.exporter.registry.rules import Aspect, Rule, add
+from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = [
@@ -28,11 +28,10 @@ __all__ = [
     "any_size_depends_on_values",
     "any_size_is_dynamic",
     "decomposition_of",
-    "functions",
+    "function_for",
     "instead_of",
     "keep_whole",
     "named",
-    "whole",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -47,14 +46,10 @@ _functions: dict[Aspect, dict[str, Callable[..., Any]]] = {
 _whole: set[str] = set()
 
 
-def functions(aspect: Aspect) -> Mapping[str, Callable[..., Any]]:
-    """The functions of an aspect that have been registered so far, by the names of the operators."""
-    return _functions[aspect]
-
-
-def whole() -> set[str]:
-    """The names of the operators that are kept whole."""
-    return _whole
+def function_for(aspect: Aspect, name: str) -> Callable[..., Any] | None:
+    """The function of an aspect for the operator of a name; None if it has none."""
+    load(aspect, name)
+    return _functions[aspect].get(name)
 
 
 def keep_whole(*ops: OpOverload | str, why: str) -> None:

@@ -22,9 +22,9 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.registry.rules import Aspect, Rule, add
+from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
 
-__all__ = ["Contiguous", "OfAnyRank", "ResultRule", "Strided", "result_of", "result_rules"]
+__all__ = ["Contiguous", "OfAnyRank", "ResultRule", "Strided", "result_of", "rule_for"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,9 +62,10 @@ class ResultRule(NamedTuple):
 _rules: dict[str, ResultRule] = {}
 
 
-def result_rules() -> dict[str, ResultRule]:
-    """The rules that have been registered so far, by the names of the operators."""
-    return _rules
+def rule_for(name: str) -> ResultRule | None:
+    """The rule for the operator of a name; None if it has none."""
+    load(Aspect.RESULT, name)
+    return _rules.get(name)
 
 
 def result_of(*names: str, why: str, static: bool = True) -> Callable[[_Function], _Function]:

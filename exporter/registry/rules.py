@@ -16,23 +16,30 @@ A family of operators (`operators/convolution/` and others) makes its rules with
     @with_numbers_as_tensors("leaky_relu")            what it does if a number depends on values
 
 A recording looks rules up in the table of an aspect, which lies where the aspect is used. This list is for people:
-`rules_of("aten::narrow")` are all rules of an operator, wherever they stand. Families that few programs need are
-imported when a rule of their aspect is first asked for: `when_needed` registers what imports them.
+`rules_of("aten::narrow")` are all rules of an operator, wherever they stand.
+
+A program needs the rules of few operators, so a file is imported when a rule in it is first asked for (`load`).
+`index.txt` says which file that is: a line for each file and aspect, with the names of its rules. After rules have been
+added, moved or removed, `python -m documents index` writes it again; a test compares it with the rules.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+import functools
+import os
+from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from onnx_parity.exporter.torch_inside.code_objects import first_line, is_defined_in
 from onnx_parity.exporter.torch_inside.frames import line_being_imported
 
-__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "rules_of", "when_needed"]
+__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "names_in_index", "rules_of"]
+
+_REGISTRY = os.path.dirname(__file__)
+_EXPORTER = __name__.removesuffix(".registry.rules")
 
 
 class Aspect(enum.Enum):
@@ -61,8 +68,8 @@ class Rule(msgspec.Struct, frozen=True):
     why: str = ""
     #: The first opset that a lowering is for.
     since: int = 1
-    #: The file that declares the rule, and the line, if the function is not defined there.
-    declared: tuple[str, int] | None = None
+    #: The file that declares the rule, and the line.
+    declared: tuple[str, int] = msgspec.field(default_factory=line_being_imported)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.aspect.value}" + (f": {self.why}" if self.why else "")
@@ -70,46 +77,64 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """The file and the line of the rule: `operators/shape/recorded.py:12`."""
-        file, line = self.declared or first_line(self.function)
+        file, line = self.declared
         return f"{file.rpartition('exporter/')[2]}:{line}"
 
 
 _rules: list[Rule] = []
-_importers: dict[Aspect, list[Callable[[], None]]] = {}
 
 
 def add(rule: Rule) -> None:
     """Add a rule to the list."""
-    # A function that several families share is not the place of a rule, but the line that names it.
-    if not is_defined_in(rule.function, "onnx_parity.exporter.operators"):
-        rule = replace(rule, declared=line_being_imported())
     _rules.append(rule)
 
 
-def when_needed(*aspects: Aspect) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Register a function that imports families whose rules of these aspects few programs need."""
+@functools.cache
+def load(aspect: Aspect, name: str | None = None) -> None:
+    """Import the files that have rules of an aspect: those of an operator, or all.
 
-    def register(importer: Callable[[], None]) -> Callable[[], None]:
-        for aspect in aspects:
-            _importers.setdefault(aspect, []).append(importer)
-        return importer
-
-    return register
-
-
-def load(aspect: Aspect) -> None:
-    """Import all families that have rules of an aspect.
-
-    An import that has been made costs little, and is made again each time: a thread has to wait for one of another.
+    Of two threads, one waits for the imports of the other, because the result is kept only after them.
     """
-    for importer in _importers.get(aspect, ()):
-        importer()
+    for module in _modules(aspect).get(name, ()) if name else (each for each, _ in _index()[aspect]):
+        import_module(f"{_EXPORTER}.{module}")
+
+
+def names_in_index(aspect: Aspect) -> Collection[str]:
+    """The names of all rules of an aspect, whose files need not have been imported."""
+    return _modules(aspect).keys()
+
+
+@functools.cache
+def _modules(aspect: Aspect) -> dict[str, list[str]]:
+    """The modules that have rules of an aspect, by the names of these."""
+    modules: dict[str, list[str]] = {}
+    for module, names in _index()[aspect]:
+        for name in names:
+            modules.setdefault(name, []).append(module)
+    return modules
+
+
+@functools.cache
+def _index() -> dict[Aspect, list[tuple[str, list[str]]]]:
+    """For each aspect, the modules that have rules of it, each with their names."""
+    found: dict[Aspect, list[tuple[str, list[str]]]] = {aspect: [] for aspect in Aspect}
+    with open(os.path.join(_REGISTRY, "index.txt"), encoding="utf-8") as lines:
+        for line in lines:
+            module, aspect, *names = line.split()
+            found[Aspect[aspect]].append((module, names))
+    return found
 
 
 def all_rules() -> Iterator[Rule]:
-    """All rules of all operators."""
+    """All rules of all operators, also of files that the index does not name yet."""
     for aspect in Aspect:
         load(aspect)
+    exporter = os.path.dirname(_REGISTRY)
+    for folder, _, files in os.walk(os.path.join(exporter, "operators")):
+        for file in files:
+            if file.endswith(".py"):
+                path = os.path.relpath(os.path.join(folder, file), exporter)
+                import_module(f"{_EXPORTER}.{path.removesuffix('.py').replace(os.sep, '.')}")
     yield from _rules
 
 

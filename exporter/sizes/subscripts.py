@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.graph.graph import same_size
-from onnx_parity.exporter.sizes.symbolic_numbers import functions_with_symbolic_numbers, read_number
+from onnx_parity.exporter.sizes.symbolic_numbers import function_with_symbolic_numbers, read_number
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.tensors import TensorBase
 
@@ -39,7 +39,8 @@ class SymbolicSubscripts(TorchFunctionMode):
     def __init__(self, shape_is_read: Callable[[torch.Tensor], None]) -> None:
         super().__init__()
         self._shape_is_read = shape_is_read
-        self._functions = functions_with_symbolic_numbers()
+        #: What is called in the place of the functions that the program has called so far.
+        self._known: dict[Callable[..., Any], Callable[..., Any] | None] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -48,8 +49,13 @@ class SymbolicSubscripts(TorchFunctionMode):
             return _apply_subscript(func, *args)
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
-        elif (ours := self._functions.get(func)) is not None:
-            made = ours(*args, **(kwargs or {}))
+            return func(*args, **(kwargs or {}))
+        try:
+            ours = self._known[func]
+        except KeyError:
+            ours = self._known[func] = function_with_symbolic_numbers(func)
+        if ours is not None:
+            made = ours(func, *args, **(kwargs or {}))
             if made is not NotImplemented:
                 return made
         return func(*args, **(kwargs or {}))

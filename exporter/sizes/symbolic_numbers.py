@@ -11,8 +11,7 @@ depend on values are given to the function as symbols.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from onnx_parity.exporter.torch_inside.code_objects import first_line
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = [
-    "functions_with_symbolic_numbers",
+    "function_with_symbolic_numbers",
     "operator_with_symbolic_numbers",
     "read_number",
     "read_numbers_after",
@@ -32,10 +31,9 @@ __all__ = [
 asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
-#: By torch's functions: what is called first, with torch's function and then the arguments.
-_functions: dict[_Function, _Function] = {}
-#: The same for the operators of scripts, by their names.
-_operators: dict[str, _Function] = {}
+#: What is called in the place of torch's functions and of the operators of scripts, by their names. When the file of a
+#: rule is imported, a patch may stand in the place of the function, and has its name.
+_rules: dict[str, _Function] = {}
 
 
 def with_symbolic_numbers(*replaced: _Function | str) -> Callable[[_Function], _Function]:
@@ -45,11 +43,9 @@ def with_symbolic_numbers(*replaced: _Function | str) -> Callable[[_Function], _
         # Comparisons of sizes in these functions are the program's.
         asks_for_its_caller(first_line(ours)[0])
         for each in replaced:
-            if isinstance(each, str):
-                _operators[each] = ours
-            else:
-                _functions[each] = functools.partial(ours, each)
-            add(Rule(each if isinstance(each, str) else _name_of(each), Aspect.NUMBERS, ours))
+            name = each if isinstance(each, str) else _name_of(each)
+            _rules[name] = ours
+            add(Rule(name, Aspect.NUMBERS, ours))
         return ours
 
     return register
@@ -64,16 +60,15 @@ def read_numbers_after(count: int, *functions: _Function) -> None:
     with_symbolic_numbers(*functions)(call)
 
 
-def functions_with_symbolic_numbers() -> Mapping[_Function, _Function]:
-    """What is called in the place of functions of torch, by these. The families that have such rules are imported."""
-    load(Aspect.NUMBERS)
-    return _functions
+def function_with_symbolic_numbers(torchs: _Function) -> _Function | None:
+    """What is called in the place of a function of torch, with this function before the arguments."""
+    return operator_with_symbolic_numbers(_name_of(torchs))
 
 
 def operator_with_symbolic_numbers(name: str) -> _Function | None:
     """What is called in the place of an operator of a script, with a function that calls the operator itself."""
-    load(Aspect.NUMBERS)
-    return _operators.get(name)
+    load(Aspect.NUMBERS, name)
+    return _rules.get(name)
 
 
 def read_number(item: Any) -> Any:
@@ -88,8 +83,7 @@ def read_number(item: Any) -> Any:
 
 def _name_of(function: _Function) -> str:
     """`torch.Tensor.narrow`, `torch.nn.functional.interpolate`."""
-    owner = getattr(function, "__objclass__", None)
-    if owner is not None:
-        return f"torch.Tensor.{function.__name__}"
-    module = getattr(function, "__module__", None) or "torch"
-    return f"{module}.{function.__name__}"
+    name = getattr(function, "__name__", "")
+    if getattr(function, "__objclass__", None) is not None:
+        return f"torch.Tensor.{name}"
+    return f"{getattr(function, '__module__', None) or 'torch'}.{name}"

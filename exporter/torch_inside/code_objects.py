@@ -15,7 +15,7 @@ import msgspec
 
 __all__ = [
     "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
-    "copied_function", "empty", "fill", "filled_with", "first_line", "is_defined_in", "names_called_by", "names_in",
+    "copied_function", "empty", "fill", "filled_with", "first_line", "names_called_by", "names_in",
     "with_cells",
 ]  # fmt: skip
 
@@ -44,13 +44,6 @@ def first_line(function: Callable[..., Any] | None) -> tuple[str, int]:
     """The file and the first line of a function of Python; `"", 0` for any other."""
     code = getattr(function, "__code__", None)
     return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
-
-
-def is_defined_in(function: Callable[..., Any] | None, package: str) -> bool:
-    """Whether a function is defined at the top of a file of this package, neither by another function nor elsewhere."""
-    if not isinstance(function, FunctionType):
-        return False
-    return "<locals>" not in function.__qualname__ and function.__module__.startswith(f"{package}.")
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:

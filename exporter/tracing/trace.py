@@ -29,7 +29,6 @@ from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
-from onnx_parity.exporter.registry.rules import Aspect, load
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals
 from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, ToRecord, Traced, Variant, record
@@ -189,8 +188,6 @@ class _Tracing:
         If it is to be recorded again, what the program may still hold of this attempt is kept, to be removed after the
         last.
         """
-        if attempt.has(Decision.SYMBOLS):
-            load(Aspect.NUMBERS)  # Before torch is patched, since the rules are for torch's own functions.
         survivors, outer = Survivors(), sys.exception()
         try:
             with capturing_surroundings(), self._calls_with_sizes(attempt):

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 #: One of this many groups of cells that need not be run again is run nevertheless.
 SAMPLE = 20
 _PACKAGE = "onnx_parity"
-_FAMILIES = f"{_PACKAGE}.exporter.operators.families"
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,6 @@ def _find_lowered(files: Iterable[str]) -> set[str]:
     together there.
     """
     # Imports torch, which those who change nothing need not wait for.
-    import_module(_FAMILIES)
     from onnx_parity.exporter.registry.lowerings import lowered_in
 
     modules = {f"{_PACKAGE}.{file.removesuffix('.py').replace('/', '.')}" for file in files}

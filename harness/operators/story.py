@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 import torch
 
-from onnx_parity.exporter.operators import families  # noqa: F401  (registers what is known of operators)
 from onnx_parity.exporter.registry.lowerings import operators_named
-from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules
+from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, names_in_index
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY
 from onnx_parity.harness.operators.cases import declarations_naming
 from onnx_parity.harness.operators.names import OperatorName, base_of
@@ -27,6 +26,7 @@ __all__ = ["Case", "InRun", "RuleOf", "Story", "story_of"]
 
 #: What is read of each cell of a run.
 _FIELDS = ("exporter", "runtime", "status", "dtype", "opset", "reason", "name")
+_NOT_IN_INDEX = "no export finds it: exporter/registry/index.txt lacks its name, run `python -m documents index`"
 #: At most this many reasons are given.
 _SHOWN = 5
 
@@ -114,7 +114,8 @@ def _concerns(rule: str, name: OperatorName) -> bool:
 def _of_rule(rule: Rule) -> RuleOf:
     needs = _opsets_needed(rule.function) if rule.aspect is Aspect.LOWERING else {}
     since = {rule.since: "the lowering is registered for it and later ones"} if rule.since > 1 else {}
-    return RuleOf(rule.name, rule.aspect.value, f"exporter/{rule.place}", rule.why, since | needs)
+    why = rule.why if rule.name in names_in_index(rule.aspect) else _NOT_IN_INDEX
+    return RuleOf(rule.name, rule.aspect.value, f"exporter/{rule.place}", why, since | needs)
 
 
 def _opsets_needed(function: Callable[..., Any] | None) -> dict[int, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from onnx_parity.exporter.operators import families  # noqa: F401  (registers all rules)
 from onnx_parity.exporter.registry.rules import all_rules
 
 #: Operators whose rules lie in two families, and why.

@@ -28,7 +28,7 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
 )
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.recording.fakes.metadata import describe
-from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, result_rules
+from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, rule_for
 from onnx_parity.exporter.torch_inside.dispatcher import (
     DispatchKey,
     OpOverload,
@@ -318,7 +318,7 @@ def _tensors(arguments: Any) -> Iterator[FakeTensor]:
 
 @functools.cache
 def _rule(func: OpOverload) -> ResultRule | None:
-    return result_rules().get(original(func).name())
+    return rule_for(original(func).name())
 
 
 def _device(arguments: Any) -> torch.device:

@@ -13,7 +13,7 @@ from onnx_parity.exporter.operators.shape.results import strides_of_view
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
-from onnx_parity.exporter.registry.results import Contiguous, Strided, result_rules
+from onnx_parity.exporter.registry.results import Contiguous, Strided, rule_for
 from onnx_parity.exporter.sizes.symbols import Symbols
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
@@ -23,7 +23,9 @@ _aten = torch.ops.aten
 
 def _by_rule(name: str, args: tuple[Any, ...], **kwargs: Any) -> Any:
     """What the rule of an operator says, as a list of descriptions or None."""
-    found = result_rules()[f"aten::{name}"].function(*args, **kwargs)
+    rule = rule_for(f"aten::{name}")
+    assert rule is not None
+    found = rule.function(*args, **kwargs)
     if found is NotImplemented:
         return None
     return list(found) if type(found) is tuple else [found]

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 import onnx_parity
 from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.recording.fakes import pointwise, result_cache
-from onnx_parity.exporter.registry.results import result_rules
+from onnx_parity.exporter.registry.results import rule_for
+from onnx_parity.exporter.registry.rules import Aspect, all_rules
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_inside import pytree
@@ -26,9 +27,10 @@ from onnx_parity.harness.cases.opinfo_samples import all_entries
 
 #: The pointwise operators whose results are described by one of a few rules.
 _POINTWISE = {
-    name.removeprefix("aten::")
-    for name, rule in result_rules().items()
-    if rule.function.__module__ == pointwise.__name__ or name == "aten::clamp"
+    rule.name.removeprefix("aten::")
+    for rule in all_rules()
+    if rule.aspect is Aspect.RESULT
+    and (getattr(rule.function, "__module__", "") == pointwise.__name__ or rule.name == "aten::clamp")
 }
 
 
@@ -59,7 +61,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
         def checked(self: Any, func: OpOverload, args: Any, kwargs: Any) -> Any:
             found = answer(self, func, args, kwargs)
             # The other rules are there because torch's results are not right for symbols.
-            if found is not None and (way == "_by_kernel" or result_rules()[original(func).name()].static):
+            if found is not None and (way == "_by_kernel" or rule_for(original(func).name()).static):
                 made = [FakeTensor(self._fakes, *each) for each in (found if isinstance(found, list) else [found])]
                 expected = described(self._fakes.dispatch(func, (), args, kwargs))
                 compared[way].add(original(func).name().removeprefix("aten::"))

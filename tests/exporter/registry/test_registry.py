@@ -13,10 +13,9 @@ import torch
 from torch import nn
 
 import onnx_parity
-from onnx_parity.exporter.operators import families  # noqa: F401  (registers all lowerings)
+from documents.index_of_rules import INDEX, index
 from onnx_parity.exporter.registry import lowerings as registry
-from onnx_parity.exporter.registry.recorded import whole
-from onnx_parity.exporter.registry.rules import Aspect, all_rules, rules_of
+from onnx_parity.exporter.registry.rules import Aspect, all_rules, names_in_index, rules_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
 from onnx_parity.harness.results.content import room_folder
 from tests.exporter.subjects import assert_agrees
@@ -170,7 +169,7 @@ _REACHED_OTHERWISE = {
 
 def is_recorded(op: OpOverload) -> bool:
     """Whether a recording sees the operator itself: functionalization replaces writes, torch decomposes composites."""
-    if op.name() in whole():
+    if op.name() in names_in_index(Aspect.WHOLE):
         return True
     is_composite = has_kernel_at(op.name(), "CompositeImplicitAutograd")
     return not is_composite and not schema_of(op).is_mutable
@@ -220,34 +219,21 @@ def test_names_that_are_none() -> None:
         registry.unregister("parity_tests::cube", since=3)
 
 
-def test_overloads_of_an_operator_are_not_split_between_the_families_that_are_imported_late() -> None:
+def test_the_index_names_the_file_of_each_rule() -> None:
+    assert INDEX.read_text("utf-8") == index(), "run: python -m documents index"
+
+
+def test_an_export_imports_the_files_whose_rules_it_needs() -> None:
     code = inspect.cleandoc(
         """
-        import onnx_parity
-        from onnx_parity.exporter.registry import lowerings as registry
-        early = set(registry._lowerings)
-        registry.lowered_operators()
-        late = set(registry._lowerings) - early
-        print(len(early) > 200, len(late) > 150, {n.split(".")[0] for n in early} & {n.split(".")[0] for n in late})
+        import sys, onnx_parity, torch
+        onnx_parity.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),), dynamic_shapes=({0: "n"},))
+        package = "onnx_parity.exporter.operators."
+        print(*sorted(name.removeprefix(package) for name in sys.modules if name.startswith(package)))
         """
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.split(maxsplit=2) == ["True", "True", "set()\n"]
-
-
-def test_only_some_aspects_have_rules_that_are_imported_late() -> None:
-    code = inspect.cleandoc(
-        """
-        import onnx_parity
-        from onnx_parity.exporter.registry import rules
-        early = len(rules._rules)
-        print(*sorted({rule.aspect.name for rule in list(rules.all_rules())[early:]}))
-        """
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == "COMPLEX DECOMPOSITION LOWERING NESTED NUMBERS QUANTIZED SCRIPT\n", (
-        "a file with other rules is named in operators/families.py"
-    )
+    assert printed.split() == ["linear_algebra", "linear_algebra.lowering", "linear_algebra.results"]
 
 
 @pytest.mark.parametrize(

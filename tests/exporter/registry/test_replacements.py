@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from packaging.version import Version
 
 import onnx_parity
 from onnx_parity.exporter.dispatch import composites as dispatch
-from onnx_parity.exporter.operators import families
 from onnx_parity.exporter.registry import recorded as registry
+from onnx_parity.exporter.registry import results
 from onnx_parity.exporter.registry.in_place import (
     DYNAMIC,
     DYNAMIC_HALVES,
@@ -24,8 +23,8 @@ from onnx_parity.exporter.registry.in_place import (
     copy_back,
 )
 from onnx_parity.exporter.registry.recorded import any_is_complex, instead_of, keep_whole
-from onnx_parity.exporter.registry.results import result_of, result_rules
-from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, load
+from onnx_parity.exporter.registry.results import result_of
+from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, rules_of
 from onnx_parity.exporter.torch_inside.dispatcher import names_with_kernel_at, schema_by_name
 
 #: The aspects whose rules name a reason, because torch's own implementation is replaced.
@@ -47,9 +46,9 @@ def test_every_replacement_has_a_reason_and_a_place() -> None:
     assert Counter(each.aspect for each in found).keys() == REPLACING
     assert [str(each) for each in found if len(each.why.split()) < 4] == []
     assert [str(each) for each in found if (each.function is None) is not (each.aspect is Aspect.WHOLE)] == []
-    tables = {aspect: registry.functions(aspect) for aspect in (Aspect.INSTEAD, Aspect.DECOMPOSITION)}
+    tables = {**registry._functions, Aspect.RESULT: results._rules}
     assert {(each.name, each.aspect) for each in found if each.function is not None} == {
-        (name, aspect) for aspect, names in {**tables, Aspect.RESULT: result_rules()}.items() for name in names
+        (name, aspect) for aspect, names in tables.items() for name in names
     }
 
 
@@ -75,15 +74,9 @@ def test_composite_operators_without_a_kernel_are_views_and_those_without_tensor
     assert listed == without or Version(torch.__version__) < Version("2.13")
 
 
-@pytest.mark.parametrize("file", ["recorded", "results"])
-def test_files_of_rules_that_the_first_recording_has_to_know_are_imported_at_once(file: str) -> None:
-    found = {each.parent.name for each in Path(families.__file__).parent.glob(f"*/{file}.py")}
-    assert found == {*families._AT_ONCE[file]}, "name them in exporter/operators/families.py"
-
-
 def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
-    load(Aspect.DECOMPOSITION)
-    assert not registry.functions(Aspect.DECOMPOSITION).keys() & registry.functions(Aspect.INSTEAD).keys()
+    names = {aspect: {each.name for each in replacements() if each.aspect is aspect} for aspect in REPLACING}
+    assert not names[Aspect.DECOMPOSITION] & names[Aspect.INSTEAD]
 
 
 def test_they_are_listed_as_a_reader_wants_them() -> None:
@@ -95,11 +88,12 @@ def test_they_are_listed_as_a_reader_wants_them() -> None:
 
 
 def test_nothing_is_registered_twice_or_without_a_reason() -> None:
+    assert rules_of("aten::linear")  # Their file has been imported.
     with pytest.raises(ValueError, match=r"^aten::linear is kept whole twice$"):
         keep_whole("aten::linear", why="again")
     with pytest.raises(ValueError, match=r"^aten::elu is replaced without a reason$"):
         instead_of(torch.ops.aten.elu.default, why="")(torch.ops.aten.elu.default)
-    assert "aten::elu" not in registry.functions(Aspect.INSTEAD)
+    assert registry.function_for(Aspect.INSTEAD, "aten::elu") is None
     with pytest.raises(ValueError, match=r"^the result of aten::linear is described by two functions$"):
         result_of("aten::linear", why="again")(torch.ops.aten.linear.default)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 import start
+from onnx_parity.exporter.registry.rules import Aspect, Rule, add
 from onnx_parity.harness import cli
 from onnx_parity.harness.operators.cases import declarations_naming
 from onnx_parity.harness.operators.names import UnknownOperatorError, find_operator
@@ -71,6 +72,12 @@ def test_an_operator_that_is_lowered() -> None:
     file, _, line = lowering["place"].partition(":")
     assert "softplus" in (ROOT / file).read_text().splitlines()[int(line) - 1]
     assert {"softplus"} <= {case["name"] for case in told["cases"]}
+
+
+@pytest.mark.usefixtures("registry_as_it_was")
+def test_a_rule_that_an_export_does_not_find() -> None:
+    add(Rule("aten::relu", Aspect.INSTEAD, abs, "for this test"))
+    assert "    aten::relu: replaced when the program calls it\n      no export finds it: " in printed("aten::relu")
 
 
 def test_a_run_says_in_which_opsets_and_dtypes_it_is_right(tmp_path: Path) -> None:
