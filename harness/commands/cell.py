@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,18 +40,18 @@ Window = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def find(cell: str) -> Cell:
-    """The cell of an id, from the declarations of the project."""
+def find(cell: str, paths: list[Path] | None) -> Cell:
+    """The cell of an id, from these files and folders of declarations, or from those of the project."""
     from onnx_parity.harness.matrix.lookup import find_cell
 
-    return find_cell(cell, defaults.declarations())
+    return find_cell(cell, defaults.declarations(paths))
 
 
-def localise_cell(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:
+def localise_cell(cell: str, paths: list[Path] | None, seed: int, window: int) -> tuple[Suspect, Localisation]:
     """The failing cell, and its first operator that diverges."""
     from onnx_parity.harness.localisation.localise import Suspect, localise
 
-    suspect = Suspect.of(find(cell), seed=seed)
+    suspect = Suspect.of(find(cell, paths), seed=seed)
     return suspect, localise(suspect, window=window)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import typer
 
 from onnx_parity.harness.commands.terminal import refuse, warn_of_shortcomings
 from onnx_parity.harness.project import Project, SettingsError, find_project
@@ -14,6 +16,10 @@ from onnx_parity.harness.store import read_info, read_records
 
 T = TypeVar("T")
 
+Places = Annotated[
+    list[Path] | None, typer.Argument(help="Files or folders of declarations. Default: those of the settings.")
+]
+
 
 def project() -> Project:
     try:
@@ -22,11 +28,14 @@ def project() -> Project:
         refuse(str(error))
 
 
-def declarations() -> tuple[Path, ...]:
-    """The files and folders of declarations, as they are seen from here."""
+def declarations(named: Sequence[Path] | None = None) -> tuple[Path, ...]:
+    """The files and folders of declarations, as they are seen from here: those that are named, or the project's."""
     found = project()
     found.make_importable()
-    return tuple(map(from_here, found.declarations))
+    for path in named or ():
+        if not path.exists():
+            refuse(f"{path} does not exist: name files and folders of declarations, or none for those of the project.")
+    return tuple(named or map(from_here, found.declarations))
 
 
 def runs() -> Path:

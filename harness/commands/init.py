@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
+from urllib.request import url2pathname
 
 import typer
 
+import onnx_parity
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
@@ -42,6 +47,7 @@ class Block(torch.nn.Module):
 block = model(Block, floats(2, 8), width=[4, 16], dynamic={"x": {0: "batch"}}, tier="smoke")
 '''
 
+_FILE = "file://"
 _SETTINGS = """\
 [tool.parity]
 declarations = ["{folder}"]
@@ -69,7 +75,7 @@ jobs:
           python-version: "3.13"
           cache: pip
       # Add here what your declarations import.
-      - run: pip install 'onnx-parity[harness]'
+      - run: pip install {requirement}
       - name: Restore the baseline, the last run of the main branch
         uses: actions/cache/restore@v4
         with:
@@ -107,6 +113,13 @@ What to do next:
   echo runs/ >> .gitignore         keeps runs out of your repository
 Then declare operators and models of your own in {folder}/."""
 
+#: What else is to be done where this installation is of files that no other machine has.
+_LOCAL = """
+The workflow cannot install what is installed here, {origin}, unless your package index has it. Otherwise put a wheel
+into your repository, where the workflow looks first:
+  pip wheel --no-deps --wheel-dir {wheels} {origin}"""
+_WHEELS = "wheels"
+
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder of the declarations, to be created here.")] = Path(
@@ -133,11 +146,13 @@ def init(
         refuse(f"{project.root / 'pyproject.toml'} has a [tool.parity] already. `parity list` lists what it declares.")
     if folder.is_absolute() or ".." in folder.parts or not all(part.isidentifier() for part in folder.parts):
         refuse(f"{folder} cannot be the folder of declarations: name one below this folder, as Python names packages.")
+    origin = _origin()
+    requirement = _requirement(origin)
     written = [
         path
         for path, text in (
             (folder / "first.py", _DECLARATIONS),
-            (Path(".github") / "workflows" / "parity.yml", _WORKFLOW),
+            (Path(".github") / "workflows" / "parity.yml", _WORKFLOW.replace("{requirement}", requirement)),
         )
         if _write_new(path, text)
     ]
@@ -149,6 +164,27 @@ def init(
     for path in written:
         print_text(f"written: {path}")
     print_text(_NEXT.format(folder=folder))
+    if origin.startswith(_FILE):
+        print_text(_LOCAL.format(origin=shlex.quote(url2pathname(origin.removeprefix(_FILE))), wheels=_WHEELS))
+
+
+def _origin() -> str:
+    """Where this package was installed from, if that was no package index: `file:///...`, `git+https://...@commit`."""
+    try:
+        text = metadata.distribution("onnx-parity").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        # A clone that is not installed.
+        return Path(onnx_parity.__file__).parents[1].as_uri()
+    recorded = json.loads(text or "{}")
+    url, version = str(recorded.get("url", "")), recorded.get("vcs_info")
+    return f"{version['vcs']}+{url}@{version['commit_id']}" if version is not None else url
+
+
+def _requirement(origin: str) -> str:
+    """What the workflow gives to `pip install`, so that it gets the same package."""
+    if origin.startswith(_FILE):
+        return f"--find-links {_WHEELS} 'onnx-parity[harness]'"
+    return f"'onnx-parity[harness] @ {origin}'" if origin else "'onnx-parity[harness]'"
 
 
 def _write_new(path: Path, text: str) -> bool:

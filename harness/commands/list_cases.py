@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import defaultdict
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,10 +17,21 @@ from onnx_parity.harness.axes import Selection, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.matrix.listing import Listed, read_listing, take_listing
+from onnx_parity.harness.project import holds_declarations
+
+_EVERYTHING = "*"
 
 
 def list_cases(
-    pattern: Annotated[str, typer.Argument(help="A pattern for names of cases, with * and ?: 'avg_pool*'.")] = "*",
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES] [PATTERNS]",
+            help="Files or folders of declarations, by default those of the settings, and patterns for names of cases, "
+            "with * and ?: 'avg_pool*'.",
+        ),
+    ] = None,
     tier: Annotated[
         Tier | None,
         typer.Option(help="The tier whose cells are listed.", show_default="that of the settings, or default"),
@@ -38,6 +50,8 @@ def list_cases(
 
         parity list "avg_pool*" --tier full
 
+        parity list cases_of_mine.py
+
         parity list elu --cells --opsets 9
     """
     given = {"tier": tier, "opsets": opsets}
@@ -48,65 +62,76 @@ def list_cases(
         )
     except axes.AxisError as error:
         refuse(str(error))
+    named = [Path(word) for word in words or () if _is_place(word)]
+    patterns = [word for word in words or () if not _is_place(word)] or [_EVERYTHING]
+    places = defaults.declarations(named)
     try:
-        found = _find_cells(pattern, selection)
+        found = _find_cases(places, patterns, selection)
+        if not found:
+            refuse(_nothing(places, patterns, selection))
     except DeclarationError as error:
         refuse(str(error))
-    if not found:
-        refuse(_nothing(pattern, selection))
+    rows = [(each, f"{defaults.from_here(Path(each.file))}:{each.line}") for each in found]
     if as_json:
-        listed = [{"case": label, "place": place, "cells": ids} for (label, place), ids in found.items()]
-        print_json(listed)
+        print_json([{"case": each.case, "place": place, "cells": each.cells} for each, place in rows])
         return
-    width = max((len(label) for label, _ in found), default=0)
-    for (label, place), ids in found.items():
-        print_text("\n".join(ids) if cells else f"{label:{width}}  {len(ids):4} cells  {place}")
-    print_text(f"{len(found)} cases, {sum(map(len, found.values()))} cells", error=cells)
+    width = max(len(each.case) for each in found)
+    lines = (
+        "\n".join(each.cells) if cells else f"{each.case:{width}}  {len(each.cells):4} cells  {place}"
+        for each, place in rows
+    )
+    print_text("\n".join(lines))
+    print_text(f"{len(found)} cases, {sum(len(each.cells) for each in found)} cells", error=cells)
 
 
-def _find_cells(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str]]:
-    """The ids of the cells of each case that the pattern matches, by the case's label and place."""
-    # Imported here, because these import torch, which is slow, and options may be refused before.
+def _is_place(word: str) -> bool:
+    """Whether a word of the command line is a file or a folder of declarations, and no pattern."""
+    return word.endswith(".py") or holds_declarations(Path(word))
+
+
+def _find_cases(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> list[Listed]:
+    """The cases that match a pattern."""
+    runs = defaults.runs()
+    listed = read_listing(runs, places, selection) or _in_listing_of_all(runs, places, selection)
+    if listed is None:
+        wanted = None if _EVERYTHING in patterns else partial(_may_match, patterns)
+        listed = take_listing(runs if defaults.project().is_configured else None, places, selection, wanted)
+    return [each for each in listed if _matches(patterns, each.name) or _matches(patterns, each.case)]
+
+
+def _in_listing_of_all(runs: Path, places: Sequence[Path], selection: Selection) -> list[Listed] | None:
+    """The cases of some places, if the project's own are among them and are kept."""
+    every = defaults.declarations()
+    inside = {place.resolve() for place in places}
+    if not all(any(place.is_relative_to(own.resolve()) for own in every) for place in inside):
+        return None
+    listed = read_listing(runs, every, selection)
+    return listed and [each for each in listed if not inside.isdisjoint((Path(each.file), Path(each.file).parent))]
+
+
+def _matches(patterns: Sequence[str], label: str) -> bool:
+    """Whether a pattern matches. `*` and `?` are wildcards; the brackets of a label are not."""
+    return any(fnmatchcase(label, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
+def _may_match(patterns: Sequence[str], name: str) -> bool:
+    """Whether a pattern can match a case of the declaration of this name, with which its label begins."""
+    beginnings = [re.split(r"[*?]", pattern, maxsplit=1)[0] for pattern in patterns]
+    return any(name.startswith(beginning) or beginning.startswith(name) for beginning in beginnings)
+
+
+def _nothing(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> str:
+    """The reason why no cell was found, with the names that are nearest to the patterns if these match none."""
     from onnx_parity.harness.cases.declarations import declared_under
-    from onnx_parity.harness.matrix.cells import cells_of
 
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for place in defaults.declarations():
-        for name, declaration in declared_under(place, partial(_may_match, pattern)):
-            line = f"{defaults.from_here(declaration.file)}:{declaration.line}"
-            wanted = partial(_matches, "*" if _matches(pattern, name) else pattern)
-            for cell in cells_of(name, declaration, selection, wanted):
-                found[cell.case.label, line].append(cell.id)
-    return found
-
-
-def _matches(pattern: str, label: str) -> bool:
-    """Whether the pattern matches. `*` and `?` are wildcards; the brackets of a label are not."""
-    return fnmatchcase(label, pattern.replace("[", "[[]"))
-
-
-def _may_match(pattern: str, name: str) -> bool:
-    """Whether the pattern can match a case of the declaration of this name, with which its label begins."""
-    beginning = re.split(r"[*?]", pattern, maxsplit=1)[0]
-    return name.startswith(beginning) or beginning.startswith(name)
-
-
-def _nothing(pattern: str, selection: Selection) -> str:
-    """The reason why no cell was found, with the names that are nearest to the pattern if it matches none."""
-    from onnx_parity.harness.cases.declarations import declared_under
-    from onnx_parity.harness.matrix.cells import cells_of
-
-    places = defaults.declarations()
-    there: set[str] = set()
-    for place in places:
-        for name, declaration in declared_under(place):
-            there.add(name)
-            there.update(cell.case.label for cell in cells_of(name, declaration, selection))
+    there: set[str] = {each.case for each in _find_cases(places, [_EVERYTHING], selection)}
+    there.update(name for place in places for name, _ in declared_under(place))
     if not there:
         return defaults.no_declarations()
-    if any(_matches(pattern, each) for each in there):
-        return f"{pattern} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
-    near = ", ".join(difflib.get_close_matches(pattern, sorted(there)))
-    hint = f"Similar names: {near}." if near else "`parity list` shows all names."
+    asked = ", ".join(patterns)
+    if any(_matches(patterns, each) for each in there):
+        return f"{asked} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
+    near = dict.fromkeys(name for each in patterns for name in difflib.get_close_matches(each, sorted(there)))
+    hint = f"Similar names: {', '.join(near)}." if near else "`parity list` shows all names."
     named = " and ".join(str(place) if place.suffix else f"{place}/" for place in places)
-    return f"No case of {named} is named {pattern}. {hint}"
+    return f"No case of {named} is named {asked}. {hint}"

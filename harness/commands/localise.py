@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, expected_errors_in_one_line, localise_cell
+from onnx_parity.harness.commands.defaults import Places
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from onnx_parity.harness.localisation.walk import Step
 
 
-def localise(cell: CellId, seed: Seed, window: Window = 32, as_json: AsJson = False) -> None:
+def localise(cell: CellId, seed: Seed, paths: Places = None, window: Window = 32, as_json: AsJson = False) -> None:
     """Find the first operator of a failing cell that diverges: its module, its source line, and how the error grew.
 
     The program is exported and run piece by piece, each with the runtime's results of the one before, and every result
@@ -30,7 +31,7 @@ def localise(cell: CellId, seed: Seed, window: Window = 32, as_json: AsJson = Fa
         parity localise "elu[alpha=0.5]-float32-opset9-cpu-trace-onnxruntime" --json
     """
     with expected_errors_in_one_line():
-        _, found = localise_cell(cell, seed, window)
+        _, found = localise_cell(cell, paths, seed, window)
         if as_json:
             print_json(_plain(found))
         else:

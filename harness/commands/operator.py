@@ -24,6 +24,7 @@ _SHOWN = 8
 
 def operator(
     name: Annotated[str, typer.Argument(help="The operator: aten::narrow, narrow, torch.narrow, nn.GLU.")],
+    paths: defaults.Places = None,
     run: Annotated[
         Path | None, typer.Option(help="The folder of a run.", show_default="runs/last, if there is one")
     ] = None,
@@ -46,7 +47,7 @@ def operator(
 
     folder = run or (defaults.last() if defaults.last().exists() else None)
     try:
-        story = story_of(find_operator(name), name, folder, defaults.declarations())
+        story = story_of(find_operator(name), name, folder, defaults.declarations(paths))
     except (UnknownOperatorError, RunStoreError) as error:
         refuse(str(error))
     if as_json:

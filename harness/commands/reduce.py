@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, expected_errors_in_one_line, localise_cell
+from onnx_parity.harness.commands.defaults import Places
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
 
 def reduce(
     cell: CellId,
     seed: Seed,
+    paths: Places = None,
     out: Annotated[Path, typer.Option(help="The folder to write the bundle to.")] = Path("reduced"),
     window: Window = 32,
     as_json: AsJson = False,
@@ -35,7 +37,7 @@ def reduce(
     from onnx_parity.harness.localisation.reduce import write_reduced
 
     with expected_errors_in_one_line():
-        suspect, found = localise_cell(cell, seed, window)
+        suspect, found = localise_cell(cell, paths, seed, window)
         small = reduce_to(suspect, found)
         if small is None:
             print_text("\n".join(found.lines()))

@@ -116,15 +116,23 @@ def report(
 
 
 def publish_report(
-    run: Path, out: Path | None = None, baseline: Path | None = None, draw: Sequence[str] | None = None
+    run: Path,
+    out: Path | None = None,
+    baseline: Path | None = None,
+    draw: Sequence[str] | None = None,
+    *,
+    only_wrong: bool = False,
 ) -> Path:
-    """Write the report and return its first page, or end the command if there is no run or the folder is unusable."""
+    """Write the report and return its first page, or end the command if there is no run or the folder is unusable.
+
+    With `only_wrong` no case is drawn that passes: the process that draws takes longer to begin than few cells to run.
+    """
     from onnx_parity.reports.publish import ReportError
 
     try:
         read_info(run)
         changes = None if baseline is None else _changes(judge(baseline, run, Policy()))
-        _draw(run, draw)
+        _draw(run, draw, only_wrong=only_wrong)
         return _write(run, out or run / "report", changes)
     except (RunStoreError, ReportError) as error:
         refuse(str(error))
@@ -149,13 +157,13 @@ def _write(run: Path, out: Path, changes: Changes | None, *, is_served: bool = F
     )
 
 
-def _draw(run: Path, patterns: Sequence[str] | None) -> None:
+def _draw(run: Path, patterns: Sequence[str] | None, *, only_wrong: bool = False) -> None:
     """Draw the cases of a run that are asked for, and have not been drawn before."""
     from onnx_parity.harness.drawing.tasks import draw_all, tasks
 
     if patterns == ["none"]:
         return
-    found = tasks(run, defaults.declarations(), patterns, any_subject=patterns is not None)
+    found = tasks(run, defaults.declarations(), patterns, any_subject=patterns is not None, only_wrong=only_wrong)
     if found:
         draw_all(found, read_info(run), defaults.declarations(), partial(print_text, error=True))
     elif patterns is not None:

@@ -10,6 +10,7 @@ import typer
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, expected_errors_in_one_line, find
+from onnx_parity.harness.commands.defaults import Places
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def repro(
     cell: CellId,
     seed: Seed,
+    paths: Places = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder to write the bundle to. Default: a folder in repro/, named after the cell."),
@@ -42,7 +44,7 @@ def repro(
     from onnx_parity.harness.judging.bundle import slug
 
     with expected_errors_in_one_line():
-        suspect = find(cell)
+        suspect = find(cell, paths)
         folder = out or Path("repro") / slug(suspect.id)
         record, details = _run_and_bundle(suspect, seed, folder)
         if as_json:

@@ -56,7 +56,10 @@ def run(
         str | None, typer.Option(help="Devices to run on instead of those of the tier: cpu,cuda.")
     ] = None,
     workers: Annotated[
-        str, typer.Option("-n", help="The number of worker processes, or auto for one per core.")
+        str,
+        typer.Option(
+            "-n", help="The number of worker processes, or auto: one per core, and none where few cells are selected."
+        ),
     ] = "auto",
     on: Annotated[
         str | None,
@@ -270,7 +273,8 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
     code = _USED_WRONGLY if code in (_INVALID_OPTIONS, _NOTHING_SELECTED) else code
     # Where pytest failed there may be no room for a report either.
-    index = publish_report(run) if report and run is not None and code != _PYTEST_FAILED else None
+    writes = report and run is not None and code != _PYTEST_FAILED
+    index = publish_report(run, only_wrong=True) if writes and run is not None else None
     if index is not None and not as_json:
         print_text(f"report: {index}")
     records = read_records(run) if run is not None else None

@@ -34,6 +34,7 @@ IN_EAGER, FINITE, A_SECOND = 0.95, 0.8, 20.0
 
 
 def search(
+    paths: defaults.Places = None,
     minutes: Annotated[float, typer.Option(min=0, help="How long to search.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="The seed of all programs and their inputs.")] = 0,
     programs: Annotated[int, typer.Option(min=1, help="Stop after so many programs.")] = 10**9,
@@ -95,7 +96,7 @@ def search(
         refuse(str(error))
     if above := [opset for opset in at if opset not in ONNXRUNTIME_OPSETS]:
         refuse(f"--opsets: onnxruntime does not support opset {above[0]}, only opsets up to {ONNXRUNTIME_OPSETS[-1]}.")
-    order = Order(seed, tuple(map(str, defaults.declarations())), asked, names, at, {})
+    order = Order(seed, tuple(map(str, defaults.declarations(paths))), asked, names, at, {})
     folder = out or defaults.runs() / f"search-{seed}"
     start = time.monotonic()
     try:

@@ -39,9 +39,14 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def tasks(
-    run: Path, places: Sequence[Path], patterns: Sequence[str] | None = None, *, any_subject: bool = False
+    run: Path,
+    places: Sequence[Path],
+    patterns: Sequence[str] | None = None,
+    *,
+    any_subject: bool = False,
+    only_wrong: bool = False,
 ) -> list[Task]:
-    """What there is to draw of a run: the cases that match a pattern, or without patterns a few.
+    """What there is to draw of a run: the cases that match a pattern, or without patterns a few, perhaps `only_wrong`.
 
     What has been drawn before is left out, and so are cases whose declaration is not in one of these `places`, or is no
     longer as it ran. To draw a case is to run code that the records name. A run may come from elsewhere, so that
@@ -55,7 +60,7 @@ def tasks(
     if patterns is None:
         # What ended its process might do so again, or never end: it is drawn if that is asked for.
         chosen = [case for case in chosen if _choose_cell(case).status is not Status.CRASHED]
-        chosen = chosen if len(cases) <= FEW else _one_of_each_cause(chosen)
+        chosen = chosen if len(cases) <= FEW and not only_wrong else _one_of_each_cause(chosen)
     drawn: dict[tuple[str, ...], str] = {drawing.key: drawing.source for drawing in drawings_of(run)}
     found = []
     for case in chosen:

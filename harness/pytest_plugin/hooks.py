@@ -21,11 +21,11 @@ from onnx_parity.harness import axes
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
-from onnx_parity.harness.project import Project, Settings, holds_declarations
+from onnx_parity.harness.project import Project, holds_declarations
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, pack, unpack
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
-from onnx_parity.harness.pytest_plugin.options import HERE, option
+from onnx_parity.harness.pytest_plugin.options import HERE, option, option_or_setting
 from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if runs := option(config, "runs"):
             _refuse_unusable_folder(runs)
-        selection = axes.read_selection(partial(_option_or_setting, config, project.settings))
+        selection = axes.read_selection(partial(option_or_setting, config, project.settings))
         refuse_missing_modules(selection, _folders_of_modules(config))
         limits = parse_limits(option(config, "stage-seconds") or "", option(config, "memory-limit") or "")
         matrix = Matrix(config, project, selection, limits)
@@ -111,12 +111,6 @@ def _run_on_cluster(config: pytest.Config, matrix: Matrix, pace: Pace) -> None:
         durations=option(config, "durations-of") if not option(config, "shard") else None,
     )
     config.pluginmanager.register(plugin, "parity-on-cluster")
-
-
-def _option_or_setting(config: pytest.Config, settings: Settings, name: str) -> str | None:
-    """The value of an option on the command line, or else in the settings of the project."""
-    given: str | None = option(config, name)
-    return given if given is not None else settings.value_of(name)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     # `parity` reads this file too, and pytest takes as long to import as all of its commands.
     import pytest
 
+    from onnx_parity.harness.project import Settings
+
 _GROUP = "parity"
 _NOT_THERE = object()
 #: What `--on` says for this machine without a cluster, for example to continue a run that began on one.
@@ -110,6 +112,12 @@ def with_prefix(word: str) -> str:
 def option(config: pytest.Config, name: str) -> Any:
     """The value of an option; None, or False for a flag, if it was not given."""
     return getattr(config.option, _destination(name))
+
+
+def option_or_setting(config: pytest.Config, settings: Settings, name: str) -> str | None:
+    """The value of an option on the command line, or else in the settings of the project."""
+    given: str | None = option(config, name)
+    return given if given is not None else settings.value_of(name)
 
 
 def is_given(options: argparse.Namespace) -> bool:

@@ -82,6 +82,24 @@ def _list_named_paths(config: pytest.Config) -> Iterator[Path]:
         yield folder / name
 
 
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """For `-n auto` of `parity run`: no worker where there are few cells; None leaves it to pytest-xdist."""
+    if _MISSING or not config.stash.get(_IS_WANTED, False):
+        return None
+    from onnx_parity.harness.project import holds_declarations
+    from onnx_parity.harness.pytest_plugin.few_cells import are_few
+    from onnx_parity.harness.pytest_plugin.options import option, option_or_setting
+
+    project = config.stash[_PROJECT]
+    places = list(_list_named_paths(config))
+    if not option(config, "pace") or not all(map(holds_declarations, places)):
+        return None
+    project.make_importable()
+    few = are_few(places, config.option.keyword, partial(option_or_setting, config, project.settings))
+    return 0 if few else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.stash.get(_IS_WANTED, False):
         _add_hooks(config)

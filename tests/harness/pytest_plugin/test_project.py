@@ -162,6 +162,38 @@ def test_init_writes_first_files_and_never_changes_one(tmp_path: Path, monkeypat
     assert (code, told.partition(" has a ")[2]) == (2, "[tool.parity] already. `parity list` lists what it declares.\n")
 
 
+@pytest.mark.parametrize(
+    ("recorded", "requirement", "says_more"),
+    [
+        (None, "'onnx-parity[harness]'", False),
+        ({"url": "file:///home/me/onnx%20parity"}, "--find-links wheels 'onnx-parity[harness]'", True),
+        (
+            {"url": "https://git.example/onnx-parity", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+            "'onnx-parity[harness] @ git+https://git.example/onnx-parity@c0ffee'",
+            False,
+        ),
+    ],
+)
+def test_the_workflow_of_init_installs_from_where_this_was_installed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: dict[str, object] | None,
+    requirement: str,
+    says_more: bool,
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return None if recorded is None else json.dumps(recorded)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed())
+    _, told = invoke("init")
+    workflow = (tmp_path / ".github" / "workflows" / "parity.yml").read_text()
+    assert f"      - run: pip install {requirement}\n" in workflow
+    assert ("pip wheel --no-deps --wheel-dir wheels '/home/me/onnx parity'" in told) is says_more
+
+
 def test_init_says_what_it_wrote_and_refuses_strange_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in ("../cases", "/cases", "my cases"):

@@ -10,18 +10,27 @@ from onnx_parity.harness.pytest_plugin.pace import Pace, spell_seconds
 def test_the_line_has_the_progress_the_rate_and_the_remaining_time() -> None:
     pace = Pace(total=1000)
     for number in range(400):
-        pace.count(number * 0.01, failed=number % 200 == 7)
-    assert pace.line() == "400 of 1000 cells, 100/s, 6 s left; 2 failed"
+        pace.count(number * 0.02, failed=number % 200 == 7)
+    assert pace.line() == "400 of 1000 cells, 50/s, 12 s left; 2 failed"
 
 
-def test_the_rate_is_that_of_late() -> None:
+def test_the_rate_is_that_of_late_and_the_remaining_time_is_steady() -> None:
     pace = Pace(total=10_000)
     for number in range(1000):
-        pace.count(number * 0.001, failed=False)
-    for number in range(100):
-        pace.count(1.0 + number, failed=False)
+        pace.count(number * 0.02, failed=False)
+    assert pace.line().endswith(", 50/s, 3 min 0 s left")
+    for number in range(40):
+        pace.count(20.0 + number, failed=False)
     assert pace.rate == pytest.approx(1.0, rel=0.05)
-    assert pace.line().endswith(f", 1.0/s, {spell_seconds(8900 / pace.rate)} left")
+    # With the last rate it would be 2.5 hours.
+    assert pace.line().endswith(", 1.0/s, 8 min 29 s left")
+
+
+def test_the_remaining_time_is_not_estimated_from_a_few_seconds() -> None:
+    pace = Pace(total=10_000)
+    for number in range(5):
+        pace.count(float(number), failed=False)
+    assert pace.line() == "5 of 10000 cells, 1.0/s"
 
 
 def test_unknown_figures_are_left_out() -> None:

@@ -1,0 +1,77 @@
+"""Whether a command line selects so few cells that one process runs them sooner than several do.
+
+Every worker of pytest-xdist imports torch and collects all declarations anew, which takes longer than some dozen cells.
+The answer is found before pytest collects: cells are counted where `-k` or the named files can only leave few of them,
+and the files that are imported for this are those that pytest collects next, in this process, if there are few.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from onnx_parity.harness.axes import AxisError, Selection, read_selection
+from onnx_parity.harness.declaration_error import DeclarationError
+
+__all__ = ["are_few"]
+
+#: As many cells of operators run sooner in one process. A cell of a model takes about as long as ten of them.
+_FEW = 100
+_OF_A_MODEL = 10
+#: Files that assign more names than this have more cells than `_FEW`, unless `-k` selects among them.
+_MOST_NAMES = 12
+#: An expression for `-k` that is only words, all of which must be in the names of a cell.
+_WORDS = re.compile(r"[^\s()]+(?: and [^\s()]+)*")
+_OPERATORS = {"and", "or", "not"}
+
+
+def are_few(places: Sequence[Path], keyword: str, value_of: Callable[[str], str | None]) -> bool:
+    """Whether the declarations of these places have few cells whose names contain the words of `keyword`.
+
+    `value_of` are the options of the matrix by their names. Where it is not certain, the answer is no.
+    """
+    words = _words_of(keyword)
+    files = [file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place])]
+    if not words and sum(map(_count_names, files)) > _MOST_NAMES:
+        return False
+    try:
+        selection = read_selection(value_of)
+        count = 0
+        for weight in _weights(files, words, selection):
+            count += weight
+            if count > _FEW:
+                return False
+    except (AxisError, DeclarationError):
+        # pytest reports it.
+        return False
+    return True
+
+
+def _words_of(keyword: str) -> list[str]:
+    """The words that the names of each selected cell contain; empty if the expression is more than a list of words."""
+    words = keyword.split() if _WORDS.fullmatch(keyword) else []
+    own = [word.lower() for word in words if word not in _OPERATORS]
+    return own if len(own) * 2 - 1 == len(words) else []
+
+
+def _count_names(file: Path) -> int:
+    """How many names a file assigns at its top."""
+    statements = ast.parse(file.read_bytes()).body if file.is_file() else []
+    return sum(isinstance(each, ast.Assign | ast.AnnAssign) for each in statements)
+
+
+def _weights(files: Sequence[Path], words: Sequence[str], selection: Selection) -> Iterator[int]:
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.matrix.cells import cells_of
+    from onnx_parity.harness.record import Kind
+
+    for file in files:
+        for name, declaration in declared_under(file):
+            weight = _OF_A_MODEL if declaration.kind is Kind.MODEL else 1
+            for cell in cells_of(name, declaration, selection):
+                names = f"{os.path.relpath(file)} {name} {cell.id}".lower()
+                if all(word in names for word in words):
+                    yield weight

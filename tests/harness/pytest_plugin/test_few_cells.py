@@ -1,0 +1,69 @@
+"""Whether a command line selects few cells: the answer must not be yes for many, and a yes means one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import start
+from onnx_parity.harness.pytest_plugin.few_cells import are_few
+
+ROOT = Path(start.__file__).parent
+_CASES = """
+import torch
+from onnx_parity.harness.case import floats, model, op
+
+sine = op(torch.sin, floats(2, 3))
+waves = op(lambda x, f: f(x), floats(2, 3), f=[torch.sin, torch.cos])
+layer = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3])
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "cases_to_count.py"
+    path.write_text(_CASES)
+    return path
+
+
+@pytest.mark.usefixtures("imports_as_before")
+@pytest.mark.parametrize(
+    ("keyword", "options", "few"),
+    [
+        ("sine", {}, True),
+        ("SINE and opset9", {}, True),
+        ("layer", {}, False),
+        ("layer and opset9 and cpu", {}, True),
+        ("", {}, False),
+        ("", {"opsets": "9", "devices": "cpu"}, True),
+        # What is no list of words selects any cell, as far as is known.
+        ("sine or layer", {}, False),
+        ("not layer", {}, False),
+        ("(sine)", {}, False),
+        ("sine", {"tier": "full", "captures": "trace,script,exported_program"}, False),
+        ("sine", {"opsets": "none"}, False),
+    ],
+)
+def test_few_cells(file: Path, keyword: str, options: dict[str, str], few: bool) -> None:
+    assert are_few([file], keyword, options.get) is few
+
+
+def test_a_file_of_many_declarations_is_not_imported(file: Path) -> None:
+    file.write_text("\n".join(f"name{number} = 1 / 0" for number in range(20)))
+    assert not are_few([file], "", {}.get)
+
+
+def test_a_run_of_few_cells_has_no_workers(file: Path) -> None:
+    command = [sys.executable, "-m", "onnx_parity", "run", file.name, "-k", "sine and opset9", "--no-report"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "-n auto" in ran.stdout
+    # With workers, pytest prints their number.
+    assert "workers" not in ran.stdout
+    assert "2 cells: 1 passed, 1 absent" in ran.stdout or "1 cell: 1 passed" in ran.stdout
