@@ -22,6 +22,7 @@ with importing():
     from onnx_parity.exporter.capturing import DroppedWriteWarning, capture_program
     from onnx_parity.exporter.errors import (
         ArgumentError,
+        AssumptionError,
         CaptureError,
         DynamicAxisError,
         ExportError,
@@ -35,6 +36,7 @@ with importing():
     )
     from onnx_parity.exporter.exporting import export
     from onnx_parity.exporter.files.external_data import ExternalData
+    from onnx_parity.exporter.graph.assumptions import Assumption
     from onnx_parity.exporter.lowering.custom.local_functions import local_function
     from onnx_parity.exporter.lowering.custom.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
     from onnx_parity.exporter.lowering.options import OperatorExportTypes
@@ -55,6 +57,8 @@ _WHEN_USED = ("input_observer", "operators", "symbolic_helper", "testing", "veri
 __all__ = [
     "AnyNumber",
     "ArgumentError",
+    "Assumption",
+    "AssumptionError",
     "Capture",
     "CaptureError",
     "DroppedWriteWarning",

@@ -93,6 +93,7 @@ class Capture:
     ) -> None:
         self.graph: Graph = traced.graph
         self._known = KnownValues(traced.graph)
+        self.assumptions = tuple(traced.assumptions)
         self._returned = traced.returned
         self._source = source
         self._names = names
@@ -166,4 +167,6 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         if model.ir_version < 4 or options.keep_initializers_as_inputs:
             list_initializers_as_inputs(model)
     weights = Weights.of(lowered.weights, lowered.built_in, given)
-    return ONNXProgram(model, capture._returned, opset, capture._source, weights, options.may_compute)
+    return ONNXProgram(
+        model, capture._returned, opset, capture._source, weights, options.may_compute, capture.assumptions
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "ArgumentError",
+    "AssumptionError",
     "CaptureError",
     "DynamicAxisError",
     "ExportError",
@@ -44,6 +45,10 @@ class OpsetError(ExportError, ValueError):
 
 class ArgumentError(ExportError, ValueError):
     """An argument of `export` does not fit the program: a name, an axis, a type."""
+
+
+class AssumptionError(ExportError, ValueError):
+    """An exported program was called with arguments for which its model does not compute what the program does."""
 
 
 class CaptureError(ExportError):

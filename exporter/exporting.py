@@ -63,6 +63,7 @@ def export(
     dynamo: bool | None = None,
     autograd_inlining: bool = True,
     strict: bool = False,
+    assume: Sequence[str] = (),
     return_written: bool = False,
     allow_ignored_inputs: bool = False,
 ) -> ONNXProgram:
@@ -120,7 +121,10 @@ def export(
         artifacts_dir: The folder for these files.
         dynamo: Accepted and ignored: this exporter has only one way to record a program.
         autograd_inlining: Must be True: an autograd function without `symbolic` is exported as its forward.
-        strict: Raise an error, rather than a warning, if the program turns a tensor into a Python value.
+        strict: Raise an error, rather than a warning, for every assumption that `assume` does not state: if the program
+            turns a tensor into a Python value, or branches on a dynamic size. See `ONNXProgram.assumptions`.
+        assume: Conditions that hold for all that the model will be given, over the names of dynamic axes or as warnings
+            spell them: `["height % 8 == 0", "batch > 1"]`. They become assumptions without a warning or an error.
         return_written: Return the new values of the buffers, attributes and inputs that the program writes to. They
             become outputs named `<name>_written` after the program's own. Otherwise they are left out, with a warning.
         allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do, or that
@@ -162,6 +166,7 @@ def export(
         custom_translation_table=custom_translation_table,
         training=training,
         strict=strict,
+        assume=assume,
         return_written=return_written,
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,

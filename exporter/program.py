@@ -19,6 +19,7 @@ from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
 from onnx_parity.exporter.files.weights import Weights
+from onnx_parity.exporter.graph.assumptions import METADATA, Assumption, as_json
 from onnx_parity.exporter.recording.results import Kind, Returned
 from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
@@ -49,6 +50,7 @@ class ONNXProgram:
         source: Source,
         weights: Weights,
         may_compute: MayCompute,
+        assumptions: Sequence[Assumption] = (),
     ) -> None:
         self.model = model
         self.opset_version = opset_version
@@ -58,6 +60,12 @@ class ONNXProgram:
         self._weights = weights
         self._may_compute = may_compute
         self._session: RuntimeSession | None = None
+        self._assume(assumptions)
+
+    def _assume(self, assumptions: Sequence[Assumption]) -> None:
+        self._assumptions = tuple(assumptions)
+        if assumptions:
+            self.model.metadata_props[METADATA] = as_json(assumptions)
 
     # --- properties -----------------------------------------------------------------------------------------------
 
@@ -67,6 +75,15 @@ class ONNXProgram:
         import onnx
 
         return onnx.load_model_from_string(self.serialize())
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The conditions under which the model computes what the program does; none if it does so for all inputs.
+
+        `str` of one has the condition, the program's line, and what the program does otherwise. Calls of the program
+        are checked against them.
+        """
+        return self._assumptions
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -166,17 +183,22 @@ class ONNXProgram:
         from onnx_parity.exporter.rewrites.rename_axes import rename_axes
 
         rename_axes(self.model, rename_mapping)
+        names = {str(getattr(axis, "value", axis)): name for axis, name in rename_mapping.items()}
+        self._assume([each.renamed(names) for each in self._assumptions])
         self.release()
 
     # --- running --------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model in onnxruntime. Arguments and results have the structure of the program's."""
-        return self._restored(self.runtime_session().run(self.feeds(args, kwargs)))
+        """Run the model in onnxruntime. Arguments and results have the structure of the program's.
+
+        Raises `AssumptionError` if one of the `assumptions` does not hold for the arguments.
+        """
+        return self._restored(self.runtime_session().run(self._checked_feeds(args, kwargs)))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model in onnx.reference, which is slow and supports every opset."""
-        return self._restored(ReferenceSession(self.model).run(self.feeds(args, kwargs)))
+        return self._restored(ReferenceSession(self.model).run(self._checked_feeds(args, kwargs)))
 
     def compute_values(
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -247,6 +269,15 @@ class ONNXProgram:
         source = self.source
         feeds = feeds_of(self._signature, source.held_arguments, self._actual_inputs(), args, kwargs)
         return {**feeds, **self._weights.as_inputs}
+
+    def _checked_feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Given]:
+        """The values of the model's inputs, for which the assumptions hold."""
+        feeds = self.feeds(args, kwargs)
+        if self._assumptions and self.source.recorded is not None:
+            from onnx_parity.exporter.runtime.check_assumptions import check_assumptions
+
+            check_assumptions(self._assumptions, self._actual_inputs(), feeds, self.source.recorded)
+        return feeds
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
         """The results in the program's structure; with `return_written` a pair of that and the written values."""

@@ -21,10 +21,10 @@ from onnx_parity.exporter.expressions.conditions import (
     Or,
     Unequal,
 )
-from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Symbol, known
+from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Symbol, known, parts_of
 from onnx_parity.exporter.expressions.polynomials import monomials
 
-__all__ = ["ANY", "Range", "Ranges", "bounds", "known_truth"]
+__all__ = ["ANY", "Range", "Ranges", "bounds", "known_truth", "simplified"]
 
 
 class Range(NamedTuple):
@@ -83,6 +83,32 @@ def _computed(expression: Expression, ranges: dict[Any, Range]) -> Range:
     return _UNKNOWN if isinstance(expression, And | Or | Not) else ANY
 
 
+def simplified(expression: Expression, ranges: dict[Any, Range]) -> Expression:
+    """The expression with `n` for `max(1, n)` where n is at least 1 within the ranges, and for `n % m` where n is less
+    than m."""
+    decided: dict[Any, Expression] = {}
+    for each in parts_of(expression):
+        if isinstance(each, of.Mod):
+            number, divisor = each.args
+            if _bounds(number, ranges).lower >= 0 and _bounds(divisor - number, ranges).lower > 0:
+                decided[each] = number
+        if isinstance(each, of.Max | of.Min):
+            kept = [one for one in each.args if not any(_is_beyond(other, one, each, ranges) for other in each.args)]
+            if 0 < len(kept) < len(each.args):
+                decided[each] = type(each).of(*kept) if len(kept) > 1 else kept[0]
+    return (
+        expression.xreplace({symbol: symbol for symbol in expression.free_symbols} | decided) if decided else expression
+    )
+
+
+def _is_beyond(one: Expression, other: Expression, extreme: Expression, ranges: dict[Any, Range]) -> bool:
+    """Whether one of two arguments of a maximum or a minimum makes the other needless."""
+    if one is other:
+        return False
+    greater, less = (one, other) if isinstance(extreme, of.Max) else (other, one)
+    return bool(_bounds(greater, ranges).lower >= _bounds(less, ranges).upper)
+
+
 def known_truth(condition: Expression, ranges: Ranges) -> bool | None:
     """Whether a condition holds everywhere within the ranges; None if it does not hold everywhere, or nowhere."""
     possible = bounds(condition, ranges)
@@ -114,6 +140,9 @@ def _compared(comparison: Comparison, ranges: dict[Any, Range]) -> Range:
     found = _of_sides(type(comparison), *sides)
     if found != _UNKNOWN or one.is_float or other.is_float:
         return found
+    simpler = simplified(comparison, ranges)
+    if simpler is not comparison:
+        return _bounds(simpler, ranges)
     # The sides may have symbols in common: n is less than n + m.
     difference = Add.of(*[Mul.of(*each) * number for each, number in monomials(one - other).items()])
     return _of_sides(type(comparison), _bounds(difference, ranges), Range(0, 0))

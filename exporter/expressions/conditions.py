@@ -22,6 +22,7 @@ __all__ = [
     "Not",
     "Or",
     "Unequal",
+    "negated",
 ]
 
 
@@ -52,7 +53,7 @@ class Comparison(Condition):
     @property
     def text(self) -> str:
         one, other = self.args
-        return f"{one.within(1)} {self.spelled} {other.within(1)}"
+        return f"{one.compared} {self.spelled} {other.compared}"
 
 
 def _comparison(name: str, sign: str, value: Any) -> type[Comparison]:
@@ -129,6 +130,13 @@ class Or(_Joined):
     @staticmethod
     def value(*numbers: Any) -> Plain:
         return any(numbers)
+
+
+def negated(condition: Expression) -> Expression:
+    """The condition that holds where another one does not, of comparisons as far as possible."""
+    if isinstance(condition, And | Or):
+        return (Or if isinstance(condition, And) else And).of(*map(negated, condition.args))
+    return Not.of(condition)
 
 
 def _truth(value: Any) -> Truth:

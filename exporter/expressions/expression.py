@@ -120,6 +120,11 @@ class Expression:
         """The text within another, in parentheses where it needs them."""
         return f"({self.text})" if self.precedence < precedence else self.text
 
+    @property
+    def compared(self) -> str:
+        """The text as a side of a comparison."""
+        return self.within(1)
+
     def __str__(self) -> str:
         return self.text
 

@@ -69,6 +69,10 @@ class _Division(Expression):
         number, divisor = self.args
         return f"({number.within(3)}{self.spelled}{divisor.within(3)})"
 
+    @property
+    def compared(self) -> str:
+        return self.text[1:-1]
+
 
 class FloorDiv(_Division):
     """The quotient of two integers, rounded down."""

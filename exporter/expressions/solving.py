@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from onnx_parity.exporter.expressions.bounds import Range, Ranges, bounds
+from onnx_parity.exporter.expressions.bounds import Range, Ranges, bounds, known_truth
 from onnx_parity.exporter.expressions.conditions import (
     And,
     Comparison,
@@ -13,12 +14,17 @@ from onnx_parity.exporter.expressions.conditions import (
     GreaterOrEqual,
     Less,
     LessOrEqual,
+    Unequal,
 )
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, known, parts_of
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 from onnx_parity.exporter.expressions.polynomials import monomials
 
-__all__ = ["in_order", "narrowed", "where_holds"]
+__all__ = ["follows_from", "holds_everywhere", "in_order", "narrowed", "where_holds"]
+
+
+#: Up to how many sizes are tried one by one.
+_MOST_TRIED = 100_000
 
 
 def where_holds(condition: Expression) -> tuple[Symbol, Range] | None:
@@ -70,6 +76,43 @@ def narrowed(ranges: Ranges, condition: Expression) -> dict[Symbol, Range]:
             if within.lower <= within.upper:
                 found[solved[0]] = within
     return found
+
+
+def holds_everywhere(condition: Expression, ranges: Ranges) -> bool:
+    """Whether it can be shown that a condition holds for all values of the symbols within their ranges."""
+    known = known_truth(condition, ranges)
+    if known is not None or not isinstance(condition, Comparison):
+        return known is True
+    one, other = condition.args
+    if one.is_float or other.is_float:
+        return False
+    if isinstance(condition, Less | LessOrEqual):
+        return in_order(one + (1 if isinstance(condition, Less) else 0), other, ranges)
+    if isinstance(condition, Greater | GreaterOrEqual):
+        return holds_everywhere(condition.mirrored(other, one), ranges)
+    return isinstance(condition, Unequal) and (in_order(one + 1, other, ranges) or in_order(other + 1, one, ranges))
+
+
+def follows_from(condition: Expression, known: Sequence[Expression]) -> bool:
+    """Whether a condition on sizes follows from others that hold.
+
+    Remainders, as in `n % 2 == 1`, repeat: one size after the other is tried, up to well beyond all numbers in them.
+    """
+    ranges: dict[Symbol, Range] = {symbol: Range(0, math.inf) for symbol in condition.free_symbols}
+    for each in known:
+        ranges = narrowed(ranges, each)
+    if condition in known or holds_everywhere(condition, ranges):
+        return True
+    if len(condition.free_symbols) != 1:
+        return False
+    (symbol,) = condition.free_symbols
+    about = [each for each in known if each.free_symbols == condition.free_symbols]
+    numbers = [abs(int(part)) for each in (condition, *about) for part in parts_of(each) if isinstance(part, Number)]
+    end = math.lcm(*(number or 1 for number in numbers)) + 2 * sum(numbers)
+    if not about or end > _MOST_TRIED:
+        return False
+    tried = [size for size in range(end + 1) if all(each.at({symbol: size}) for each in about)]
+    return bool(tried) and all(condition.at({symbol: size}) for size in tried)
 
 
 def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:

@@ -18,7 +18,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes, outside_of_transforms, without_function_overrides
 from onnx_parity.exporter.torch_inside.pytree import tree_map_only
 
-__all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_recording"]
+__all__ = ["Interpreter", "TensorInterpreter", "call", "nodes_behind", "outside_of_recording"]
 
 #: The data that an interpreter keeps for a value: its tensor, and possibly more.
 T = TypeVar("T")
@@ -205,6 +205,26 @@ class TensorInterpreter(Interpreter[Any]):
         if isinstance(argument, Varying):
             return self._number(argument, scope)
         return argument
+
+
+def nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
+    """The nodes that compute a value from the known values, in order."""
+    done: dict[int, Node] = {}
+
+    def is_missing(node: Node | None) -> bool:
+        return node is not None and id(node) not in done and not any(output in known for output in node.outputs)
+
+    pending = [value.node]
+    while pending:
+        node = pending.pop()
+        if node is None or not is_missing(node):
+            continue
+        missing = [item.node for item in node.inputs() if is_missing(item.node)]
+        if missing:
+            pending += [node, *missing]
+        else:
+            done[id(node)] = node
+    return list(done.values())
 
 
 def call(node: Node, arguments: Mapping[str, Any]) -> Iterator[tuple[Value, Any]]:

@@ -1,12 +1,15 @@
 """Writes in place that a model would lose: to tensors that the program owns, and to tensors of the same memory.
 
+`contiguous` and `reshape` return a copy or, for some sizes, the memory of what they are given. The model has a copy.
+
 A script may return a tensor as it was given or a new one, depending on values. The model computes what it returns as a
 value of its own, so a write in place to one of the two, after the script, would not be seen in the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import torch
@@ -15,9 +18,10 @@ from msgspec.structs import replace
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value
+from onnx_parity.exporter.torch_inside.dispatcher import is_view
 from onnx_parity.exporter.torch_inside.transforms import number_of_writes
 
-__all__ = ["MayBeOne", "TensorThen", "lost_write", "own_tensor_written"]
+__all__ = ["Copied", "MayBeOne", "TensorThen", "lost_write", "own_tensor_written"]
 
 
 def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
@@ -61,6 +65,36 @@ class MayBeOne(msgspec.Struct, frozen=True, eq=False):
         """Note which of them has been written to, now that there are so many nodes."""
         for each in self.tensors:
             each.note(nodes)
+
+
+class Copied(msgspec.Struct, frozen=True, eq=False):
+    """A tensor and a copy of it, which has the memory of the tensor for sizes for which a condition holds."""
+
+    tensors: tuple[TensorThen, TensorThen]
+    condition: Any
+    origin: Origin
+    #: How many nodes there were.
+    at: int
+
+    def is_lost(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
+        """Whether one of the two has been written to since, and the other has been read since."""
+        read = {*outputs, *(value for node in nodes[self.at :] for value in node.inputs())}
+        return any(
+            number_of_writes(one.tensor) > one.writes and not read.isdisjoint(_with_bases(other.value))
+            for one, other in (self.tensors, self.tensors[::-1])
+        )
+
+
+def _with_bases(value: Value) -> Iterator[Value]:
+    """A value, and those that it is a view of."""
+    node: Node | None
+    while True:
+        yield value
+        node = value.node
+        source = None if node is None or not is_view(node.op) else next(node.inputs(), None)
+        if source is None:
+            return
+        value = source
 
 
 def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:

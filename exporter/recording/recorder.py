@@ -24,7 +24,7 @@ from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION,
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
-from onnx_parity.exporter.recording.lost_writes import MayBeOne, own_tensor_written
+from onnx_parity.exporter.recording.lost_writes import Copied, MayBeOne, TensorThen, own_tensor_written
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
@@ -32,6 +32,7 @@ from onnx_parity.exporter.registry.results import OfAnyRank
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, outside_of_modes, without_dispatch_overrides
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -40,8 +41,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """The state of the symbols before a block was recorded, so that the block can be recorded again."""
 
     known: list[dict[Any, Any]]
-    assumptions: dict[Any, Any]
-    warnings_due: int
+    answers: dict[Any, Any]
+    reads: int
 
 
 _CPU = torch.device("cpu")
@@ -136,6 +137,8 @@ class Recorder(TorchDispatchMode):
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         #: Tensors of scripts that have the same memory for some values, but not here.
         self.may_be_one: list[MayBeOne] = []
+        #: Copies that are none for some sizes.
+        self.copies: list[Copied] = []
         self.autocast: torch.dtype | None = None
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, decisions)
         self.random_numbers = RandomNumbers(self, strict)
@@ -244,6 +247,7 @@ class Recorder(TorchDispatchMode):
         self.memo.release()
         self.at_end.clear()
         self.may_be_one.clear()
+        self.copies.clear()
         self._complex.release()
         return fakes
 
@@ -310,6 +314,12 @@ class Recorder(TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
+
+    def watch_copy(self, tensor: torch.Tensor, copy: torch.Tensor, condition: Any) -> None:
+        """Watch a tensor and a copy of it that has its memory where a condition on sizes holds."""
+        if identity_of_memory(tensor) != identity_of_memory(copy):
+            one, other = (TensorThen.of(each, self.value_of(unwrapped(each))) for each in (tensor, copy))
+            self.copies.append(Copied((one, other), condition, self.origins.find(), len(self.nodes)))
 
     def _append(self, node: Node) -> None:
         for pair in self.may_be_one:
@@ -435,8 +445,8 @@ class Recorder(TorchDispatchMode):
 
     def checkpoint(self) -> Checkpoint:
         """The state that `restore` returns to when a block is recorded again."""
-        assumptions = self.fakes.symbols.assumptions if self.fakes.symbols is not None else {}
-        return Checkpoint([dict(known) for known in self._known()], dict(assumptions), len(self.reader.warnings_due))
+        answers = self.fakes.symbols.answers if self.fakes.symbols is not None else {}
+        return Checkpoint([dict(known) for known in self._known()], dict(answers), len(self.reader.reads))
 
     def _known(self) -> tuple[dict[Any, Any], ...]:
         return self.size_sources, self.reader.scalars, self._numbers
@@ -447,8 +457,8 @@ class Recorder(TorchDispatchMode):
             known.clear()
             known.update(before)
         if self.fakes.symbols is not None:
-            self.fakes.symbols.assumptions = checkpoint.assumptions
-        del self.reader.warnings_due[checkpoint.warnings_due :]
+            self.fakes.symbols.answers = checkpoint.answers
+        del self.reader.reads[checkpoint.reads :]
 
     def _note_sizes(self, value: Value) -> None:
         """Note where symbolic sizes can be read. A data-dependent size is read from the first value that has it."""

@@ -1,28 +1,29 @@
 """Programs that read values of tensors. The values are computed on demand, from the example inputs.
 
 When a program reads a value (`if x.sum() > 0`), the part of the recording that the value depends on is computed from
-the example inputs, and the program takes that branch. A `TracerWarning` names the line; with `strict=True` this is an
-error.
+the example inputs, and the program takes that branch. What was read so is noted in `reads`: it is an assumption of the
+model, unless the program raises an error for the other value.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
+from onnx_parity.exporter.expressions.expression import Plain
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
+from onnx_parity.exporter.graph.graph import Node, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder
-from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
+from onnx_parity.exporter.recording.reads import Read
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
-from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item
+from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -67,13 +68,30 @@ class Reader:
         self._not_random: set[Value] = set()
         #: For each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
-        #: Warnings and their origins. They are issued only if this recording is not repeated in another attempt.
-        self.warnings_due: list[tuple[str, Origin]] = []
+        #: What became a constant of the model. It is warned of only if this recording is not made again.
+        self.reads: list[Read] = []
+        #: The number of the read that gives another value, to see what the program does then.
+        self.altered: int | None = None
         self._interpreter = TensorInterpreter(self._number)
-        #: The inputs that decisions were made by, each with the place of the first of them.
-        self.looked_at: dict[Value, Origin] = {}
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
+
+    @property
+    def failed_at_altered(self) -> bool:
+        """Whether the program decided nothing by values after the read that gives another one. If it failed, it was
+        because of it."""
+        return self.altered is not None and not any(each.answer is not None for each in self.reads[self.altered + 1 :])
+
+    def decided(self, answer: Plain, spelled: str) -> Plain:
+        """The answer to a question about the number that was read last, or a number that is computed from it; `spelled`
+        is the question, if it is not one of Python's."""
+        if not self.reads or self.reads[-1].is_random:
+            return answer
+        read, is_altered = self.reads[-1], self.altered == len(self.reads) - 1
+        if not isinstance(answer, bool):
+            return answer + 1 if is_altered else answer
+        read.answer, read.spelled, read.is_asked_by_torch = answer, spelled or read.spelled, bool(spelled)
+        return answer != is_altered
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
         """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""
@@ -90,11 +108,16 @@ class Reader:
             raise self.refusal
         return tensor
 
-    def _tensors(self, values: Sequence[Value]) -> list[torch.Tensor]:
+    def _tensors(self, values: Sequence[Value], *, of_symbol: bool = False) -> list[torch.Tensor]:
         self._refuse_inside(values)
-        self._note_read(values)
+        read = self._note_read(values, is_within=of_symbol)
         with outside_of_recording(), torch.no_grad():
-            return [self._as_in_trial(value, self._evaluate(value)) for value in values]
+            tensors = [self._as_in_trial(value, self._evaluate(value)) for value in values]
+            if read is not None:
+                read.keep(tensors)
+                if self.altered == len(self.reads) - 1 and not of_symbol:
+                    return [_altered(each, number) for number, each in enumerate(tensors, 1)]
+        return tensors
 
     def _as_in_trial(self, value: Value, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor, whose numbers are noted if they depend on inputs; in a trial it has other numbers."""
@@ -111,13 +134,13 @@ class Reader:
     def read_symbol(self, name: str) -> int | float | None:
         """The value of a symbol for the example inputs; None for an unknown symbol."""
         if name in self.scalars:
-            (scalar,) = self.read([self.scalars[name]])
+            scalar = self.with_data(*self._tensors([self.scalars[name]], of_symbol=True))
             with outside_of_recording():
                 number: int | float = scalar.item()
                 return number
         if name in self._size_sources:
             value, axis = self._size_sources[name]
-            return self._tensors([value])[0].shape[axis]
+            return self._tensors([value], of_symbol=True)[0].shape[axis]
         return None
 
     def _is_frozen_count(self, value: Value) -> bool:
@@ -159,27 +182,28 @@ class Reader:
         )
         raise self.refusal
 
-    def _note_read(self, values: Sequence[Value]) -> None:
-        """Store a warning for values that depend on an input, or are random, and become constants; refuse them if
-        `strict`."""
+    def _note_read(self, values: Sequence[Value], *, is_within: bool) -> Read | None:
+        """Note values that depend on an input, or are random, and become constants; refuse them if `strict`, unless
+        they may turn out to make no difference."""
+        is_random = False
         if any(self.depends_on_input(value) for value in values):
             known, fails = "example's value", "will be wrong if another input gives another value"
         elif any(map(self._is_random, values)):
-            known, fails = "random value of this export", "draws no other one"
+            known, fails, is_random = "random value of this export", "draws no other one", True
         else:
-            return
+            return None
         origin = self._origins.find()
         text = (
             f"the program turned a tensor into a Python value{origin.placed}; the exported model has the {known} as a "
             f"constant and {fails}. Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
         )
-        if self._strict:
+        if self._strict and (is_random or self._symbols is None):
             self.refusal = FrozenValueError(text)
             raise self.refusal
-        self.warnings_due.append((text, origin))
-        for value in values:
-            for source in self._inputs_behind(value):
-                self.looked_at.setdefault(source, origin)
+        sources = [source for value in values for source in self._inputs_behind(value)]
+        spelled = "" if self._origins.step is not None else spelled_in(program_frame(current_frame()))
+        self.reads.append(Read(origin, text, spelled, sources, is_random, values, is_within))
+        return self.reads[-1]
 
     def _inputs_behind(self, value: Value) -> Iterator[Value]:
         """The inputs whose values, and not only whose sizes, a value is computed from."""
@@ -198,11 +222,6 @@ class Reader:
             pending.extend(value.node.inputs())
         self._not_random = seen
         return False
-
-    def warn(self) -> None:
-        """Issue the warnings about values that were read and depend on an input."""
-        for text, origin in dict(self.warnings_due).items():
-            warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
         """Refuse values that a loop carries from one iteration to the next, since they differ between iterations."""
@@ -255,7 +274,7 @@ class Reader:
         known = self._known
         known.update(self.examples)
         if value.node is not None:
-            self._interpreter.run(_nodes_behind(value, known), known)
+            self._interpreter.run(nodes_behind(value, known), known)
         tensor: torch.Tensor = self._interpreter.value(value, known)
         return tensor
 
@@ -271,6 +290,11 @@ class Reader:
                 value, axis = self._size_sources[name]
                 given[symbol] = known[value].shape[axis]
         return self._symbols.number_in_example(number, given)
+
+
+def _altered(tensor: torch.Tensor, number: int) -> torch.Tensor:
+    """Other values of the same dtype and shape."""
+    return ~tensor if tensor.dtype is torch.bool else tensor + number
 
 
 def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:
@@ -290,23 +314,3 @@ def _symbols_given(node: Node) -> Iterator[str]:
         for item in argument if isinstance(argument, (list, tuple)) else (argument,):
             if isinstance(item, Varying):
                 yield from map(str, item.node.expr.free_symbols)
-
-
-def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
-    """The nodes that compute a value from the known values, in order."""
-    done: dict[int, Node] = {}
-
-    def is_missing(node: Node | None) -> bool:
-        return node is not None and id(node) not in done and not any(output in known for output in node.outputs)
-
-    pending = [value.node]
-    while pending:
-        node = pending.pop()
-        if node is None or not is_missing(node):
-            continue
-        missing = [item.node for item in node.inputs() if is_missing(item.node)]
-        if missing:
-            pending += [node, *missing]
-        else:
-            done[id(node)] = node
-    return list(done.values())

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.switches import check_switches
@@ -25,11 +26,14 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
     custom_translation_table: Mapping[Any, Any] | None = None
     training: object = False
     strict: bool = False
+    assume: Sequence[str] = ()
     return_written: bool = False
     allow_ignored_inputs: bool = False
     retain_param_name: bool = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.assume, str) or not all(isinstance(each, str) for each in self.assume):
+            raise ArgumentError(f"assume is {self.assume!r}: give a list of conditions, ['height % 8 == 0']")
         check_switches(
             _retain_param_name=self.retain_param_name,
             strict=self.strict,

@@ -277,7 +277,7 @@ class Interpreter:
         condition = self._truth(env[step.inputs[0]])
         then, orelse = step.blocks
         if isinstance(condition, torch.Tensor) and (then.raises or orelse.raises):
-            self._warn_of_exception(step)
+            # The model need not be right where the program raises an error.
             condition = orelse.raises
         if isinstance(condition, bool):
             taken = then if condition else orelse
@@ -309,14 +309,6 @@ class Interpreter:
         results, containers = make_value(forms[0], iter(leaves))
         put_back(outside.containers, containers)
         return results  # type: ignore[no-any-return]
-
-    def _warn_of_exception(self, step: Step) -> None:
-        origin = self.blocks.recorder.origins.find()
-        text = (
-            f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot raise it: the "
-            "model continues as if the condition for the exception were never true"
-        )
-        self.blocks.recorder.reader.warnings_due.append((text, origin))
 
     def _loop(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
         limit, going, *state = (env[number] for number in step.inputs)

@@ -13,7 +13,7 @@ from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal,
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
 from onnx_parity.exporter.expressions.integers_and_reals import Max
 
-__all__ = ["QUESTIONS"]
+__all__ = ["QUESTIONS", "are_in_order"]
 
 _Sizes = Sequence[Expression]
 _ZERO, _ONE = Number(0), Number(1)
@@ -35,18 +35,20 @@ class IsDense(Expression):
         return 1
 
 
-def _is_contiguous(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = None) -> Expression:
-    """Whether the axes lie behind each other, the last of the order outermost."""
-    axes = range(len(sizes) - 1, -1, -1) if order is None else order
-    if len(axes) != len(sizes):
-        return FALSE
+def are_in_order(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = None) -> Expression:
+    """Whether the axes lie behind each other, the last of the order outermost, if none of them is empty."""
     conditions: list[Expression] = []
     expected: Expression = _ONE
-    for axis in axes:
+    for axis in range(len(sizes) - 1, -1, -1) if order is None else order:
         conditions.append(Or.of(Equal.of(sizes[axis], _ONE), Equal.of(strides[axis], expected)))
         expected = Mul.of(expected, sizes[axis])
-    is_empty = [Equal.of(size, _ZERO) for size in sizes]
-    return Or.of(And.of(TRUE, *conditions), *is_empty)
+    return And.of(TRUE, *conditions)
+
+
+def _is_contiguous(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = None) -> Expression:
+    if order is not None and len(order) != len(sizes):
+        return FALSE
+    return Or.of(are_in_order(sizes, strides, order), *[Equal.of(size, _ZERO) for size in sizes])
 
 
 def _has_strides_of_channels_last(sizes: _Sizes, strides: _Sizes, order: Sequence[int]) -> Expression:

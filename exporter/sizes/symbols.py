@@ -1,9 +1,10 @@
-"""Symbols for dynamic sizes, and a record of what the program assumed about them.
+"""Symbols for dynamic sizes, and a record of what was decided by them.
 
 `Symbols` answers each comparison of sizes with the example's sizes and records the answer. If an answer fixes a dynamic
 axis, capture fails with an error that names the line of the comparison. The same holds for several answers that
-together leave one possible size, such as those of a `while` loop over a size. After the recording it is closed: a
-lowering that needs a number is refused.
+together leave one possible size, such as those of a `while` loop over a size. Any other answer that is not the same for
+all sizes is a branch (`branches`): `tracing/branches_on_sizes.py` finds out whether the other side matters. After the
+recording it is closed: a lowering that needs a number is refused.
 
 It takes the place of torch's `ShapeEnv`, which evaluates each comparison with sympy, and of whose methods it has those
 that torch calls while a program is recorded.
@@ -14,23 +15,22 @@ from __future__ import annotations
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import msgspec
 import torch
 
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth
-from onnx_parity.exporter.expressions.conditions import Equal, Not, Unequal
+from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth, simplified
+from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
-from onnx_parity.exporter.expressions.integers_and_reals import Max
-from onnx_parity.exporter.expressions.polynomials import is_polynomial
-from onnx_parity.exporter.expressions.solving import in_order, narrowed, where_holds
+from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
+from onnx_parity.exporter.sizes.answers import Answer, fixed_together, says_special, with_counted_numbers
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
+from onnx_parity.exporter.sizes.layouts import are_in_order
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
 from onnx_parity.exporter.torch_inside.frames import (
     Place,
@@ -41,7 +41,7 @@ from onnx_parity.exporter.torch_inside.frames import (
 )
 from onnx_parity.exporter.torch_inside.sym_nodes import asking_files, error_of_unknown_answer
 
-__all__ = ["Assumption", "Symbols"]
+__all__ = ["Symbols"]
 
 # Frames of these files, and of torch, lie between the comparison of two sizes and the code that needs its result.
 asks_for_its_caller(__file__)
@@ -49,72 +49,6 @@ for _file in asking_files():
     asks_for_its_caller(_file)
 
 _OCCUPIED, _GENERAL = Range(1, math.inf), Range(2, math.inf)
-
-
-class Assumption(msgspec.Struct, frozen=True):
-    """A comparison or other expression over sizes that was evaluated with the example's sizes."""
-
-    expression: Expression
-    answer: Plain
-    origin: Origin
-    #: Whether the user's own code needed the answer (`if x.shape[0] > 1`), rather than torch.
-    by_user: bool
-    #: Whether the example has the other answer: it has a size of 0 or 1, and was recorded with another one.
-    is_other_in_example: bool = False
-
-    @property
-    def symbols(self) -> frozenset[Symbol]:
-        return frozenset(self.expression.free_symbols)
-
-    def spelled(self, axis_names: Mapping[str, str]) -> str:
-        """The expression, with the user's names for the sizes."""
-        names = {each: Symbol(axis_names.get(str(each), str(each))) for each in self.expression.free_symbols}
-        return str(self.expression.xreplace(names))
-
-    def fixes(self) -> bool:
-        """Whether the answer fixes a size: `s0 == 3` was True, or `int(s0)` was computed."""
-        if not isinstance(self.expression, Condition):
-            return True
-        if not isinstance(self.expression, Equal | Unequal) or self.answer != isinstance(self.expression, Equal):
-            return False
-        sides = self.expression.args
-        if any(side.is_float for side in sides):
-            return False
-        if any(side.is_Integer and side.plain > 0 for side in sides):  # type: ignore[attr-defined]
-            sides = tuple(map(_not_cut_off, sides))
-        difference = sides[0] - sides[1]
-        return len(difference.free_symbols) == 1 and is_polynomial(difference)
-
-
-def _not_cut_off(size: Expression) -> Expression:
-    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled. They are equal unless it is 0."""
-    others = [each for each in size.args if each != 0]
-    return others[0] if isinstance(size, Max) and len(others) == 1 < len(size.args) else size
-
-
-def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
-    """The assumptions of the user's code that leave only one possible size: the end of `while i < n` fixes n."""
-    possible: dict[Symbol, Range] = {}
-    found = []
-    for assumption in assumptions:
-        if not assumption.by_user or isinstance(assumption.expression, Equal | Unequal):
-            continue
-        solved = where_holds(assumption.expression if assumption.answer else Not.of(assumption.expression))
-        if solved is None:
-            continue
-        symbol, where = solved
-        possible[symbol] = possible.get(symbol, ANY) & where
-        if possible[symbol].is_single:
-            found.append(assumption)
-    return found
-
-
-def _says_special(question: Expression, answer: Plain) -> bool:
-    """Whether an answer says that a size that is computed from others is 0 or 1."""
-    if not isinstance(question, Equal | Unequal) or answer != isinstance(question, Equal):
-        return False
-    size, number = question.args
-    return number in (0, 1) and not size.is_Symbol
 
 
 def _expression(size: Size) -> Expression:
@@ -132,6 +66,8 @@ class Symbols:
         self.decisions = decisions
         self._denied = denied
         self._asked_of_denied: set[Expression] = set()
+        #: The question that was answered last, for which there is another answer too.
+        self._asked_last: Expression | None = None
         #: The sizes with which the program is recorded.
         self.hints: dict[Symbol, int] = {}
         self._example: dict[Symbol, int] = {}
@@ -141,7 +77,7 @@ class Symbols:
         #: Those of them that are sizes.
         self._counts: set[Symbol] = set()
         self._assured: set[Expression] = set()
-        self.assumptions: dict[Expression, Assumption] = {}
+        self.answers: dict[Expression, Answer] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
         self._certain: dict[Expression, Plain] = {}
         #: The conditions on sizes that hold where the program now runs, because it is within branches on them.
@@ -161,16 +97,23 @@ class Symbols:
         """Forget the recording. Caches of torch refer to environments long after these are used."""
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
+        #: Is told each answer that follows from a value that was read, and returns the one that is to be given.
+        self.decided_by_values: Callable[[Plain, str], Plain] = lambda answer, spelled: answer
+        #: Is told a tensor, a copy of it, and the condition on sizes for which the program makes no copy.
+        self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
 
     # --- new symbols ----------------------------------------------------------------------------------------------
 
-    def new_size(self, name: str, hint: int, declared: tuple[Any, Any] | None = None) -> torch.SymInt:
-        """A symbol for a dynamic size that is `hint` in the example and declared to be within these bounds."""
+    def new_size(
+        self, name: str, hint: int, declared: tuple[Any, Any] | None = None, other: int | None = None
+    ) -> torch.SymInt:
+        """A symbol for a dynamic size that is `hint` in the example and declared to be within these bounds. The program
+        is recorded with another size if it is given."""
         symbol = self._symbol_of(name)
         # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
-        self.hints[symbol] = hint if hint > 1 else 2
+        self.hints[symbol] = other or max(2, hint)
         self._example[symbol] = hint
         self._ranges[symbol] = _declared(declared)
         return torch.SymInt(SizeNode(symbol, self, int))
@@ -282,20 +225,20 @@ class Symbols:
 
         Comparisons are answered with sizes for which it holds, and what follows from it is no assumption.
         """
-        outside = self.hints, self._ranges, self._conditions, self.assumptions, self._certain
+        outside = self.hints, self._ranges, self._conditions, self.answers, self._certain
         self._conditions = (*self._conditions, condition)
         self.hints = find_sizes(self.hints, self._conditions)
         self._ranges = narrowed(self._ranges, condition)
-        self.assumptions, self._certain = {}, {}
+        self.answers, self._certain = {}, {}
         try:
             yield
         finally:
-            inside = self.hints, self._ranges, self.assumptions
-            self.hints, self._ranges, self._conditions, self.assumptions, self._certain = outside
+            inside = self.hints, self._ranges, self.answers
+            self.hints, self._ranges, self._conditions, self.answers, self._certain = outside
             # Sizes that are new have been made inside, and what was assumed there has to be right too.
             self.hints.update({symbol: hint for symbol, hint in inside[0].items() if symbol not in self.hints})
             self._ranges.update({symbol: known for symbol, known in inside[1].items() if symbol not in self._ranges})
-            self.assumptions.update({each: how for each, how in inside[2].items() if each not in self.assumptions})
+            self.answers.update({each: how for each, how in inside[2].items() if each not in self.answers})
 
     def known_here(self, question: Expression) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""
@@ -319,10 +262,10 @@ class Symbols:
         """The symbols of sizes that were recorded with another value than they have in the example."""
         return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
 
-    def fixing(self) -> list[Assumption]:
-        """The assumptions that fix a size."""
-        assumptions = list(self.assumptions.values())
-        return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
+    def fixing(self) -> list[Answer]:
+        """The answers that fix a size."""
+        answers = list(self.answers.values())
+        return [*filter(Answer.fixes, answers), *fixed_together(answers)]
 
     def is_certain(self, question: Expression) -> bool:
         """Whether a question has the same answer for all sizes within the declared ranges."""
@@ -341,9 +284,31 @@ class Symbols:
         """Whether the program asked all questions that were denied."""
         return self._asked_of_denied == self._denied
 
-    def branches(self) -> list[Assumption]:
-        """The questions that the program itself asked."""
-        return [each for each in self.assumptions.values() if each.by_user]
+    @property
+    def failed_at_denied(self) -> bool:
+        """Whether nothing was asked after a question that was denied. If the program failed, it was because of it."""
+        return self._asked_last in self._asked_of_denied
+
+    def branches(self) -> list[Answer]:
+        """The answers that may be other ones for other sizes, as far as can be shown.
+
+        torch asks of many sizes whether they are 0 or 1. For these it does what ONNX does by itself: it expands them.
+        """
+        return [
+            each
+            for each in self.answers.values()
+            if each.by_user or (self.is_of_inputs(each.expression) and not self._is_usual(each.expression))
+        ]
+
+    def _is_usual(self, question: Expression) -> bool:
+        """Whether a question of torch has the same answer for all sizes that are neither 0 nor 1, or is whether a size
+        that is computed from others is one of these."""
+        if isinstance(question, And | Or | Not):
+            return all(map(self._is_usual, question.args))
+        if isinstance(question, Comparison) and question.args[1] in (0, 1, 2):
+            return True
+        general = {**self._read, **{symbol: known & _GENERAL for symbol, known in self._ranges.items()}}
+        return holds_everywhere(question, general) or holds_everywhere(Not.of(question), general)
 
     # --- answers --------------------------------------------------------------------------------------------------
 
@@ -354,20 +319,39 @@ class Symbols:
         if known is not None:
             return known
         # A size that the example does not tell is assumed not to be the special case that the question is about.
-        answer = bool(self._in_example(question))
+        found = self._in_example(question)
+        if found is not None and not self.is_of_inputs(question):
+            return bool(self.decided_by_values(bool(found), with_counted_numbers(question)))
+        answer = bool(found)
         user = nearest_user_place(current_frame())
-        self.assumptions.setdefault(question, Assumption(question, answer, self._origin(user), by_user=True))
-        if question in self._denied:
+        self.answers.setdefault(question, Answer(question, answer, self._origin(user), by_user=True))
+        self._asked_last = question
+        return not answer if self._denies(question, by_user=True) else answer
+
+    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
+        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it is contiguous."""
+        condition = are_in_order([*map(_expression, tensor.shape)], [*map(_expression, tensor.stride())])
+        condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
+        if known_truth(condition, self._ranges) is None:
+            self.watch_copy(tensor, copy, condition)
+
+    def lost_copy(self, condition: Expression, origin: Origin) -> None:
+        """Note that the program does something else where a condition holds, which decides what a write changes."""
+        self.answers[condition] = Answer(condition, False, origin, by_user=True)
+
+    def _denies(self, question: Expression, *, by_user: bool) -> bool:
+        """Whether a question is given the other answer."""
+        denied = by_user and question in self._denied
+        if denied:
             self._asked_of_denied.add(question)
-            return not answer
-        return answer
+        return denied
 
     def _origin(self, user: Place | None) -> Origin:
         # A program that consists of torch's own code, such as a Sequential of layers, has no line: name the layer.
         return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
 
     def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain:
-        """The value of an expression in the recording, which is noted as an assumption.
+        """The value of an expression in the recording, which is noted.
 
         torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
         need not be told from others.
@@ -376,10 +360,11 @@ class Symbols:
             return self._certain[question]
         if question.is_number:
             return question.plain  # type: ignore[attr-defined, no-any-return]
+        self._asked_last = question
         asker, in_python = who_asks(current_frame(1))
         user = nearest_user_place(asker) if in_python else None
         by_user = user is not None and user.frame is asker
-        known = self.assumptions.get(question)
+        known = self.answers.get(question)
         # What torch has asked before is a branch of the program if the program asks it too.
         if known is not None and question not in self._denied and known.by_user >= by_user:
             return known.answer
@@ -392,25 +377,26 @@ class Symbols:
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
             answer = self._in_example(question) if followed else None
-            return self._of_values(question, fallback, general) if answer is None else answer
+            if answer is None:
+                return self._of_values(question, fallback, general)
+            return self.decided_by_values(answer, "" if by_user else with_counted_numbers(question))
         answer = question.at(self.hints)
-        if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and _says_special(question, answer):
+        if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and says_special(question, answer):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
             self.has_taken_general = True
-            return not answer
-        if by_user and question in self._denied:
-            self._asked_of_denied.add(question)
             return not answer
         if (by_user or self._conditions) and is_question:
             certain = known_truth(question, self._ranges)
             if certain is not None:
                 self._certain[question] = certain
                 return certain
+        if self._denies(question, by_user=by_user):
+            return not answer
         if not is_question and self.has_one_value(question):
             self._certain[question] = answer
             return answer
         is_other = question.free_symbols <= self._example.keys() and question.at(self._example) != answer
-        self.assumptions[question] = Assumption(question, answer, self._origin(user), by_user, is_other)
+        self.answers[question] = Answer(question, answer, self._origin(user), by_user, is_other)
         return answer
 
     def evaluate_sym_node(

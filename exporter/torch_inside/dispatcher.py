@@ -27,7 +27,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 __all__ = [
     "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "can_be_decomposed",
     "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "is_any_autocast_enabled",
-    "is_excluded_here", "is_operator", "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name",
+    "is_excluded_here", "is_operator", "is_view", "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name",
     "library_of_kernels", "meta_table", "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results",
     "schema_by_name", "schema_of", "with_key", "without_keys",
 ]  # fmt: skip
@@ -48,6 +48,12 @@ def kernels_of_tensors_with_data() -> Iterator[None]:
     with torch._C._PreserveDispatchKeyGuard():
         torch._C._set_meta_in_tls_dispatch_include(False)
         yield
+
+
+def is_view(op: object) -> bool:
+    """Whether an operator gives a view of what it is given."""
+    schema = schema_of(op) if isinstance(op, OpOverload) else None
+    return schema is not None and not schema.is_mutable and any(result.alias_info for result in schema.returns)
 
 
 def can_be_decomposed(op: OpOverload) -> bool:

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from opcode import opmap
 from traceback import walk_tb
 from types import CodeType, FrameType, TracebackType
@@ -23,8 +25,9 @@ from onnx_parity.exporter import version
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "current_frame", "is_users_file", "last_line_in", "last_user_line", "module_that_calls", "nearest_user_place",
-    "passes_through", "program_frame", "reads_or_writes_item", "stop_at", "variables_of_calls", "who_asks",
+    "current_frame", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line", "module_that_calls",
+    "nearest_user_place", "passes_through", "program_frame", "reads_or_writes_item", "spelled_in", "stop_at",
+    "variables_of_calls", "who_asks",
 ]  # fmt: skip
 
 #: The frame of the caller, or of the caller that many calls above it.
@@ -133,6 +136,28 @@ def program_frame(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def is_raised_by_python(error: BaseException) -> bool:
+    """Whether a `raise` or an `assert` raised an error, and not a function of C++."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+def spelled_in(frame: FrameType | None) -> str:
+    """How the source of a frame spells the expression that it is evaluating, in one line; empty if it is not known."""
+    if frame is None:
+        return ""
+    code, instruction = frame.f_code, frame.f_lasti // 2
+    first, last, begin, end = next(islice(code.co_positions(), instruction, None), (None,) * 4)
+    if first is None or last is None or begin is None or end is None:
+        return ""
+    lines = [linecache.getline(code.co_filename, line, frame.f_globals).encode() for line in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][begin:]
+    return " ".join(b" ".join(lines).decode(errors="replace").split())
 
 
 def last_user_line(error: BaseException) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from onnx_parity.exporter.dispatch.composites import keeping_composites
 from onnx_parity.exporter.dispatch.functional import Called, functionalized
 from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
 from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
+from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
@@ -27,6 +28,7 @@ from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.frozen_sizes import Trial
 from onnx_parity.exporter.recording.lifted import Lifting
 from onnx_parity.exporter.recording.lost_writes import lost_write, own_tensor_written
+from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.request.dynamic_axes import Axes
@@ -34,6 +36,7 @@ from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
+from onnx_parity.exporter.torch_inside.frames import is_raised_by_python
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
 from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
@@ -46,10 +49,11 @@ from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs
 from onnx_parity.exporter.tracing.weight_names import name_finder
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.expressions.expression import Expression
-    from onnx_parity.exporter.sizes.symbols import Assumption, Symbols
+    from onnx_parity.exporter.expressions.expression import Expression, Symbol
+    from onnx_parity.exporter.sizes.answers import Answer
+    from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["Attempt", "AxesFixed", "ToRecord", "Traced", "Variant", "record"]
+__all__ = ["Attempt", "AxesFixed", "FailedThere", "ToRecord", "Traced", "Variant", "record"]
 
 #: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
 _RENORM = torch.ops.aten.embedding_renorm.default
@@ -63,14 +67,24 @@ class Traced(msgspec.Struct):
     returned: Returned
     #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
     written: list[str] = []
-    #: The positions of the inputs whose values decided what was recorded.
-    looked_at: list[int] = []
-    #: The questions about sizes that the program branched on.
-    branches: list[Assumption] = []
+    #: What the program read from tensors, and the model has as constants.
+    reads: list[Read] = []
+    #: The questions about sizes that the program, or torch, branched on.
+    branches: list[Answer] = []
+    #: The sizes with which it was recorded.
+    sizes: Mapping[Symbol, int] = {}
     #: Whether the program asked the questions that were denied.
     has_denied: bool = False
     #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
     axes: Axes = msgspec.field(default_factory=Axes)
+    #: The conditions under which the graph computes what the program does.
+    assumptions: Sequence[Assumption] = ()
+
+    @property
+    def looked_at(self) -> list[int]:
+        """The positions of the inputs whose values decided what was recorded."""
+        sources = looked_at(self.reads)
+        return [number for number, each in enumerate(self.graph.inputs) if each.value in sources]
 
 
 class ToRecord(msgspec.Struct, frozen=True):
@@ -96,13 +110,17 @@ class Variant(msgspec.Struct, frozen=True):
     denied: frozenset[Expression] = frozenset()
     #: The name of an axis that has the size 0.
     empty: str | None = None
+    #: The sizes that dynamic axes have instead of the example's, by name.
+    sizes: Mapping[str, int] = {}
     #: Other numbers that it reads from tensors.
     trial: Trial | None = None
+    #: The number of what it reads from tensors that has another value.
+    altered: int | None = None
 
     @property
     def is_another_side(self) -> bool:
         """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
-        return bool(self.denied) or self.empty is not None
+        return bool(self.denied or self.sizes) or self.altered is not None or self.empty is not None
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -133,12 +151,19 @@ class Attempt(msgspec.Struct, frozen=True):
         return replace(self, decisions=decisions, weights=self.weights | weights)
 
 
+class FailedThere(Exception):
+    """The program raised an error because of what is other than in the example, and before it decided anything else.
+
+    It is not known to fail there where it raises one later, which may be because of sizes that are the example's.
+    """
+
+
 class AxesFixed(Exception):
     """The program fixes axes that were to be dynamic."""
 
-    def __init__(self, fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
+    def __init__(self, fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> None:
         super().__init__()
-        #: The names of the axes, each with the assumption that fixes it.
+        #: The names of the axes, each with the answer that fixes it.
         self.fixed = fixed
         #: The names of dynamic axes by symbol.
         self.axis_names = axis_names
@@ -157,6 +182,8 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iter
         recording.warn()
         return traced
     except (ProgramFailedError, _SymbolicNumberError, AxesFixed) as error:
+        if recording.raised_at_once:
+            raise FailedThere from error
         if recording.has_taken_general:
             raise Reconsider(Decision.SPECIAL_SIZES_OF_EXAMPLE) from error
         if isinstance(error, _SymbolicNumberError):
@@ -194,12 +221,21 @@ class _Recording:
         )
         if symbols is not None:
             symbols.read_symbol = recorder.reader.read_symbol
+            symbols.decided_by_values = recorder.reader.decided
+            symbols.watch_copy = recorder.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.random_numbers.names = names
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
+        recorder.reader.altered = attempt.variant.altered
         self._inputs = RecordedInputs(
-            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.variant.empty
+            recorder,
+            wanted.args,
+            wanted.kwargs,
+            wanted.input_names,
+            attempt.axes,
+            attempt.variant.empty,
+            attempt.variant.sizes,
         )
         self._buffers = buffers_of(wanted.program)
         #: For each of these, whether autograd tracks it.
@@ -216,6 +252,8 @@ class _Recording:
         self._assigned_others: list[str] = []
         #: The tensors of the program that were wrapped (see `Decision.WRAP_OWN_TENSORS`).
         self._lifted: Sequence[torch.Tensor] = ()
+        #: Whether a statement of Python raised the error with which the program failed.
+        self._has_raised = False
         self._returned: Returned
         #: The graph values of the returned tensors, of `_assigned`, and of `_lifted`.
         self._outputs: list[Value] = []
@@ -229,6 +267,15 @@ class _Recording:
     def has_taken_general(self) -> bool:
         """Whether a size that is 0 or 1 in the example was taken to be another one."""
         return self._symbols is not None and self._symbols.has_taken_general
+
+    @property
+    def raised_at_once(self) -> bool:
+        """Whether the program raised an error before it decided anything after what is other than in the example."""
+        if not self._has_raised:
+            return False
+        if self._attempt.variant.altered is not None:
+            return self._recorder.reader.failed_at_altered
+        return self._symbols is not None and self._symbols.failed_at_denied
 
     # --- the program runs ---------------------------------------------------------------------------------------------
 
@@ -280,6 +327,7 @@ class _Recording:
 
     def _failure(self, error: Exception) -> Exception:
         """The exception to raise for an error of the program: either for another attempt, or for the user."""
+        self._has_raised = is_raised_by_python(error)
         reader, symbols = self._recorder.reader, self._symbols
         if reader.refusal is not None:
             return reader.refusal
@@ -313,13 +361,15 @@ class _Recording:
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
         if symbols is not None:
+            for each in self._recorder.copies:
+                if each.is_lost(self._recorder.nodes, values):
+                    symbols.lost_copy(each.condition, each.origin)
             if fixed := _fixed_axes(symbols, axis_names):
                 raise AxesFixed(fixed, axis_names)
             symbols.closed = True
 
     def warn(self) -> None:
         """Warn of what was built in. It comes last, because an attempt that raises is made again or refused."""
-        self._recorder.reader.warn()
         self._recorder.random_numbers.warn()
 
     def traced(self) -> Traced:
@@ -350,14 +400,16 @@ class _Recording:
             self._attempt.has(Decision.GRADIENTS),
             recorder.autocast,
         )
-        looked_at = recorder.reader.looked_at
-        if looked_at and not self._wanted.options.allow_ignored_inputs:
-            refuse_fixed_numbers(inputs.numbers(), looked_at)
-            refuse_ignored_inputs(graph, looked_at)
+        reads = recorder.reader.reads
+        if reads and not self._wanted.options.allow_ignored_inputs:
+            refuse_fixed_numbers(inputs.numbers(), looked_at(reads))
+            if self._symbols is None:
+                # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
+                refuse_ignored_inputs(graph, looked_at(reads))
         questions = [] if self._symbols is None else self._symbols.branches()
-        positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]
         has_denied = self._symbols is not None and self._symbols.has_denied
-        return Traced(graph, returned, names, positions, questions, has_denied)
+        sizes = {} if self._symbols is None else self._symbols.hints
+        return Traced(graph, returned, names, reads, questions, sizes, has_denied)
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""
@@ -438,10 +490,10 @@ def _symbols(attempt: Attempt) -> Symbols:
     return Symbols(attempt.decisions, attempt.variant.denied)
 
 
-def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
-    """The names of the dynamic axes that the program fixes to one size, each with the assumption that fixes it."""
-    fixed: dict[str, Assumption] = {}
-    for assumption in symbols.fixing():
-        for symbol in assumption.expression.free_symbols:
-            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
+def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Answer]:
+    """The names of the dynamic axes that the program fixes to one size, each with the answer that fixes it."""
+    fixed: dict[str, Answer] = {}
+    for answer in symbols.fixing():
+        for symbol in answer.expression.free_symbols:
+            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), answer)
     return fixed

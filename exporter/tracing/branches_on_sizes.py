@@ -1,11 +1,13 @@
-"""Branches that a program takes by a dynamic size, and whether the recorded program is right for the other sizes too.
+"""Branches on dynamic sizes, of a program and of torch, and whether what was recorded is right for other sizes too.
 
 The program is recorded again, as it would run on the other side of a branch. The branch does not matter if
 
 1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask; if
    the question was whether a size is one number, they only have to be the same for this number;
 2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
-   is the same; or all outputs are empty then, and of the same shapes; or the program itself fails then.
+   is the same; or all outputs are empty then, and of the same shapes; or the program itself fails then;
+3. the program raises an error on the other side at once: `if height % 8: raise ValueError`, or torch's own check that a
+   kernel is no larger than an image.
 
 On the other side the program may ask more: the second half of `height > 2 and width > 2` where the first does not hold
 in the example. What it asks there is denied too, as is every combination of questions that alone do not matter.
@@ -19,15 +21,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Unequal
-from onnx_parity.exporter.expressions.expression import Condition, Expression
+from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
 from onnx_parity.exporter.graph.graph import Block, Graph, Node, Size, Value, Varying
+from onnx_parity.exporter.sizes.branch_sizes import find_sizes
+from onnx_parity.exporter.tracing.attempt import FailedThere
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.sizes.symbols import Assumption
+    from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.tracing.attempt import Traced
 
-__all__ = ["NotRecorded", "Recording", "branches_that_matter"]
+__all__ = ["NotRecorded", "Recording", "branches_that_matter", "compute_the_same"]
 
 
 class NotRecorded(Exception):
@@ -35,14 +39,19 @@ class NotRecorded(Exception):
 
 
 class Recording(Protocol):
-    """Records the program once more: with the other answers to some questions, or with an axis that is empty.
+    """Records the program once more: with the other answers to some questions, with an empty axis, or with other sizes.
 
-    Returns None if the program fails, and raises NotRecorded if it cannot be recorded.
+    Returns None if the program fails, raises FailedThere if it does so at once because it is denied, and NotRecorded if
+    it cannot be recorded.
     """
 
-    def __call__(self, *, denied: frozenset[Expression] = ..., empty: str | None = None) -> Traced | None: ...
+    def __call__(
+        self, *, denied: frozenset[Expression] = ..., empty: str | None = None, sizes: Mapping[str, int] = ...
+    ) -> Traced | None: ...
 
 
+#: Operators that give the same, and differ in whether they may share memory with what they are given.
+_SAME: dict[object, object] = {torch.ops.aten._unsafe_view.default: torch.ops.aten.view.default}
 #: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
 _MOST_RECORDINGS = 16
 #: Their result is what they are given, if it has the same shape.
@@ -51,13 +60,15 @@ _KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.defaul
 _MOST_COMPARED = 1 << 20
 
 
-def branches_that_matter(recorded: Traced, again: Recording) -> list[Assumption]:
+def branches_that_matter(recorded: Traced, again: Recording) -> list[Answer]:
     """The branches of a recording on dynamic sizes, without those whose other side is right too."""
-    questions = {each.expression for each in recorded.branches}
-    if not questions or len(questions) > _MOST_RECORDINGS:
-        return recorded.branches
-    mattering = {each for each in questions if _emptying(each) and not _is_right_if_empty(each, recorded, again)}
-    mattering |= _that_matter_together({each for each in questions if not _emptying(each)}, recorded, again)
+    questions = {each.expression for each in recorded.branches if each.by_user}
+    if len(questions) > _MOST_RECORDINGS:
+        mattering = questions
+    else:
+        mattering = {each for each in questions if _emptying(each) and not _is_right_if_empty(each, recorded, again)}
+        mattering |= _that_matter_together({each for each in questions if not _emptying(each)}, recorded, again)
+    mattering |= _that_matter_to_torch([each for each in recorded.branches if not each.by_user], recorded, again)
     return [each for each in recorded.branches if each.expression in mattering]
 
 
@@ -91,14 +102,65 @@ def _asked_where(
     """What the program asks where these questions have the other answers; None if it computes something else there."""
     try:
         other = again(denied=denied)
+    except FailedThere:
+        return []
     except NotRecorded:
         return None
     # A question that torch asks, and not the program, keeps its answer.
     if other is None or (len(denied) == 1 and not other.has_denied):
         return None
-    further = [each.expression for each in other.branches]
+    further = [each.expression for each in other.branches if each.by_user]
     is_same = all(isinstance(each, Condition) for each in further) and _Comparison(numbers).same(recorded, other)
     return further if is_same else None
+
+
+def _that_matter_to_torch(branches: Sequence[Answer], recorded: Traced, again: Recording) -> set[Expression]:
+    """The questions of torch that have other answers for sizes with which something else is recorded.
+
+    Those that have the same answer wherever the program does not fail do not matter.
+    """
+    mattering: set[Expression] = set()
+    waiting = deque(branches)
+    left = _MOST_RECORDINGS
+    while waiting:
+        branch = waiting.popleft()
+        others = _sizes_denying(branch, recorded)
+        if not others:
+            continue
+        if left < len(others):
+            mattering.add(branch.expression)
+            continue
+        left -= len(others)
+        for sizes in others:
+            if not _is_same_with(sizes, recorded, again):
+                mattering.add(branch.expression)
+                break
+            # What has been answered otherwise in the same recording makes no difference either.
+            waiting = deque(each for each in waiting if each.expression.at(sizes) == each.answer)
+    return mattering
+
+
+def _sizes_denying(branch: Answer, recorded: Traced) -> list[dict[Symbol, int]]:
+    """Sizes with which a question has the other answer: as few of them changed as possible, and all that were equal
+    changed to the same, since the program may need them to be. None if no such sizes are found."""
+    opposite = Not.of(branch.holding)
+    found = find_sizes(recorded.sizes, [opposite])
+    if not opposite.at(found):
+        return []
+    new = {recorded.sizes[symbol]: size for symbol, size in found.items() if size != recorded.sizes[symbol]}
+    equal = {symbol: new.get(size, size) for symbol, size in recorded.sizes.items()}
+    return [found] if equal == found or not opposite.at(equal) else [found, equal]
+
+
+def _is_same_with(sizes: Mapping[Symbol, int], recorded: Traced, again: Recording) -> bool:
+    """Whether the same is recorded with these sizes, or the program fails with them."""
+    names = recorded.graph.axis_names
+    others = {names[str(symbol)]: size for symbol, size in sizes.items() if str(symbol) in names}
+    try:
+        other = again(sizes=others)
+    except NotRecorded:
+        return False
+    return other is None or _Comparison({}).same(recorded, other) or _Comparison(sizes).same(recorded, other)
 
 
 def _sizes_where(denied: Iterable[Expression]) -> dict[Expression, int] | None:
@@ -148,10 +210,15 @@ def _is_right_without(symbol: Expression, recorded: Traced, again: Recording) ->
     return comparison.same(recorded, other)
 
 
+def compute_the_same(one: Traced, other: Traced) -> bool:
+    """Whether two recordings compute the same for all sizes."""
+    return _Comparison({}).same(one, other)
+
+
 class _Comparison:
     """The comparison of two recordings where some sizes have these values."""
 
-    def __init__(self, sizes: Mapping[Expression, int]) -> None:
+    def __init__(self, sizes: Mapping[Any, int]) -> None:
         self._sizes = sizes
         #: Values of one recording, and those of the other that they correspond to.
         self._pairs: dict[Value, Value] = {}
@@ -162,13 +229,22 @@ class _Comparison:
         """Whether they compute the same."""
         one, other = recorded.graph, another.graph
         self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
-        steps, others = self._changing(one.live_nodes()), self._changing(other.live_nodes())
         return (
-            len(steps) == len(others)
-            and all(map(self._same_node, steps, others))
+            self._same_nodes(one.live_nodes(), other.live_nodes())
             and self._same_value(one.outputs, other.outputs)
             and self.same_form(recorded, another)
         )
+
+    def _same_nodes(self, one: Sequence[Node], other: Sequence[Node]) -> bool:
+        steps, others = self._changing(one), self._changing(other)
+        return len(steps) == len(others) and all(map(self._same_node, steps, others))
+
+    def _same_block(self, one: Block, other: Block) -> bool:
+        """Whether two bodies of branches or loops compute the same. They are compared with all that they contain."""
+        if len(one.inputs) != len(other.inputs):
+            return False
+        self._pairs.update(zip(one.inputs, other.inputs, strict=True))
+        return self._same_nodes(one.nodes, other.nodes) and self._same_value(one.outputs, other.outputs)
 
     def same_form(self, recorded: Traced, another: Traced) -> bool:
         """Whether they return the same structure, with outputs of the same names, dtypes and shapes."""
@@ -202,7 +278,10 @@ class _Comparison:
         return changing
 
     def _same_node(self, one: Node, other: Node) -> bool:
-        if one.op is not other.op or one.arguments.keys() != other.arguments.keys():
+        if (
+            _SAME.get(one.op, one.op) is not _SAME.get(other.op, other.op)
+            or one.arguments.keys() != other.arguments.keys()
+        ):
             return False
         if not all(self._same_value(each, other.arguments[name]) for name, each in one.arguments.items()):
             return False
@@ -227,7 +306,7 @@ class _Comparison:
         if isinstance(one, list | tuple):
             return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self._same_value, one, other))
         if isinstance(one, Block) or isinstance(other, Block):
-            return False
+            return isinstance(one, Block) and isinstance(other, Block) and self._same_block(one, other)
         return _same_number(self._plain(one), self._plain(other))
 
     def _same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:

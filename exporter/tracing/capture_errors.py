@@ -23,7 +23,6 @@ from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
-from onnx_parity.exporter.recording.values_read import TracerWarning
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import (
     DataDependentOutputException,
@@ -31,9 +30,10 @@ from onnx_parity.exporter.torch_inside.fake_tensors import (
     UnsupportedOperatorException,
 )
 from onnx_parity.exporter.torch_inside.frames import passes_through, variables_of_calls
+from onnx_parity.exporter.tracing.assumptions import spelled
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.sizes.symbols import Assumption
+    from onnx_parity.exporter.sizes.answers import Answer
 
 __all__ = [
     "OperatorFailedError",
@@ -43,7 +43,6 @@ __all__ = [
     "failed_while_recorded",
     "fixed_axes",
     "refuse_ignored_inputs",
-    "warn_of_branches_on_sizes",
     "warn_of_static_axes",
 ]
 
@@ -218,24 +217,10 @@ def changed_numbers(places: Sequence[str]) -> CaptureError:
     )
 
 
-def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool) -> None:
-    """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
-    for assumption in branches:
-        origin = assumption.origin
-        text = (
-            f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
-            f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
-            "Branch on something that is not dynamic, or export one model for each branch"
-        )
-        if strict:
-            raise FrozenValueError(text)
-        warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
-
-
-def contradicted_by_example(branches: Sequence[Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
+def contradicted_by_example(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> DynamicAxisError:
     """The error for branches that the program takes for the sizes of the example, and not for others."""
     lines = "\n".join(
-        f"  -{known.origin.placed}: {known.spelled(axis_names)} is {not known.answer} in the example, and "
+        f"  -{known.origin.placed}: {spelled(known.expression, axis_names)} is {not known.answer} in the example, and "
         f"{known.answer} for other sizes"
         for known in branches
     )
@@ -245,8 +230,8 @@ def contradicted_by_example(branches: Sequence[Assumption], axis_names: Mapping[
     )
 
 
-def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
-    """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the assumption."""
+def fixed_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> DynamicAxisError:
+    """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the answer."""
     return DynamicAxisError(
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
         f"{_needs(fixed, axis_names)}\n"
@@ -255,13 +240,13 @@ def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -
     )
 
 
-def _loops(known: Assumption) -> bool:
+def _loops(known: Answer) -> bool:
     """Whether the line that asked for a size seems to be that of a loop."""
     line = linecache.getline(known.origin.file, known.origin.line)
     return _LOOP.search(line.partition("#")[0]) is not None
 
 
-def warn_of_static_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> None:
+def warn_of_static_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> None:
     """Warn of axes that were to be dynamic and are static, because the program fails with other sizes."""
     first = next(iter(fixed.values())).origin
     text = (
@@ -272,8 +257,9 @@ def warn_of_static_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str
     warnings.warn_explicit(text, OnnxExporterWarning, first.file or "<unknown>", first.line)
 
 
-def _needs(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> str:
+def _needs(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> str:
     return "\n".join(
-        f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
+        f"  - {name!r}{known.origin.placed}: the program needs {spelled(known.expression, axis_names)} to be "
+        f"{known.answer}"
         for name, known in fixed.items()
     )

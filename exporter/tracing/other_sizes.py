@@ -17,7 +17,7 @@ from onnx_parity.exporter.expressions.expression import Expression, Symbol
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
-from onnx_parity.exporter.sizes.symbols import Assumption
+from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.tracing.attempt import Attempt, ToRecord
 
@@ -28,7 +28,7 @@ _MOST = 64
 
 
 def runs_with_another_size(
-    wanted: ToRecord, attempt: Attempt, fixed: Mapping[str, Assumption], runs: Callable[[ToRecord, Attempt], bool]
+    wanted: ToRecord, attempt: Attempt, fixed: Mapping[str, Answer], runs: Callable[[ToRecord, Attempt], bool]
 ) -> bool:
     """Whether the program runs, or may run, with another size of one of these axes than the example has.
 
@@ -39,14 +39,14 @@ def runs_with_another_size(
     if any(is_expression(each, every) for each in every):
         return True
     static = replace(attempt, axes=Axes())
-    for name, assumption in fixed.items():
+    for name, answer in fixed.items():
         places = {
             position: [axis for axis, each in named.items() if each == name]
             for position, named in attempt.axes.inputs.items()
         }
         if not any(places.values()):  # It is no axis of an input.
             return True
-        for size in _others(wanted, places, assumption):
+        for size in _others(wanted, places, answer):
             resized = _resized(wanted, places, size)
             if resized is None:
                 return True
@@ -60,7 +60,7 @@ def _inputs(leaves: Sequence[Any]) -> list[int]:
     return [place for place, leaf in enumerate(leaves) if is_input(leaf)]
 
 
-def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]], assumption: Assumption) -> list[int]:
+def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]], answer: Answer) -> list[int]:
     """Other sizes of an axis, the likeliest to be possible first."""
     leaves = pytree.tree_leaves((wanted.args, wanted.kwargs))
     inputs = _inputs(leaves)
@@ -72,12 +72,12 @@ def _others(wanted: ToRecord, places: Mapping[int, Sequence[int]], assumption: A
     }
     size = max(sizes, default=0)
     usual = (size + 1, 2 * size, 1, 2, size - 1, 0)
-    return [each for each in dict.fromkeys((*usual, *_broadcast(assumption, size))) if each not in (size, -1)]
+    return [each for each in dict.fromkeys((*usual, *_broadcast(answer, size))) if each not in (size, -1)]
 
 
-def _broadcast(assumption: Assumption, size: int) -> list[int]:
+def _broadcast(answer: Answer, size: int) -> list[int]:
     """The sizes of an axis below that of the example at which a side of the comparison is 1, and is broadcast."""
-    expression = assumption.expression
+    expression = answer.expression
     if not isinstance(expression, Equal | Unequal) or len(expression.free_symbols) != 1:
         return []
     (symbol,) = expression.free_symbols

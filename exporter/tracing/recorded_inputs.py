@@ -50,10 +50,13 @@ class RecordedInputs:
         names: Sequence[str],
         axes: Axes,
         empty: str | None = None,
+        others: Mapping[str, int] = {},
     ) -> None:
-        """`empty` is the name of an axis that has the size 0."""
+        """`empty` is the name of an axis that has the size 0, and `others` are sizes to record with instead of the
+        example's, by the names of axes."""
         self._recorder = recorder
         self._axes = axes
+        self._others = others
         self._names = names
         #: The inputs of the graph, in the order of the flattened arguments.
         self.inputs: list[Input] = []
@@ -123,7 +126,7 @@ class RecordedInputs:
             if name not in self._sizes:
                 symbols = self._recorder.fakes.symbols
                 assert symbols is not None
-                size = symbols.new_size(name, example.shape[axis], self._axes.ranges.get(name))
+                size = symbols.new_size(name, example.shape[axis], self._axes.ranges.get(name), self._others.get(name))
                 self._sizes[name] = size
                 self.axis_names[str(size.node.expr)] = name
             shape[axis] = self._sizes[name]

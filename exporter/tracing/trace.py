@@ -16,6 +16,7 @@ model and is warned about. A write to any other tensor that the program did not 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -29,22 +30,27 @@ from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
+from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals
-from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, ToRecord, Traced, Variant, record
+from onnx_parity.exporter.tracing.assumptions import assumptions_of
+from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, FailedThere, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
     contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
-    warn_of_branches_on_sizes,
+    refuse_ignored_inputs,
     warn_of_static_axes,
 )
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
-    from onnx_parity.exporter.sizes.symbols import Assumption
+    from onnx_parity.exporter.sizes.answers import Answer
 
 __all__ = ["Traced", "trace"]
+
+#: How much of what was read is looked at, each time with a recording.
+_MOST_ALTERED = 16
 
 
 def trace(wanted: ToRecord, axes: Axes) -> Traced:
@@ -93,7 +99,7 @@ class _Tracing:
                 raise error from self._failure
             except AxesFixed as found:
                 self._attempt = self._with_static_axes(found)
-        self._failure = None  # Its frames refer to tensors.
+        failure, self._failure = self._failure, None  # Its frames refer to tensors.
         removed = [each.remove() for each in self._earlier]
         if any(removed):
             # The program has used what it had stored in an earlier attempt.
@@ -108,7 +114,16 @@ class _Tracing:
                 raise contradicted_by_example(contradicted, axis_names)
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced()
-        warn_of_branches_on_sizes(branches, traced.graph.axis_names, self._wanted.options.strict)
+        traced.reads = self._reads_that_matter(traced)
+        options = self._wanted.options
+        if traced.reads and not options.allow_ignored_inputs:
+            refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
+        try:
+            traced.assumptions = assumptions_of(
+                branches, traced.reads, traced.graph.axis_names, stated=options.assume, strict=options.strict
+            )
+        except FrozenValueError as error:
+            raise error from failure
         for each in self._static_axes:
             warn_of_static_axes(each.fixed, each.axis_names)
         traced.axes = self._attempt.axes
@@ -162,25 +177,56 @@ class _Tracing:
             return True  # The program itself may run.
         return True
 
-    def _branches_that_matter(self, traced: Traced) -> list[Assumption]:
+    def _branches_that_matter(self, traced: Traced) -> list[Answer]:
         if not traced.branches:
             return []
         from onnx_parity.exporter.tracing.branches_on_sizes import branches_that_matter
 
         return branches_that_matter(traced, self._recorded_again)
 
+    def _reads_that_matter(self, traced: Traced) -> list[Read]:
+        """What was read, without what only decides whether the program raises an error, or makes no difference."""
+        mattering = []
+        for number, read in enumerate(traced.reads):
+            if number >= _MOST_ALTERED or read.is_random or not self._is_right_with_another(number, traced):
+                mattering.append(read)
+        return mattering
+
+    def _is_right_with_another(self, number: int, traced: Traced) -> bool:
+        from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
+
+        try:
+            other = self._recorded_again(altered=number)
+        except FailedThere:
+            read = traced.reads[number]
+            return read.answer is not None and not read.is_asked_by_torch
+        except NotRecorded:
+            return False
+        return other is not None and len(other.reads) == len(traced.reads) and compute_the_same(traced, other)
+
     def _recorded_again(
-        self, *, denied: frozenset[Expression] = frozenset(), empty: str | None = None
+        self,
+        *,
+        denied: frozenset[Expression] = frozenset(),
+        empty: str | None = None,
+        sizes: Mapping[str, int] = {},
+        altered: int | None = None,
     ) -> Traced | None:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
 
-        variant = Variant(denied, empty)
-        try:
-            return self._recorded(self._wanted, replace(self._attempt, variant=variant), is_last=True)
-        except ProgramFailedError:
-            return None
-        except (OnnxExporterError, AxesFixed) as error:
-            raise NotRecorded from error
+        attempt = replace(self._attempt, variant=Variant(denied, empty, sizes, altered=altered))
+        while True:
+            try:
+                return self._recorded(self._wanted, attempt, is_last=True)
+            except ProgramFailedError:
+                return None
+            except Reconsider as found:
+                further = attempt.reconsidered(found) if sizes else None
+                if further is None:
+                    raise NotRecorded from found
+                attempt = further
+            except (OnnxExporterError, AxesFixed) as error:
+                raise NotRecorded from error
 
     def _recorded(self, wanted: ToRecord, attempt: Attempt, *, is_last: bool = False) -> Traced:
         """Record the program in one attempt, and leave it and its arguments as they were.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -27,7 +27,8 @@ def show(
     graph: Annotated[bool, typer.Option(help="Print the graph. Without it, only sizes and counts are printed.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print sizes and counts as JSON.")] = False,
 ) -> None:
-    """Print an ONNX file: its graph with types and shapes, its size, and how often it uses each operator.
+    """Print an ONNX file: its graph with types and shapes, its size, the conditions under which it is right, and how
+    often it uses each operator.
 
     The source line of each node is printed too if the file was exported with `strip_doc_string=False`. The weights are
     not read, so that large files are printed quickly.
@@ -138,11 +139,14 @@ class Summary(msgspec.Struct, frozen=True):
     bytes: int
     #: The number of nodes of each operator, the most frequent first.
     operators: dict[str, int]
+    #: The conditions under which the model is right, as in its metadata: see docs/assumptions.md.
+    assumptions: list[dict[str, Any]]
 
     @classmethod
     def of(cls, model: ir.Model, path: Path) -> Summary:
         import onnx_ir as ir
 
+        from onnx_parity.exporter.graph.assumptions import assumptions_in
         from onnx_parity.exporter.print_graph import typed
 
         weights = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
@@ -161,6 +165,7 @@ class Summary(msgspec.Struct, frozen=True):
             weight_files=sorted({str(each.location) for each in weights if isinstance(each, ir.ExternalTensor)}),
             bytes=path.stat().st_size,
             operators=dict(sorted(counts.items(), key=lambda each: (-each[1], each[0]))),
+            assumptions=assumptions_in(model.metadata_props),
         )
 
     def lines(self) -> Iterator[str]:
@@ -172,6 +177,9 @@ class Summary(msgspec.Struct, frozen=True):
         beside = f", in {', '.join(self.weight_files)}" if self.weight_files else ""
         yield f"weights    {self.weights:,} numbers, {_megabytes(self.weight_bytes)}{beside}"
         yield f"file       {_megabytes(self.bytes)}"
+        for each in self.assumptions:
+            place = f" ({each['file']}:{each['line']})" if each.get("file") else ""
+            yield f"assumes    {each.get('condition', '')}{place}; otherwise {each.get('otherwise', '')}"
         yield f"operators  {sum(self.operators.values())}"
         yield from (f"  {count:5}  {name}" for name, count in self.operators.items())
 

@@ -1,4 +1,4 @@
-"""What is recorded for distances between vectors whose number depends on values."""
+"""What is recorded for distances between vectors whose number is not known."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.registry.recorded import any_size_depends_on_values, instead_of
+from onnx_parity.exporter.registry.recorded import any_size_depends_on_values, any_size_is_dynamic, instead_of
 
 _ASKS_FOR_SIZES = "torch's own asks for a size that depends on values whether it is 0 or 1"
 
 
-@instead_of("aten::cdist", where=any_size_depends_on_values, why=_ASKS_FOR_SIZES)
+@instead_of(
+    "aten::cdist",
+    where=any_size_is_dynamic,
+    why="torch's own asks for a size whether it is 0 or 1, and chooses by it, from 26 on, a less exact way to compute",
+)
 def cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2, compute_mode: int | None = None) -> Any:
     distances = torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     # The maximum over no features is -inf. torch's distance is 0.

@@ -17,9 +17,21 @@ asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
 
-read_numbers_after(
-    1, torch.reshape, torch.Tensor.reshape, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repeat
+read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repeat)
+
+
+@with_symbolic_numbers(
+    torch.reshape, torch.Tensor.reshape, torch.Tensor.contiguous, torch.flatten, torch.Tensor.flatten
 )  # fmt: skip
+def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
+    """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
+    result = torchs(input, *map(read_number, args), **options)
+    if result is not input and type(input) is torch.Tensor:
+        for size in input.shape:
+            if isinstance(size, Varying):
+                size.node.shape_env.note_copy(input, result)
+                break
+    return result
 
 
 @with_symbolic_numbers(torch.diagonal, torch.Tensor.diagonal, "aten::diagonal")

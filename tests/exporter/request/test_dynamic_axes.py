@@ -224,8 +224,8 @@ def test_branch_on_a_dynamic_size_is_warned_about() -> None:
     line = inspect.getsourcelines(decides)[1] + 1
     message = (
         f"the program branches on a dynamic size at {__file__}:{line}: batch > 2 is True in the example, and the "
-        "exported model takes that branch for every size. Branch on something that is not dynamic, or export one model "
-        "for each branch"
+        "exported model takes that branch for every size. Branch on something that is not dynamic, export one model "
+        "for each branch, or state what always holds: assume=['batch > 2']"
     )
     with pytest.warns(onnx_parity.TracerWarning) as caught:
         program = onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})

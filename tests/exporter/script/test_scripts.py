@@ -43,7 +43,9 @@ def test_the_documented_loop_gives_37_at_a_range_of_9() -> None:
     with pytest.warns(onnx_parity.TracerWarning):
         unrolled = onnx_parity.export(traced, (ones, torch.tensor(5)))
     assert "Loop" not in operators(unrolled.model_proto.graph)
-    assert unrolled(ones, torch.tensor(9)).tolist() == [[11] * 3] * 2
+    assert unrolled(ones, torch.tensor(5)).tolist() == [[11] * 3] * 2
+    with pytest.raises(onnx_parity.AssumptionError, match="assumes what the program reads there is 5"):
+        unrolled(ones, torch.tensor(9))
 
 
 def test_inputs_are_named_as_the_script_s_parameters() -> None:
@@ -277,19 +279,15 @@ def test_buffers_written_in_a_branch() -> None:
     assert exported(-X).tolist() == [[-1] * 3] * 2
 
 
-def test_an_exception_that_depends_on_values_is_warned_about() -> None:
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+def test_where_a_script_raises_an_exception_the_model_goes_on() -> None:
     @torch.jit.script
     def checks(x):  # type: ignore[no-untyped-def]
         assert bool(x.sum() > 0), "must be positive"
         return x + 1
 
-    with pytest.warns(onnx_parity.TracerWarning) as caught:
-        exported = onnx_parity.export(checks, (X,))
-    (message,) = (str(warning.message) for warning in caught if warning.category is onnx_parity.TracerWarning)
-    assert message == (
-        f"the script raises an exception at {__file__}:{line_of('must be positive')}, depending on values. An ONNX "
-        "model cannot raise it: the model continues as if the condition for the exception were never true"
-    )
+    exported = onnx_parity.export(checks, (X,), strict=True)
+    assert exported.assumptions == ()
     assert exported(-X).tolist() == [[0] * 3] * 2
 
 

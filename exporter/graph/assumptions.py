@@ -1,0 +1,98 @@
+"""`Assumption`: a condition under which a model computes what the program does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.expressions.expression import Expression, Symbol
+from onnx_parity.exporter.graph.graph import Origin, Value
+
+__all__ = ["METADATA", "Assumption", "as_json", "assumptions_in"]
+
+#: The key under which a model has its assumptions, as JSON, in its metadata.
+METADATA = "onnx_parity.assumptions"
+
+
+class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A condition under which a model computes what the program does.
+
+    It is about sizes, `height % 8 == 0`, over the names of dynamic axes, or about values that the program decided by,
+    as the line of the program spells them: `x.sum() > 0`.
+    """
+
+    #: The condition, in Python's syntax.
+    condition: str
+    #: The user's line that asked for it.
+    origin: Origin
+    #: What the program does where the condition does not hold.
+    otherwise: str
+    #: Whether the caller stated it, with `export(assume=[...])`.
+    is_stated: bool = False
+    #: The condition over the names of axes; None if it is about values.
+    of_sizes: Expression | None = None
+    #: What is read from tensors, and what it is for the example.
+    values: Sequence[Value] = ()
+    expected: Sequence[torch.Tensor] = ()
+
+    @property
+    def where(self) -> str:
+        """The line of the program, `model.py:12`, and its module, as far as they are known."""
+        return self.origin.full
+
+    def __str__(self) -> str:
+        return f"{self.condition}{self.origin.in_brackets}; otherwise {self.otherwise}"
+
+    def holds_for(self, sizes: Mapping[str, int]) -> bool | None:
+        """Whether the condition holds for these sizes of dynamic axes, by their names. None if they do not tell: if the
+        condition is about values, or about an axis whose size is not given."""
+        if self.of_sizes is None:
+            return None
+        known = {symbol: sizes[str(symbol)] for symbol in self.of_sizes.free_symbols if str(symbol) in sizes}
+        if len(known) < len(self.of_sizes.free_symbols):
+            return None
+        try:
+            return bool(self.of_sizes.at(known))
+        except (ArithmeticError, ValueError):  # A quotient by 0, at which the program fails.
+            return False
+
+    def renamed(self, names: Mapping[str, str]) -> Assumption:
+        """The same, with other names of axes."""
+        if self.of_sizes is None:
+            return self
+        symbols = {each: Symbol(names.get(str(each), str(each))) for each in self.of_sizes.free_symbols}
+        condition = self.of_sizes.xreplace(symbols)
+        return msgspec.structs.replace(self, condition=str(condition), of_sizes=condition)
+
+
+def as_json(assumptions: Iterable[Assumption]) -> str:
+    """The assumptions as a model has them in its metadata: see docs/assumptions.md."""
+    return json.dumps(
+        [
+            {
+                "condition": each.condition,
+                "about": "values" if each.of_sizes is None else "sizes",
+                "otherwise": each.otherwise,
+                # Without the folder, which says something about the machine of the export and not about the model.
+                "file": Path(each.origin.file).name,
+                "line": each.origin.line,
+                "module": each.origin.module,
+                "stated": each.is_stated,
+            }
+            for each in assumptions
+        ]
+    )
+
+
+def assumptions_in(metadata: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The assumptions in the metadata of a model; none if there are none that can be read."""
+    try:
+        found = json.loads(metadata.get(METADATA, "[]"))
+    except ValueError:
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -1,0 +1,62 @@
+"""What a program read from tensors, which the exported model has as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.graph.graph import Origin, Value
+
+__all__ = ["Read", "looked_at"]
+
+
+class Read(msgspec.Struct, eq=False):
+    """Values that the program turned into Python values at one place."""
+
+    origin: Origin
+    #: The warning about it.
+    text: str
+    #: How the program spells what it read, `x.sum() > 0`; empty where that is not known.
+    spelled: str
+    #: The inputs whose values, and not only whose sizes, it depends on.
+    sources: Sequence[Value]
+    #: Whether it depends on random numbers and on no input.
+    is_random: bool
+    values: Sequence[Value]
+    #: Whether it is only a part of what is spelled, such as the number of `range(n)`.
+    is_within: bool
+    #: What they are for the example inputs.
+    tensors: Sequence[torch.Tensor] = ()
+    #: The answer, if it was asked for a truth value.
+    answer: bool | None = None
+    #: Whether torch asked for it, which may fail with the other answer where the program does not.
+    is_asked_by_torch: bool = False
+
+    def keep(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Keep what was read, unless it has no data."""
+        if all(type(each) is torch.Tensor and not each.is_meta for each in tensors):
+            self.tensors = tensors
+            if len(tensors) == 1 and tensors[0].dtype is torch.bool and tensors[0].numel() == 1:
+                self.answer = bool(tensors[0])
+
+    @property
+    def condition(self) -> str:
+        """What holds for the example, in Python's syntax as far as it is known; empty if it is a random number."""
+        if self.is_random:
+            return ""
+        if self.answer is not None:
+            spelled = self.spelled or "what the program asks there"
+            return spelled if self.answer else f"not ({spelled})"
+        if len(self.tensors) != 1 or self.tensors[0].numel() != 1:
+            return "what the program reads there is as for the example"
+        number = self.tensors[0].item()
+        if self.is_within or not self.spelled:
+            return f"what the program reads there is {number}"
+        return f"{self.spelled} == {number}"
+
+
+def looked_at(reads: Sequence[Read]) -> Mapping[Value, Origin]:
+    """The inputs that decisions were made by, each with the place of the first of them."""
+    return {source: read.origin for read in reversed(reads) for source in read.sources}

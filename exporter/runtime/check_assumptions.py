@@ -1,0 +1,75 @@
+"""Checks a call of an exported program against the assumptions of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.arrays import in_pairs
+from onnx_parity.exporter.errors import AssumptionError
+from onnx_parity.exporter.graph.assumptions import Assumption
+from onnx_parity.exporter.graph.graph import Graph, Varying
+from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
+
+__all__ = ["check_assumptions"]
+
+
+def check_assumptions(
+    assumptions: Sequence[Assumption], inputs: Sequence[ir.Value], feeds: Mapping[str, Given], graph: Graph
+) -> None:
+    """Raise `AssumptionError` if an assumption does not hold for these values of the model's inputs.
+
+    Values that the program decided by are computed as it was recorded.
+    """
+    sizes = _sizes(inputs, feeds)
+    for each in assumptions:
+        if each.of_sizes is not None:
+            holds = each.holds_for(sizes) is not False
+        else:
+            holds = _are_as_expected(each, [feeds[value.name or ""] for value in inputs], graph)
+        if not holds:
+            names = sorted(str(symbol) for symbol in each.of_sizes.free_symbols) if each.of_sizes is not None else []
+            found = "".join(f", and {name!r} is {sizes[name]}" for name in names)
+            raise AssumptionError(
+                f"the model does not compute what the program does for these arguments: it assumes {each.condition}"
+                f"{each.origin.in_brackets}{found}; otherwise {each.otherwise}\n"
+                "Export a model for such arguments, with an example of them; program.assumptions has all conditions."
+            )
+
+
+def _sizes(inputs: Sequence[ir.Value], feeds: Mapping[str, Given]) -> dict[str, int]:
+    """The sizes of the named axes of tensors."""
+    sizes: dict[str, int] = {}
+    for value in inputs:
+        given = feeds[value.name or ""]
+        if isinstance(given, torch.Tensor) and value.shape is not None:
+            for wanted, size in zip(value.shape, in_pairs(given).shape, strict=False):
+                if isinstance(wanted, ir.SymbolicDim) and wanted.value:
+                    sizes[wanted.value] = size
+    return sizes
+
+
+def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Graph) -> bool:
+    """Whether the program reads the same values as for the example. Those of lists and optionals are not looked at."""
+    tensors = [each for each in feeds if isinstance(each, torch.Tensor)]
+    if len(tensors) < len(feeds):
+        return True
+    known: dict[Any, Any] = {item.value: in_pairs(given) for item, given in zip(graph.inputs, tensors, strict=False)}
+
+    def number(size: Varying, tensors: Mapping[Any, Any]) -> Any:
+        sources = tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in size.node.expr.free_symbols)
+        return SymbolicNumber(size.node.expr, sources).of(tensors)
+
+    interpreter = TensorInterpreter(number)
+    with outside_of_recording(), torch.no_grad():
+        for value, expected in zip(assumption.values, assumption.expected, strict=True):
+            interpreter.run(nodes_behind(value, known), known)
+            now = interpreter.value(value, known)
+            if now.shape != expected.shape or not torch.equal(now, expected):
+                return False
+    return True

@@ -1,0 +1,89 @@
+"""Answers to questions about sizes: what was asked, by whom, and which of them fix a size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from onnx_parity.exporter.expressions.bounds import ANY, Range
+from onnx_parity.exporter.expressions.conditions import Equal, Unequal, negated
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Plain, Symbol
+from onnx_parity.exporter.expressions.integers_and_reals import Max
+from onnx_parity.exporter.expressions.polynomials import is_polynomial
+from onnx_parity.exporter.expressions.solving import where_holds
+from onnx_parity.exporter.graph.graph import Origin
+
+__all__ = ["Answer", "fixed_together", "says_special", "with_counted_numbers"]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A comparison or other expression over sizes that was evaluated with the example's sizes."""
+
+    expression: Expression
+    answer: Plain
+    origin: Origin
+    #: Whether the user's own code needed the answer (`if x.shape[0] > 1`), rather than torch.
+    by_user: bool
+    #: Whether the example has the other answer: it has a size of 0 or 1, and was recorded with another one.
+    is_other_in_example: bool = False
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        return frozenset(self.expression.free_symbols)
+
+    @property
+    def holding(self) -> Expression:
+        """The condition that holds for the sizes of the recording."""
+        return self.expression if self.answer else negated(self.expression)
+
+    def fixes(self) -> bool:
+        """Whether the answer fixes a size: `s0 == 3` was True, or `int(s0)` was computed."""
+        if not isinstance(self.expression, Condition):
+            return True
+        if not isinstance(self.expression, Equal | Unequal) or self.answer != isinstance(self.expression, Equal):
+            return False
+        sides = self.expression.args
+        if any(side.is_float for side in sides):
+            return False
+        if any(side.is_Integer and side.plain > 0 for side in sides):  # type: ignore[attr-defined]
+            sides = tuple(map(_not_cut_off, sides))
+        difference = sides[0] - sides[1]
+        return len(difference.free_symbols) == 1 and is_polynomial(difference)
+
+
+def _not_cut_off(size: Expression) -> Expression:
+    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled. They are equal unless it is 0."""
+    others = [each for each in size.args if each != 0]
+    return others[0] if isinstance(size, Max) and len(others) == 1 < len(size.args) else size
+
+
+def fixed_together(answers: Iterable[Answer]) -> list[Answer]:
+    """The answers of the user's code that leave only one possible size: the end of `while i < n` fixes n."""
+    possible: dict[Symbol, Range] = {}
+    found = []
+    for known in answers:
+        if not known.by_user or isinstance(known.expression, Equal | Unequal):
+            continue
+        solved = where_holds(known.holding)
+        if solved is None:
+            continue
+        symbol, where = solved
+        possible[symbol] = possible.get(symbol, ANY) & where
+        if possible[symbol].is_single:
+            found.append(known)
+    return found
+
+
+def says_special(question: Expression, answer: Plain) -> bool:
+    """Whether an answer says that a size that is computed from others is 0 or 1."""
+    if not isinstance(question, Equal | Unequal) or answer != isinstance(question, Equal):
+        return False
+    size, number = question.args
+    return number in (0, 1) and not size.is_Symbol
+
+
+def with_counted_numbers(question: Expression) -> str:
+    """The text of a question about numbers that were read from tensors, which are counted."""
+    symbols = sorted(question.free_symbols, key=str)
+    return str(question.xreplace({each: Symbol(f"number_{place}") for place, each in enumerate(symbols, 1)}))

@@ -1,0 +1,220 @@
+"""The conditions under which a model is right: which there are, and what is said about them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import onnx_parity
+from onnx_parity.exporter.graph.assumptions import METADATA
+
+AXES = ({0: "n", 1: "m"},)
+X = torch.arange(24.0).reshape(4, 6) + 1
+
+
+def export(program: Callable[..., Any], *args: torch.Tensor, **options: Any) -> onnx_parity.ONNXProgram:
+    """Export without a word about what is assumed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
+        return onnx_parity.export(program, args or (X,), dynamic_shapes=AXES if not args else None, **options)
+
+
+def conditions(program: onnx_parity.ONNXProgram) -> list[str]:
+    return [each.condition for each in program.assumptions]
+
+
+def divisible(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] % 2 == 0 else x * 3
+
+
+def as_a_number(x: torch.Tensor) -> torch.Tensor:
+    return x * int(x.shape[0] % 2 == 0)
+
+
+def one_row(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] == 1 else x * 3
+
+
+def one_row_after_a_write(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, 0] = 1
+    return one_row(y)
+
+
+def written_through_contiguous(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().contiguous()
+    y[0] = 7
+    return x + 0
+
+
+def written_through_reshape(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().reshape(-1)
+    y[:1] = 7
+    return x + 0
+
+
+def source_written(x: torch.Tensor) -> torch.Tensor:
+    x = x + 0
+    y = x.t().contiguous()
+    x[0] = 7
+    return y
+
+
+@pytest.mark.parametrize(
+    ("program", "condition"),
+    [
+        (divisible, "n % 2 == 0"),
+        (as_a_number, "n % 2 == 0"),
+        (one_row, "n != 1"),
+        (one_row_after_a_write, "n != 1"),
+        (written_through_contiguous, "(m != 1) and (n != 1)"),
+        (written_through_reshape, "(m != 1) and (n != 1)"),
+        (source_written, "(m != 1) and (n != 1)"),
+    ],
+)
+def test_a_model_is_right_wherever_its_assumptions_hold(program: Callable[..., Any], condition: str) -> None:
+    exported = export(program)
+    assert conditions(exported) == [condition]
+    refused = 0
+    for n, m in [(1, 5), (5, 1), (2, 3), (3, 2), (6, 7)]:
+        x = torch.rand(n, m)
+        if exported.assumptions[0].holds_for({"n": n, "m": m}):
+            torch.testing.assert_close(exported(x), program(x.clone()))
+        else:
+            refused += 1
+            with pytest.raises(onnx_parity.AssumptionError, match=r"assumes .* \(at .*test_assumptions.py:\d+\), and"):
+                exported(x)
+    assert refused
+
+
+def checks_sizes(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] % 2:
+        raise ValueError("an odd number of rows")
+    return x.view(2, -1)
+
+
+def asserts_values(x: torch.Tensor) -> torch.Tensor:
+    assert torch.isfinite(x).all(), f"{x.min()} is not finite"
+    return x * 2
+
+
+def asserts_a_number(x: torch.Tensor) -> torch.Tensor:
+    if x.max().item() > 1000:
+        raise ValueError(f"{x.max()} is too large")
+    return x * 2
+
+
+def convolves(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.conv1d(x[None], torch.ones(1, 1, 3).expand(1, 1, 3), padding=1).flatten()
+
+
+def only_reads(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        pass
+    return x + 1
+
+
+def written_and_not_read(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().contiguous()
+    y[0] = 7
+    return y
+
+
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+@pytest.mark.parametrize("program", [checks_sizes, asserts_values, asserts_a_number, only_reads, written_and_not_read])
+def test_what_only_guards_an_error_or_makes_no_difference_is_no_assumption(program: Callable[..., Any]) -> None:
+    exported = onnx_parity.export(program, (X,), dynamic_shapes=AXES, strict=True)
+    assert exported.assumptions == ()
+    assert METADATA not in exported.model.metadata_props
+    x = torch.rand(6, 2)
+    torch.testing.assert_close(exported(x), program(x.clone()))
+
+
+def doubles_if_positive(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.sum() > 0 else x * 3
+
+
+def scales_by_a_number(x: torch.Tensor) -> torch.Tensor:
+    return x * len(range(int(x[0, 0].item())))
+
+
+def test_values_that_a_program_decides_by() -> None:
+    exported = export(doubles_if_positive, X)
+    assert conditions(exported) == ["x.sum() > 0"]
+    torch.testing.assert_close(exported(X + 1), (X + 1) * 2)
+    with pytest.raises(onnx_parity.AssumptionError, match=r"assumes x.sum\(\) > 0 "):
+        exported(-X)
+    assert conditions(export(doubles_if_positive, -X)) == ["not (x.sum() > 0)"]
+    assert conditions(export(scales_by_a_number, X)) == ["what the program reads there is 1.0"]
+
+
+def test_the_metadata_and_the_text_have_the_conditions() -> None:
+    exported = export(divisible)
+    (assumption,) = exported.assumptions
+    line = divisible.__code__.co_firstlineno + 1
+    assert str(assumption) == f"n % 2 == 0 (at {__file__}:{line}); otherwise the program takes another branch"
+    assert json.loads(exported.model_proto.metadata_props[0].value) == [
+        {
+            "condition": "n % 2 == 0", "about": "sizes", "otherwise": "the program takes another branch",
+            "file": "test_assumptions.py", "line": line, "module": "", "stated": False,
+        }
+    ]  # fmt: skip
+
+
+def test_axes_are_renamed_in_them() -> None:
+    exported = export(divisible)
+    exported.rename_axes({"n": "batch"})
+    assert conditions(exported) == ["batch % 2 == 0"]
+    assert "batch % 2 == 0" in exported.model.metadata_props[METADATA]
+    with pytest.raises(onnx_parity.AssumptionError, match="and 'batch' is 3"):
+        exported(torch.rand(3, 2))
+
+
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+@pytest.mark.parametrize(
+    ("program", "stated"),
+    [
+        (divisible, "n % 2 == 0"),
+        (divisible, "n%2==0 and m > 1"),
+        (divisible, "n % 6 == 4"),
+        (divisible, "n % 2 != 1"),
+        (one_row, "n > 4 - 1"),
+        (one_row, "n >= 2 and m != 7"),
+        (doubles_if_positive, "x.sum()  >  0"),
+    ],
+)
+def test_what_the_caller_states_needs_no_warning(program: Callable[..., Any], stated: str) -> None:
+    exported = onnx_parity.export(program, (X,), dynamic_shapes=AXES, assume=[stated], strict=True)
+    assert [each.is_stated for each in exported.assumptions] == [True]
+
+
+@pytest.mark.parametrize("stated", ["m > 1", "n > 1", "n % 3 == 1", "n < 4000", "n == m"])
+def test_strict_refuses_what_is_not_stated(stated: str) -> None:
+    with pytest.raises(onnx_parity.FrozenValueError, match="state what always holds: assume=\\['n % 2 == 0'\\]"):
+        onnx_parity.export(divisible, (X,), dynamic_shapes=AXES, strict=True, assume=[stated])
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (["rows > 1"], "assume has 'rows > 1', but 'rows' is no dynamic axis: the dynamic axes are 'n', 'm'"),
+        (["n >"], "assume has 'n >', which is no condition over the sizes of dynamic axes, such as 'n > 1', and none "
+                  "over values that the program decides by: 'n % 2 == 0'"),
+        (["n ** 2 > 1"], r"assume has 'n \*\* 2 > 1', which is no condition"),
+        ("n > 1", "assume is 'n > 1': give a list of conditions"),
+        ([3], r"assume is \[3\]: give a list of conditions"),
+    ],
+)  # fmt: skip
+def test_conditions_that_cannot_be_read_are_refused(stated: Any, message: str) -> None:
+    with pytest.raises(onnx_parity.ArgumentError, match=message):
+        export(divisible, assume=stated)
+
+
+def test_a_size_of_one_in_the_example_takes_its_own_branch() -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError, match="n == 1 is True in the example, and False for other sizes"):
+        onnx_parity.export(one_row, (X[:1],), dynamic_shapes=AXES)
