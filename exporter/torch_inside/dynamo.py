@@ -10,15 +10,17 @@ Any other access to `torch._dynamo` imports it as usual, with its configuration 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from traceback import StackSummary
+from types import ModuleType
 from typing import Any
 
 import torch
 import torch._compile
 import torch._subclasses.fake_tensor
+from torch.utils import _config_module
 
 from onnx_parity.exporter.torch_inside.imports import imported, is_imported, load_alone
 from onnx_parity.exporter.torch_inside.patch import Attribute, LogFilter, OnImport, Patch, of_module
@@ -26,6 +28,7 @@ from onnx_parity.exporter.torch_inside.this_thread import captures_here, records
 
 __all__ = ["PATCHES", "load_configuration", "original_of_compiled", "uncompiled"]
 
+_read_settings = _config_module.get_assignments_with_compile_ignored_comments
 _PACKAGE = "torch._dynamo"
 _STANCES = "torch._dynamo.eval_frame"
 
@@ -53,14 +56,33 @@ def _asking(torchs: Callable[..., Any]) -> Callable[..., Any]:
 _loading = threading.Lock()
 
 
+class _SettingsReadLater:
+    """The settings that torch reads from the comments of a module: those that do not affect what is compiled.
+
+    It reads them when the module is imported, in a twelfth of a process's first export, and needs them to compile.
+    """
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_read_settings(self._module))
+
+
 def load_configuration() -> None:
     """Load the configuration of `torch._dynamo` without the rest of it, unless it has been loaded."""
     name = f"{_PACKAGE}.config"
     with _loading:
-        path = Path(torch.__file__).parent / "_dynamo" / "config.py"
-        # Another version of torch may have it elsewhere. All of dynamo is then imported as usual.
-        if not is_imported(_PACKAGE) and not is_imported(name) and path.exists():
-            load_alone(name, path)
+        if is_imported(_PACKAGE) or is_imported(name):
+            return
+        _config_module.get_assignments_with_compile_ignored_comments = _SettingsReadLater  # type: ignore[assignment]
+        try:
+            path = Path(torch.__file__).parent / "_dynamo" / "config.py"
+            if path.exists():  # Another version of torch may have it elsewhere. All of dynamo is then imported as usual.
+                load_alone(name, path)
+            from torch._functorch import config  # noqa: F401  (fake tensors import it too)
+        finally:
+            _config_module.get_assignments_with_compile_ignored_comments = _read_settings
 
 
 # --- avoiding compilation ---------------------------------------------------------------------------------------------

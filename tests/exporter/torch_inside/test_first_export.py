@@ -54,6 +54,9 @@ assert torch.equal(torch.compile(lambda x: x + 1, backend="eager")(x), x + 1)
 assert torch.equal(torch.compile(torch._refs.abs, backend="eager")(x), x)
 assert torch._dynamo is sys.modules["torch._dynamo"]
 assert torch._dynamo.config is sys.modules["torch._dynamo.config"]
+from torch.utils._config_module import get_assignments_with_compile_ignored_comments as read_settings
+for config in (torch._dynamo.config, torch._functorch.config):
+    assert {*config._compile_ignored_keys} == read_settings(config) != set()
 with torch._dynamo.config.patch(suppress_errors=True):
     from torch._dynamo import config
     assert config.suppress_errors
