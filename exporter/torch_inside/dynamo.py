@@ -78,7 +78,8 @@ def load_configuration() -> None:
         _config_module.get_assignments_with_compile_ignored_comments = _SettingsReadLater  # type: ignore[assignment]
         try:
             path = Path(torch.__file__).parent / "_dynamo" / "config.py"
-            if path.exists():  # Another version of torch may have it elsewhere. All of dynamo is then imported as usual.
+            # Another version of torch may have it elsewhere. All of dynamo is then imported as usual.
+            if path.exists():
                 load_alone(name, path)
             from torch._functorch import config  # noqa: F401  (fake tensors import it too)
         finally:
