@@ -97,12 +97,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _WHEN_USED:
-        return import_module(f"{__name__}.{name}")
-    if name == "InputObserver":
-        return import_module(f"{__name__}.input_observer").InputObserver
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # A type checker would take every name for one of the package.
+    def __getattr__(name: str) -> Any:
+        if name in _WHEN_USED:
+            return import_module(f"{__name__}.{name}")
+        if name == "InputObserver":
+            return import_module(f"{__name__}.input_observer").InputObserver
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

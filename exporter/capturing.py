@@ -20,6 +20,7 @@ from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept
 from onnx_parity.exporter.lowering.lower import Names
 from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.patches.exporting_flag import exporting
+from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
 from onnx_parity.exporter.registry.recorded import function_for
@@ -97,7 +98,8 @@ def capture_program(
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
-    return record_program(model, args, kwargs, options)
+    with progress("recording the program"):
+        return record_program(model, args, kwargs, options)
 
 
 @refusing_deep_nesting

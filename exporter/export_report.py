@@ -17,12 +17,19 @@ import torch
 from onnx_parity.exporter.errors import ArgumentError, ExportError, WriteError
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.program import ONNXProgram
+from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.version import VERSION
 
 __all__ = ["PROGRAM_FILE", "REPORT_FILE", "Steps"]
 
 REPORT_FILE = "onnx_export_report.md"
 PROGRAM_FILE = "onnx_export_program.txt"
+_IN_WORDS = {
+    "record": "recording the program",
+    "lower": "writing it as ONNX operators",
+    "verify": "verifying the model",
+    "write": "writing the model's files",
+}
 
 
 class Steps:
@@ -45,7 +52,8 @@ class Steps:
     def step(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
-            yield
+            with progress(_IN_WORDS[name]):
+                yield
         finally:
             self._seconds[name] = time.perf_counter() - start
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 
 import msgspec
 import onnx_ir as ir
@@ -10,7 +12,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Node
 
-__all__ = ["Scopes", "attribute_text", "printed", "typed"]
+__all__ = ["Scopes", "attribute_text", "html_summary", "printed", "typed"]
 
 _NAMES = {
     ir.DataType.FLOAT: "Float",
@@ -92,6 +94,27 @@ def typed(value: ir.Value) -> str:
     # An unknown rank is printed as Float, unlike that of a scalar, which is printed as Float().
     sizes = "" if value.shape is None else f"({', '.join(str(size) for size in value.shape)})"
     return f"%{value.name} : {dtype}{sizes}"
+
+
+def html_summary(model: ir.Model, inputs: Sequence[ir.Value], size_of_weights: int, scopes: Scopes) -> str:
+    """What a notebook shows of a model: its inputs and outputs, its opset and operators, and the graph to be opened."""
+    graph = model.graph
+    counts = Counter(f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in graph)
+    ends = [*(("input", value) for value in inputs), *(("output", value) for value in graph.outputs)]
+    rows = [(kind, *typed(value).removeprefix("%").split(" : ", 1)) for kind, value in ends]
+    opsets = ", ".join(
+        f"{domain} {version}" if domain else str(version) for domain, version in model.opset_imports.items()
+    )
+    operators = ", ".join(f"{name} × {count}" if count > 1 else name for name, count in counts.most_common())
+    cells = "".join(
+        f"<tr><td>{kind}</td><td><code>{escape(name)}</code></td><td><code>{escape(kinds)}</code></td></tr>"
+        for kind, name, kinds in rows
+    )
+    return (
+        f"<div><b>ONNXProgram</b>, opset {escape(opsets)}: {len(graph)} nodes, {size_of_weights:,} bytes of weights"
+        f"<table>{cells}</table><div>{escape(operators)}</div>"
+        f"<details><summary>graph</summary><pre>{escape(printed(model, scopes))}</pre></details></div>"
+    )
 
 
 def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:

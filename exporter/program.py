@@ -114,6 +114,13 @@ class ONNXProgram:
 
         return printed(self.model, Scopes.of(self.source.program))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from onnx_parity.exporter.print_graph import Scopes, html_summary
+
+        size = write.size_of_weights(self.model)
+        return html_summary(self.model, self._actual_inputs(), size, Scopes.of(self.source.program))
+
     # --- writing --------------------------------------------------------------------------------------------------
 
     def serialize(self) -> bytes:

@@ -34,13 +34,15 @@ if os.path.islink(_EXPORTER) or not os.path.isdir(_EXPORTER):
     alias_short_names(_CLONE)
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":
-        raise AttributeError(name)
-    exporter = import_module("onnx_parity.exporter")
-    if name != "__all__" and name not in exporter.__all__:
-        raise AttributeError(f"module 'onnx_parity' has no attribute {name!r}")
-    return getattr(exporter, name)
+if not TYPE_CHECKING:
+    # A type checker would take every name for one of the package.
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        exporter = import_module("onnx_parity.exporter")
+        if name != "__all__" and name not in exporter.__all__:
+            raise AttributeError(f"module 'onnx_parity' has no attribute {name!r}")
+        return getattr(exporter, name)
 
 
 def __dir__() -> list[str]:

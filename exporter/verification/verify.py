@@ -13,6 +13,7 @@ from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.graph.graph import operator_name
+from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import (
     ReferenceSession,
@@ -97,7 +98,7 @@ class _Verification:
 
     def _compare(self, trial: Trial) -> str:
         """Compare the model with the program. Returns the program's error if it does not accept the inputs."""
-        with silent() if trial.invented else nullcontext():
+        with progress(f"verifying the model for {trial.what}"), silent() if trial.invented else nullcontext():
             return self._compared(trial)
 
     def _compared(self, trial: Trial) -> str:

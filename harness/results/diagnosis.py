@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import cache
 from importlib import import_module, metadata
 
 import msgspec
 
 from onnx_parity.harness.axes import ADAPTERS, BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
-from onnx_parity.harness.one_line import error_line
+from onnx_parity.harness.one_line import error_line, one_line
 
 
 class Health(StrEnum):
@@ -35,6 +38,8 @@ class Check(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
+#: An import that takes longer than this has gone wrong.
+_SECONDS = 60.0
 #: What does not work without a required package.
 _EVERYTHING = "nothing works"
 
@@ -163,26 +168,51 @@ def _backends() -> Iterator[Check]:
 
 
 def _runtimes() -> Iterator[Check]:
-    """The runtimes of other projects, none of which is imported: some start threads, or take seconds."""
+    """The runtimes of other projects."""
+    from onnx_parity.harness.subjects.adapters.adapter import Adapter
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     for name in ADAPTERS:
-        what, runtime = f"runtime {name}", RUNTIMES[name]
-        if reason := runtime.missing(Device.CPU):
-            yield Check(what, Health.MISSING, reason, f"the cells of --runtimes {name} are absent")
-        else:
-            yield Check(what, Health.OK, _versions(runtime.packages))
+        runtime = RUNTIMES[name]
+        modules = tuple(runtime.modules.values()) if isinstance(runtime, Adapter) else ()
+        costs = f"the cells of --runtimes {name} are absent"
+        yield _other(f"runtime {name}", runtime.missing(Device.CPU), costs, runtime.packages, modules)
 
 
 def _transformations() -> Iterator[Check]:
     from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     for name, transformation in TRANSFORMATIONS.items():
-        what = f"transformation {name}"
-        if reason := transformation.missing():
-            yield Check(what, Health.MISSING, reason, f"the cells of --transforms {name} are absent")
-        else:
-            yield Check(what, Health.OK, _versions(transformation.packages))
+        costs = f"the cells of --transforms {name} are absent"
+        modules = (transformation.module,)
+        yield _other(f"transformation {name}", transformation.missing(), costs, transformation.packages, modules)
+
+
+def _other(what: str, missing: str, costs: str, packages: Sequence[str], modules: Sequence[str]) -> Check:
+    """The check of what other projects provide."""
+    if missing:
+        reason, _, remedy = missing.partition(": pip install ")
+        return Check(what, Health.MISSING, reason, costs, f"pip install {remedy}" if remedy else "")
+    versions = _versions(packages)
+    if error := _import_error(tuple(modules)):
+        why = f"{versions} cannot be imported: {error}"
+        return Check(what, Health.BROKEN, why, costs, f"pip install --force-reinstall {' '.join(packages)}")
+    return Check(what, Health.OK, versions)
+
+
+@cache
+def _import_error(modules: tuple[str, ...]) -> str:
+    """The error of importing these modules in another process, because some start threads or crash; empty if none."""
+    program = "\n".join(f"import {module}" for module in modules)
+    try:
+        command = [sys.executable, "-c", program]
+        tried = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"the import takes longer than {_SECONDS:.0f} s"
+    if not tried.returncode:
+        return ""
+    lines = tried.stderr.strip().splitlines()
+    return one_line(lines[-1]) if lines else f"the process ended with {tried.returncode}"
 
 
 def _versions(packages: Sequence[str]) -> str:

@@ -41,10 +41,9 @@ class Transformation:
 
     name: str
     apply: Apply
-    #: The module that it needs, the distributions whose versions are recorded, and how to install them.
+    #: The module that it needs, and the distributions whose versions are recorded.
     module: str
     packages: tuple[str, ...]
-    remedy: str = "pip install onnx-parity[transformations]"
     #: Where its errors are reported.
     tracker: str = ""
     #: The opset of the model that it returns; None if it keeps that of the model.
@@ -58,7 +57,7 @@ class Transformation:
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
         if find_spec(self.module.partition(".")[0]) is None:
-            return f"{self.name} needs {self.packages[0]}, which is not installed: {self.remedy}"
+            return f"{self.name} needs {self.packages[0]}, which is not installed: pip install {self.packages[0]}"
         return ""
 
 

@@ -27,6 +27,17 @@ def test_model_and_proto_are_one_model() -> None:
     assert program.input_names == ("input",) and program.output_names == ("output",)
 
 
+def test_what_a_notebook_shows() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    program = onnx_parity.export(model, torch.randn(3, 4), input_names=["a<b"], dynamic_axes={"a<b": {0: "batch"}})
+    shown = program._repr_html_()
+    assert "<b>ONNXProgram</b>, opset 18: 3 nodes, 120 bytes of weights" in shown
+    assert "<td>input</td><td><code>a&lt;b</code></td><td><code>Float(batch, 4)</code></td>" in shown
+    assert "<td>output</td><td><code>output</code></td><td><code>Float(batch, 2)</code></td>" in shown
+    assert "Gemm × 2, Relu" in shown
+    assert "<details><summary>graph</summary><pre># opset onnx 18" in shown
+
+
 def test_repr() -> None:
     program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"

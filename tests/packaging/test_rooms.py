@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import start
+from tests.of_change import commands_for
 from tests.rooms import lines_by_room, outgrown
 
 ROOT = Path(start.__file__).parent
@@ -250,3 +251,21 @@ def test_circles_are_found() -> None:
     graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("bd"), "d": frozenset[str]()}
     assert circle_in(graph) == ["a", "b", "c"]
     assert circle_in({**graph, "c": frozenset("d")}) == []
+
+
+def test_a_change_is_tested_by_the_tests_that_mirror_it() -> None:
+    changed = [
+        "exporter/operators/activation/lowering.py",
+        "exporter/testing.py",
+        "exporter/files/write.py",
+        "op_cases/pooling.py",
+        "tests/harness/matrix/test_cells.py",
+        "exporter/__init__.py",
+        "README.md",
+    ]
+    tests, cells = commands_for(changed)
+    always = ["tests/packaging/test_rooms.py", "tests/packaging/test_documents.py", "tests/packaging/test_changelog.py"]
+    assert tests == ["pytest", "-q", *always, "tests/exporter/test_testing.py", "tests/exporter/files", changed[4]]
+    declared = ["op_cases/activation.py", "op_cases/pooling.py"]
+    assert cells == ["onnx_parity", "run", *declared, "--tier", "smoke", "--no-report"]
+    assert commands_for(["README.md"]) == [["pytest", "-q", *always]]

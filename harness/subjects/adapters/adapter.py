@@ -25,8 +25,6 @@ Run = Callable[[Mapping[str, Fed]], Sequence[object]]
 
 #: Characters that are kept of an error, some of which contain a whole graph.
 _LONGEST = 400
-#: How to install the runtimes that are wheels.
-_EXTRA = "pip install onnx-parity[runtimes]"
 
 #: What most runtimes claim. The parts of complex numbers are float32 in a model.
 USUAL_DTYPES = frozenset(
@@ -52,8 +50,6 @@ class Adapter:
     tracker: str
     #: What it needs besides its package: why it cannot be used here, or nothing.
     needs: Callable[[], str] = lambda: ""
-    #: How to install it, if not by the extra.
-    remedy: str = _EXTRA
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -64,7 +60,8 @@ class Adapter:
             return f"{self.name} is run on the CPU only"
         lacking = [package for package, module in self.modules.items() if not _is_installed(module)]
         if lacking:
-            return f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed: {self.remedy}"
+            are = "is" if len(lacking) == 1 else "are"
+            return f"{' and '.join(lacking)} {are} not installed: pip install {' '.join(lacking)}"
         return self.needs()
 
     def load(self, model: bytes | Path, device: Device) -> Session:

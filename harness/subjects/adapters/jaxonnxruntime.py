@@ -37,5 +37,4 @@ RUNTIME = Adapter(
     open=_open,
     is_refusal=saying("is not implemented", "not supported"),
     tracker="https://github.com/google/jaxonnxruntime/issues",
-    remedy="pip install onnx-parity[backends]",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -53,6 +54,28 @@ def test_an_optional_package_that_is_not_there_is_missing_and_a_needed_one_broke
     ]
     assert not healthy(checks)
     assert healthy(checks[:2])
+
+
+def test_a_runtime_that_is_there_but_does_not_import_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "openvino.py").write_text("raise ImportError('libtbb.so.12: cannot open shared object file')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    diagnosis._import_error.cache_clear()
+    check = next(check for check in diagnosis._runtimes() if check.what == "runtime openvino")
+    diagnosis._import_error.cache_clear()
+    assert check.health is Health.BROKEN
+    assert check.found.endswith("cannot be imported: ImportError: libtbb.so.12: cannot open shared object file")
+    assert check.remedy == "pip install --force-reinstall openvino"
+
+
+def test_each_runtime_that_is_missing_has_a_command_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onnx_parity.harness.subjects.adapters.adapter.find_spec", lambda module: None)
+    checks = {check.what: check for check in diagnosis._runtimes()}
+    assert checks["runtime tract"] == Check(
+        "runtime tract", Health.MISSING, "tract is not installed", "the cells of --runtimes tract are absent",
+        "pip install tract",
+    )  # fmt: skip
+    assert checks["runtime iree"].remedy == "pip install iree-base-compiler iree-base-runtime"
 
 
 def test_a_package_that_does_not_import_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_few_cells(file: Path, keyword: str, options: dict[str, str], few: bool) -> None:
-    assert are_few([file], keyword, options.get) is few
+    def value_of(name: str) -> str | None:
+        return options.get(name)
+
+    assert are_few([file], keyword, value_of) is few
 
 
 def test_a_file_of_many_declarations_is_not_imported(file: Path) -> None:
     file.write_text("\n".join(f"name{number} = 1 / 0" for number in range(20)))
-    assert not are_few([file], "", {}.get)
+    assert not are_few([file], "", lambda name: None)
 
 
 def test_a_run_of_few_cells_has_no_workers(file: Path) -> None:

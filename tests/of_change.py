@@ -1,0 +1,72 @@
+"""Runs the tests that concern what was changed since `main`, in about two minutes: `python -m tests.of_change`.
+
+Tests lie in the folder that mirrors the code's; the cases of a family of operators in `op_cases/` have its name. What
+this leaves out are the tests of all else that may depend on the change, which `python3 start.py tests` runs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["commands_for"]
+
+_ROOT = Path(__file__).parents[1]
+#: The tests of the structure of the project, which a new file or a longer one may break. They take 10 seconds.
+_ALWAYS = ("tests/packaging/test_rooms.py", "tests/packaging/test_documents.py", "tests/packaging/test_changelog.py")
+_FAMILIES = "exporter/operators"
+_DECLARED = ("op_cases", "model_zoo")
+
+
+def commands_for(files: Iterable[str], root: Path = _ROOT) -> list[list[str]]:
+    """The words after `python -m` of what is to be run for changes of these files."""
+    tests, declared = dict.fromkeys(_ALWAYS), dict[str, None]()
+    for file in files:
+        path = Path(file)
+        if path.parts[0] in _DECLARED and path.suffix == ".py":
+            declared[file] = None
+        elif path.parts[0] == "tests":
+            tests |= {file: None} if path.name.startswith("test_") else {}
+        elif file.startswith(f"{_FAMILIES}/") and (root / "op_cases" / f"{path.parts[2]}.py").exists():
+            declared[f"op_cases/{path.parts[2]}.py"] = None
+        else:
+            tests |= dict.fromkeys(_mirrored(path, root))
+    found = [["pytest", "-q", *(each for each in tests if (root / each).exists())]]
+    if declared:
+        found.append(["onnx_parity", "run", *declared, "--tier", "smoke", "--no-report"])
+    return found
+
+
+def _mirrored(path: Path, root: Path) -> list[str]:
+    """The tests with a file's name, or else all those of the folder that mirrors its own."""
+    folder = root / "tests" / path.parent
+    found = folder / f"test_{path.stem}.py"
+    if not found.exists():
+        # The tests of all folders together are not those of a file.
+        found = folder if path.parent.parent != Path() and folder.exists() else root
+    return [] if found == root else [found.relative_to(root).as_posix()]
+
+
+def main(base: Annotated[str, typer.Argument(help="The commit or branch that was changed.")] = "main") -> None:
+    """Run the tests that concern what was changed since a commit, committed or not."""
+    asked = ["git", "diff", "--name-only", "--diff-filter=d", base]
+    new = ["git", "ls-files", "--others", "--exclude-standard"]
+    files = [
+        line
+        for command in (asked, new)
+        for line in subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    ]
+    codes = []
+    for words in commands_for(files):
+        print(f"$ python -m {' '.join(words)}", flush=True)
+        codes.append(subprocess.run([sys.executable, "-m", *words], cwd=_ROOT, check=False).returncode)
+    raise typer.Exit(int(any(codes)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
