@@ -26,7 +26,7 @@ BUDGETS = {
     "exporter/lowering": 5250,
     "exporter/operators": 17000,
     "exporter/patches": 1200,
-    "exporter/program_state": 950,
+    "exporter/program_state": 1050,
     "exporter/recording": 4200,
     "exporter/registry": 700,
     "exporter/request": 1550,

@@ -35,6 +35,8 @@ class Decision(enum.Enum):
     SPECIAL_SIZES_OF_EXAMPLE = enum.auto()
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     RANKS_OF_EXAMPLE = enum.auto()
+    #: All functions of the modules that `int`, `float` or `len` were called in with a dynamic size are followed.
+    FOLLOW_MODULES = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).
     PLAIN_NUMBERS = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
@@ -49,11 +51,18 @@ class Reconsider(CaptureError):
 
     Of several decisions, the first that was not taken yet is taken. If all were, `refusal` is raised: the error for the
     user. `weights` are the ids of the parameters by which the program asks for gradients; a decision is taken again for
-    further ones.
+    further ones, as one is for further `modules` whose functions are to be followed.
     """
 
-    def __init__(self, *decisions: Decision, refusal: BaseException | None = None, weights: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        *decisions: Decision,
+        refusal: BaseException | None = None,
+        weights: Iterable[int] = (),
+        modules: Iterable[str] = (),
+    ) -> None:
         super().__init__(*(refusal.args if refusal is not None else ()))
         self.decisions = decisions
         self.refusal = refusal
         self.weights = frozenset(weights)
+        self.modules = frozenset(modules)

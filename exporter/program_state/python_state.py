@@ -8,6 +8,7 @@ writes to the program's own tensors are refused.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import torch
 
 from onnx_parity.exporter.program_state.saved_objects import (
@@ -34,15 +36,18 @@ from onnx_parity.exporter.program_state.saved_objects import (
     slots_of,
 )
 from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, cells_of, code_of, names_in
-from onnx_parity.exporter.torch_inside.imports import file_of_module
+from onnx_parity.exporter.torch_inside.imports import file_of_module, imported, is_imported, modules_among
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, hooks_of, modules_of
 
-__all__ = ["PythonState", "is_installed"]
+__all__ = ["PythonState", "is_installed", "is_library_file"]
 
 #: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
 #: Of more values than these, tuples of what cannot be written to are left out.
 _MANY = 1000
+#: The number of functions of libraries at which the search ends. Those that a program calls are among the first; the
+#: others are looked into if it fails without them.
+_MOST_OF_LIBRARIES = 300
 #: How deep a new value is searched.
 _DEPTH = 6
 
@@ -55,11 +60,10 @@ _ATOMS = frozenset(
 )  # fmt: skip
 #: The attributes that every module has. Programs do not store their own values in them.
 _STANDARD = frozenset(vars(torch.nn.Module()))
-#: Packages whose modules do not store what a program computes.
+#: Packages that are not the program: their modules do not store what it computes, and their code is not followed.
 _LIBRARIES = frozenset(
     {
         "torch",
-        "torchvision",
         "numpy",
         "onnx",
         "onnxruntime",
@@ -74,10 +78,21 @@ _PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: The types of what a class calls by name.
 _METHODS = (FunctionType, classmethod, staticmethod, property)
+#: Methods that make an object, and are not called for one that is there.
+_MAKING = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__"})
 #: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: Classes of the standard library whose objects contain what programs put into them.
 _CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
+
+
+class _MethodsOf(msgspec.Struct, frozen=True):
+    """A class of an object that is there, whose methods may be called."""
+
+    cls: type
+
+
+_Code = FunctionType | type | _MethodsOf
 
 
 class PythonState:
@@ -89,8 +104,17 @@ class PythonState:
         """
         self._follows_code = follows_code
         self._places: list[Place] = []
+        #: What was found in code of libraries.
+        self._places_of_libraries: list[Place] = []
         self._waiting: list[Any] = []
+        #: Functions and classes of packages that the program only calls, which are looked into last, and globals of
+        #: these packages with the names that the program has for them.
+        self._called: list[_Code] = []
+        self._named: list[tuple[dict[str, Any], Set[str]]] = []
+        self._is_in_libraries = False
+        self._most_of_libraries = math.inf
         self._seen: set[int] = set()
+        self._with_methods: set[type] = set()
         #: The names in the functions that were looked into, and methods of libraries that have none of these names.
         self._names: set[str] = set()
         self._unnamed: defaultdict[str, list[Any]] = defaultdict(list)
@@ -100,45 +124,84 @@ class PythonState:
         self._modules: defaultdict[int, list[ModuleType]] = defaultdict(list)
         #: The functions of the program that were looked into, with the names in them.
         self.functions: list[tuple[FunctionType, Set[str]]] = []
+        #: Those of libraries that it may call.
+        self.functions_of_libraries: list[tuple[FunctionType, Set[str]]] = []
         self._left = _MOST
-        #: Whether modules belong to the program.
-        self._users: dict[str | None, bool] = {}
-        #: The packages that the program is written in. Other installed packages are not saved, because others use them.
+        #: Whether what modules hold is saved.
+        self._programs: dict[str | None, bool] = {}
+        #: The packages that the program is written in. Other installed packages are libraries, which others use too.
         self._packages = set(_PACKAGES_OF_SCRIPTS)
         roots = list(roots)
         for root in roots:
             self._add_package(root)
             self._add_package(type(root))
         self._wait_for(roots)
-        while self._waiting and self._left > 0:
-            waiting, self._waiting = self._waiting, []
-            for value in waiting:
-                if self._left > 0:
-                    self._look_into(value)
-            self._look_into_globals()
+        self._look_into_waiting()
+        while belated := [each for each in self._called if self._is_programs(_module_of(each))]:
+            # Of a package that was found to be one of the program's only later.
+            self._called = [each for each in self._called if not self._is_programs(_module_of(each))]
+            self._waiting = belated
+            self._look_into_waiting()
+        self._is_in_libraries, self._most_of_libraries = True, _MOST_OF_LIBRARIES
+        self._waiting, self._called = self._called, []
+        for entries, names in self._named:
+            self._globals_of(entries).named.append(names)
+        self._look_into_globals()
+        self._look_into_waiting()
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""
         return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
 
     def restore(self) -> None:
-        """Restore the contents of all objects."""
+        """Restore the contents of all objects, without those of libraries."""
         for place in self._places:
             place.restore()
 
-    def _is_users(self, module: str | None) -> bool:
-        """Whether a module belongs to the program, rather than to Python or to an installed package."""
-        known = self._users.get(module)
+    def restore_libraries(self, is_meant: Callable[[Any], bool]) -> None:
+        """Restore the objects of libraries that hold what is meant. The others may be used by other programs."""
+        for place in self._places_of_libraries:
+            if any(_holds(value, is_meant) for value in place.new_values()):
+                place.restore()
+
+    def _is_programs(self, module: str | None) -> bool:
+        """Whether a module belongs to the program itself, rather than to Python or to another installed package."""
+        known = self._programs.get(module)
         if known is None:
             package = _package(module)
-            known = self._users[module] = package in self._packages or not is_installed(package)
+            known = self._programs[module] = package in self._packages or not is_installed(package)
         return known
+
+    def follow(self, modules: Iterable[str]) -> bool:
+        """Look into all functions of these modules, and into all that libraries may call. Returns whether there are
+        any that were not looked into before.
+        """
+        before = len(self.functions) + len(self.functions_of_libraries)
+        self._most_of_libraries = math.inf
+        for module in filter(_may_be_programs, modules):
+            attributes = vars(imported(module)) if is_imported(module) else {}
+            made = [each for each in attributes.values() if getattr(each, "__module__", "") == module]
+            self._wait_for(made)
+            self._wait_for([value for each in made if isinstance(each, type) for value in vars(each).values()])
+        self._look_into_waiting()
+        return len(self.functions) + len(self.functions_of_libraries) > before
+
+    def _look_into_waiting(self) -> None:
+        while self._waiting and self._left > 0 and len(self.functions_of_libraries) < self._most_of_libraries:
+            waiting, self._waiting = self._waiting, []
+            for value in waiting:
+                if self._left > 0:
+                    self._look_into(value)
+            self._look_into_globals()
+
+    def _save(self, *places: Place) -> None:
+        (self._places_of_libraries if self._is_in_libraries else self._places).extend(places)
 
     def _add_package(self, value: Any) -> None:
         package = _package(getattr(value, "__module__", None))
         if package not in self._packages and package not in _LIBRARIES:
             self._packages.add(package)
-            self._users.clear()
+            self._programs.clear()
 
     def _wait_for(self, values: Iterable[Any]) -> None:
         seen = self._seen
@@ -166,10 +229,10 @@ class PythonState:
             self._save_dict(value)
         elif issubclass(kind, _LISTS):
             items = list(value)
-            self._places.append(Items(value, items))
+            self._save(Items(value, items))
             self._wait_for(items)
         elif issubclass(kind, set):
-            self._places.append(Members(value, set(value)))
+            self._save(Members(value, set(value)))
         elif issubclass(kind, _FIXED):
             self._wait_for(value)
         elif kind is MethodType:
@@ -178,6 +241,8 @@ class PythonState:
             self._wait_for((value.__func__,))
         elif kind is property:
             self._wait_for((value.fget, value.fset, value.fdel))
+        elif kind is _MethodsOf:
+            self._look_into_methods(value)
         elif issubclass(kind, type):
             self._look_into_class(value)
         elif not issubclass(kind, ModuleType):
@@ -185,7 +250,7 @@ class PythonState:
 
     def _save_dict(self, saved: dict[Any, Any]) -> None:
         values = copied(saved)
-        self._places.append(Entries(saved, values))
+        self._save(Entries(saved, values))
         self._wait_for(values.values())
 
     def _look_into_module(self, module: torch.nn.Module) -> None:
@@ -197,27 +262,41 @@ class PythonState:
             return
         self._add_package(type(module))
         attributes, buffers = module.__dict__, buffers_of(module)
-        self._places += [Entries(attributes, attributes.copy()), Entries(buffers, buffers.copy())]
+        self._save(Entries(attributes, attributes.copy()), Entries(buffers, buffers.copy()))
         if len(attributes) > len(_STANDARD):
             self._wait_for([attributes[name] for name in attributes.keys() - _STANDARD])
-        self._wait_for((type(module),))
+        self._wait_for_methods(type(module))
+
+    def _is_followed(self, code: _Code) -> bool:
+        """Whether code is looked into now. That of a library is looked into after the program's own."""
+        module = _module_of(code)
+        if not self._follows_code or not _may_be_programs(module):
+            return False
+        if not self._is_in_libraries and not self._is_programs(module):
+            self._called.append(code)
+            return False
+        return True
 
     def _look_into_function(self, function: FunctionType) -> None:
-        if not self._follows_code or not self._is_users(function.__module__):
+        if not self._is_followed(function):
             return
         if function.__defaults__:
             self._wait_for(function.__defaults__)
         if function.__kwdefaults__:
             self._wait_for(function.__kwdefaults__.values())
-        if closure := cells_of(function):
-            cells = [Cell(cell, content_of(cell)) for cell in closure]
-            self._places += cells
+        if cells := [Cell(cell, content_of(cell)) for cell in cells_of(function)]:
+            self._save(*cells)
             self._wait_for([cell.before for cell in cells])
         if attributes := function.__dict__:
             self._save_dict(attributes)
         names = names_in(code_of(function))
-        self.functions.append((function, names))
+        found = self.functions if self._is_programs(function.__module__) else self.functions_of_libraries
+        found.append((function, names))
         self._globals_of(function.__globals__).named.append(names)
+        # It may import a module itself, or the function around it may.
+        for module in (*modules_among(names), *(cell.before for cell in cells if type(cell.before) is ModuleType)):
+            if _may_be_programs(module.__name__):
+                self._wait_for_names(names, module)
         if not names <= self._names:
             for name in (names - self._names) & self._unnamed.keys():
                 self._wait_for(self._unnamed.pop(name))
@@ -227,8 +306,15 @@ class PythonState:
         place = self._globals.get(id(entries))
         if place is None:
             place = self._globals[id(entries)] = Globals(entries)
-            self._places.append(place)
+            self._save(place)
         return place
+
+    def _wait_for_names(self, names: Set[str], module: ModuleType) -> None:
+        """Wait for what a module has by these names."""
+        if self._is_in_libraries or self._is_programs(module.__name__):
+            self._globals_of(module.__dict__).named.append(names)
+        else:
+            self._named.append((module.__dict__, frozenset(names)))
 
     def _look_into_globals(self) -> None:
         """Look into the globals that functions name. Not into all of a file, because most files are long."""
@@ -239,26 +325,43 @@ class PythonState:
                 # A function may name an attribute of a module that it names: `layers` and `SCALE` in `layers.SCALE`.
                 modules = self._modules[id(place)]
                 known = len(modules)
-                modules += [each for each in values if type(each) is ModuleType and _may_be_users(each.__name__)]
+                modules += [each for each in values if type(each) is ModuleType and _may_be_programs(each.__name__)]
                 for number, module in enumerate(modules if names else ()):
-                    if self._is_users(module.__name__):
-                        self._globals_of(module.__dict__).named.append(names if number < known else place.names)
+                    self._wait_for_names(names if number < known else place.names, module)
+
+    def _wait_for_methods(self, cls: type) -> None:
+        if cls not in self._with_methods:
+            self._with_methods.add(cls)
+            self._waiting.append(_MethodsOf(cls))
 
     def _look_into_class(self, cls: type) -> None:
-        if not self._follows_code or not self._is_users(cls.__module__):
+        """Look into a class that the program names, of which it may make an object."""
+        if self._is_followed(cls):
+            self._wait_for_methods(cls)
+            self._wait_for(cls.__bases__)
+            if not issubclass(cls, torch.nn.Module):
+                self._wait_for([value for name, value in vars(cls).items() if name in _MAKING])
+
+    def _look_into_methods(self, of_class: _MethodsOf) -> None:
+        """Look into a class that the program has an object of."""
+        if not self._is_followed(of_class):
             return
+        cls = of_class.cls
         attributes = dict(vars(cls))
-        self._places.append(ClassAttributes(cls, attributes))
-        self._wait_for(cls.__bases__)
+        self._save(ClassAttributes(cls, attributes))
+        for base in cls.__bases__:
+            self._wait_for_methods(base)
         if not is_installed(_package(cls.__module__)):
             self._wait_for(attributes.values())
             return
         # Most methods of large libraries, such as those that load and store a network, are not part of a program. Those
         # that are have a name that is in a function, or that a class of another library has, whose code may call it.
-        others = [_attributes_of(base) for base in cls.__mro__ if not self._is_users(base.__module__)]
+        others = [_attributes_of(base) for base in cls.__mro__ if not _may_be_programs(base.__module__)]
         called = []
         for name, value in attributes.items():
             is_called = name in self._names or name.startswith("__") or any(name in names for names in others)
+            if name in _MAKING:
+                continue
             if is_called or type(value) not in _METHODS:
                 called.append(value)
             else:
@@ -267,9 +370,9 @@ class PythonState:
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
-        if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
+        if not _may_hold_tensors(cls.__module__) and not isinstance(value, _CONTAINERS):
             if isinstance(value, CachedFunction):
-                self._places.append(Cache(value, value.cache_info().misses))
+                self._save(Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
             return
         if isinstance(value, functools.partial):
@@ -280,9 +383,13 @@ class PythonState:
             self._save_dict(attributes)
         slots = {name: getattr(value, name, ABSENT) for name in slots_of(cls)}
         if slots:
-            self._places.append(Slots(value, slots))
+            self._save(Slots(value, slots))
             self._wait_for(slots.values())
-        self._wait_for((cls,))
+        self._wait_for_methods(cls)
+
+
+def _module_of(code: _Code) -> str | None:
+    return code.cls.__module__ if type(code) is _MethodsOf else code.__module__
 
 
 @functools.lru_cache(_MOST)
@@ -308,8 +415,13 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
     return any(_holds(each, is_meant, depth - 1) for each in inner)
 
 
-def _may_be_users(module: str) -> bool:
+def _may_be_programs(module: str | None) -> bool:
     return _package(module) not in _LIBRARIES
+
+
+def _may_hold_tensors(module: str) -> bool:
+    """Whether objects of the classes of a module may be filled by a program while it runs."""
+    return _may_be_programs(module) or module.startswith("torch.distributions.")
 
 
 def _package(module: str | None) -> str:
@@ -323,5 +435,9 @@ def is_installed(package: str) -> bool:
         return False
     if package in _LIBRARIES or package in sys.stdlib_module_names:
         return True
-    file = file_of_module(package) or ""
+    return is_library_file(file_of_module(package) or "")
+
+
+def is_library_file(file: str) -> bool:
+    """Whether a file is in a folder that packages are installed into."""
     return not _INSTALLED.isdisjoint(Path(file).parts)

@@ -57,8 +57,10 @@ class Survivors:
         """Restore the objects that the program can reach if it has stored something of the recording in them."""
         has_symbols = self._mode is not None and self._mode.symbols is not None
         # The program may also have stored symbolic sizes, to which there are no weak references.
-        if (has_symbols or self._any_left()) and state.holds_new(self._is_made):
-            state.restore()
+        if has_symbols or self._any_left():
+            state.restore_libraries(self._is_made)
+            if state.holds_new(self._is_made):
+                state.restore()
 
     def remove(self) -> bool:
         """Remove the fake tensors that are still alive from the objects that refer to them, and return whether there

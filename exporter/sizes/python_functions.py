@@ -8,16 +8,17 @@ differ from Python's for symbolic numbers alone. The calls in a program are exch
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, module_that_calls
+from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, module_that_calls
 
-__all__ = ["CALLS_WITH_SIZES"]
+__all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
 
 asks_for_its_caller(__file__)
 
@@ -116,3 +117,11 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
 }
 #: A program calls these while it is recorded with dynamic sizes.
 CALLS_WITH_SIZES = ExchangedCalls(_WITH_SIZES)
+
+
+def follow_calls_in(asker: FrameType, followed: Collection[str]) -> None:
+    """Have the program recorded again if a function of Python's, which it calls here, may have asked about a size, and
+    the calls in this module were not exchanged."""
+    module = str(asker.f_globals.get("__name__"))
+    if module not in followed and CALLS_WITH_SIZES.are_missed_in(asker.f_code):
+        raise Reconsider(Decision.FOLLOW_MODULES, modules=[module])

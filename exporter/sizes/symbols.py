@@ -31,6 +31,7 @@ from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import Answer, fixed_together, says_special, with_counted_numbers
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.layouts import are_in_order
+from onnx_parity.exporter.sizes.python_functions import follow_calls_in
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
 from onnx_parity.exporter.torch_inside.frames import (
     Place,
@@ -61,10 +62,17 @@ class Symbols:
     # What torch asks of its own environment.
     allow_scalar_outputs = allow_dynamic_output_shape_ops = True
 
-    def __init__(self, decisions: Decisions = frozenset(), denied: frozenset[Expression] = frozenset()) -> None:
-        """`denied` are questions that are given the other answer where the program itself asks them."""
+    def __init__(
+        self,
+        decisions: Decisions = frozenset(),
+        denied: frozenset[Expression] = frozenset(),
+        followed: frozenset[str] = frozenset(),
+    ) -> None:
+        """`denied` are questions that are given the other answer where the program itself asks them; `followed` are
+        modules in which the calls of Python's functions were exchanged."""
         self.decisions = decisions
         self._denied = denied
+        self._followed = followed
         self._asked_of_denied: set[Expression] = set()
         #: The question that was answered last, for which there is another answer too.
         self._asked_last: Expression | None = None
@@ -262,10 +270,14 @@ class Symbols:
         """The symbols of sizes that were recorded with another value than they have in the example."""
         return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
 
-    def fixing(self) -> list[Answer]:
-        """The answers that fix a size."""
+    def fixed(self, axis_names: Mapping[str, str]) -> dict[str, Answer]:
+        """The names of the dynamic axes that the program fixes to one size, each with the answer that fixes it."""
         answers = list(self.answers.values())
-        return [*filter(Answer.fixes, answers), *fixed_together(answers)]
+        found: dict[str, Answer] = {}
+        for answer in (*filter(Answer.fixes, answers), *fixed_together(answers)):
+            for symbol in answer.expression.free_symbols:
+                found.setdefault(axis_names.get(str(symbol), str(symbol)), answer)
+        return found
 
     def is_certain(self, question: Expression) -> bool:
         """Whether a question has the same answer for all sizes within the declared ranges."""
@@ -371,6 +383,8 @@ class Symbols:
         if self.closed:
             raise Unsupported(f"its lowering needs {question} as a constant, but it is a dynamic size")
         user = user or nearest_user_place(asker)
+        if user is not None and user.frame is asker and Decision.PLAIN_NUMBERS not in self.decisions:
+            follow_calls_in(asker, self._followed)
         is_question = isinstance(question, Condition)
         if not self.has_value(question):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback

@@ -178,6 +178,7 @@ class ExchangedCalls:
         """With the functions to call, by the names of the builtins in whose place they are called."""
         self._builtins = builtins
         self._names = frozenset(builtins)
+        self._ours = frozenset(map(id, builtins.values()))
         self._lock = threading.Lock()
         self._exchanges: dict[FunctionType, _Exchange] = {}
         #: By the identity of code: the code, the names that are exchanged in it, and what it is exchanged for. Its hash
@@ -187,6 +188,11 @@ class ExchangedCalls:
     def may_be_in(self, names: Set[str]) -> bool:
         """Whether code with these names may call one of the builtins."""
         return not self._names.isdisjoint(names)
+
+    def are_missed_in(self, code: CodeType) -> bool:
+        """Whether code may call one of the builtins itself, and calls none of ours in their place."""
+        ours = self._ours
+        return not self._names.isdisjoint(code.co_names) and not any(id(const) in ours for const in code.co_consts)
 
     @contextmanager
     def within(self, functions: Iterable[FunctionType]) -> Iterator[None]:

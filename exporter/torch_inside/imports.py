@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from importlib._bootstrap import _DeadlockError, _ModuleLockManager  # type: ignore[attr-defined]
 from importlib.abc import Loader, MetaPathFinder
@@ -32,7 +32,7 @@ from weakref import WeakKeyDictionary
 
 __all__ = [
     "LoaderAndThen", "StandIn", "attribute_of", "file_of_module", "imported", "is_imported", "load_alone",
-    "standing_in",
+    "modules_among", "standing_in",
 ]  # fmt: skip
 
 
@@ -64,6 +64,12 @@ def attribute_of(module: str, name: str) -> Any:
 def file_of_module(name: str) -> str | None:
     """The file of a module that has been imported."""
     return getattr(sys.modules.get(name), "__file__", None)
+
+
+def modules_among(names: Set[str]) -> list[ModuleType]:
+    """The modules that have been imported and have one of these names."""
+    modules = [sys.modules.get(name) for name in names & sys.modules.keys()]
+    return [each for each in modules if isinstance(each, ModuleType) and not isinstance(each, StandIn)]
 
 
 def load_alone(name: str, path: Path) -> None:

@@ -130,6 +130,8 @@ class Attempt(msgspec.Struct, frozen=True):
     decisions: Decisions = frozenset()
     #: The weights of the module by which the program asks for gradients, by id: autograd sees these too.
     weights: frozenset[int] = frozenset()
+    #: The modules of libraries all of whose functions are followed.
+    modules: frozenset[str] = frozenset()
     #: The splits whose sizes only happen to be numbers that were read from values.
     coincidences: frozenset[int] = frozenset()
     variant: Variant = Variant()
@@ -140,15 +142,16 @@ class Attempt(msgspec.Struct, frozen=True):
     def reconsidered(self, found: Reconsider) -> Attempt | None:
         """The attempt with the first of the decisions that were asked for and not taken yet; None if all were."""
         for decision in found.decisions:
-            if not self.has(decision) or not found.weights <= self.weights:
-                return self.deciding(decision, found.weights)
+            weights, modules = self.weights | found.weights, self.modules | found.modules
+            if not self.has(decision) or (weights, modules) != (self.weights, self.modules):
+                return replace(self.deciding(decision), weights=weights, modules=modules)
         return None
 
-    def deciding(self, decision: Decision, weights: frozenset[int] = frozenset()) -> Attempt:
+    def deciding(self, decision: Decision) -> Attempt:
         decisions = self.decisions | {decision}
         if decision is Decision.NUMBERS_OF_EXAMPLE and not self.axes.inputs:
             decisions -= {Decision.SYMBOLS}  # Constants need none.
-        return replace(self, decisions=decisions, weights=self.weights | weights)
+        return replace(self, decisions=decisions)
 
 
 class FailedThere(Exception):
@@ -364,7 +367,7 @@ class _Recording:
             for each in self._recorder.copies:
                 if each.is_lost(self._recorder.nodes, values):
                     symbols.lost_copy(each.condition, each.origin)
-            if fixed := _fixed_axes(symbols, axis_names):
+            if fixed := symbols.fixed(axis_names):
                 raise AxesFixed(fixed, axis_names)
             symbols.closed = True
 
@@ -487,13 +490,4 @@ def _symbols(attempt: Attempt) -> Symbols:
     # Programs with static sizes do not need it.
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-    return Symbols(attempt.decisions, attempt.variant.denied)
-
-
-def _fixed_axes(symbols: Symbols, axis_names: Mapping[str, str]) -> dict[str, Answer]:
-    """The names of the dynamic axes that the program fixes to one size, each with the answer that fixes it."""
-    fixed: dict[str, Answer] = {}
-    for answer in symbols.fixing():
-        for symbol in answer.expression.free_symbols:
-            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), answer)
-    return fixed
+    return Symbols(attempt.decisions, attempt.variant.denied, attempt.modules)

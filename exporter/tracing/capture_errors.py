@@ -21,6 +21,7 @@ from onnx_parity.exporter.errors import (
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
+from onnx_parity.exporter.program_state.python_state import is_library_file
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
@@ -235,9 +236,16 @@ def fixed_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> Dy
     return DynamicAxisError(
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
         f"{_needs(fixed, axis_names)}\n"
-        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+        f"{_way_out(fixed).capitalize()}, or leave the axes out of dynamic_axes."
         f"{_ADVICE_ON_LOOPS if any(map(_loops, fixed.values())) else ''}"
     )
+
+
+def _way_out(fixed: Mapping[str, Answer]) -> str:
+    """What to do about lines that fix axes. Those of installed libraries are not the user's to write."""
+    if any(is_library_file(known.origin.file) for known in fixed.values()):
+        return "write what the library does there in your own code, for any size"
+    return "write those lines for any size (x.shape[i] instead of a number)"
 
 
 def _loops(known: Answer) -> bool:
@@ -252,7 +260,7 @@ def warn_of_static_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, st
     text = (
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} static in the model, because the program "
         f"fails with every other size that was tried:\n{_needs(fixed, axis_names)}\n"
-        "Leave the axes out of dynamic_axes; or write those lines for any size (x.shape[i] instead of a number)."
+        f"Leave the axes out of dynamic_axes; or {_way_out(fixed)}."
     )
     warnings.warn_explicit(text, OnnxExporterWarning, first.file or "<unknown>", first.line)
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 import onnx_parity
+from onnx_parity.exporter.program_state.python_state import is_installed
 
-__all__ = ["Classifier", "Counter", "FooModel", "assert_agrees", "images"]
+__all__ = ["Classifier", "Counter", "FooModel", "assert_agrees", "images", "installed"]
 
 
 def images(batch: int = 2, size: int = 8) -> torch.Tensor:
@@ -60,6 +67,24 @@ def assert_agrees(program: onnx_parity.ONNXProgram, model: Callable[..., Any], *
     with torch.no_grad():
         expected = model(*copy.deepcopy(args))
     torch.testing.assert_close(program(*args), expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@contextmanager
+def installed(
+    name: str, files: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
+    """A package of these files, which is imported from a folder that packages are installed into."""
+    package = folder / "site-packages" / name
+    package.mkdir(parents=True)
+    for file, source in files.items():
+        (package / f"{file}.py").write_text(source, "utf-8")
+    monkeypatch.syspath_prepend(package.parent)
+    is_installed.cache_clear()
+    try:
+        yield importlib.import_module(name)
+    finally:
+        for module in [each for each in sys.modules if each.partition(".")[0] == name]:
+            del sys.modules[module]
 
 
 class FooModel(nn.Module):

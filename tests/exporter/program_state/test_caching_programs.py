@@ -346,9 +346,13 @@ def test_what_is_no_tensor_is_left_alone() -> None:
     assert shapes == [torch.Tensor]
 
 
+#: The name of a module, which no function names.
+_ELSEWHERE = "elsewhere_of_tests"
+
+
 def elsewhere(source: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """A file of another author, that the program only calls."""
-    module = types.ModuleType("elsewhere_of_tests")
+    module = types.ModuleType(_ELSEWHERE)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(source, vars(module))
     return module
@@ -383,7 +387,7 @@ def test_a_cache_that_only_the_garbage_collector_knows(fails: bool, monkeypatch:
     module = elsewhere(REACHED, monkeypatch)
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = sys.modules["elsewhere_of_tests"].keep(x)
+        result: torch.Tensor = sys.modules[_ELSEWHERE].keep(x)
         if fails:
             raise ValueError("no good")
         return result
@@ -415,7 +419,7 @@ def test_a_place_that_cannot_be_restored_is_named(monkeypatch: pytest.MonkeyPatc
     elsewhere(KEEPS_GLOBAL, monkeypatch)
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = sys.modules["elsewhere_of_tests"].keep(x)
+        result: torch.Tensor = sys.modules[_ELSEWHERE].keep(x)
         return result
 
     with pytest.raises(onnx_parity.CaptureError) as caught:
@@ -447,7 +451,7 @@ def test_an_attribute_that_cannot_be_restored_is_named(seen: str, monkeypatch: p
     elsewhere(KEEPS_ATTRIBUTE.format(seen=seen), monkeypatch)
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = sys.modules["elsewhere_of_tests"].keep(x)
+        result: torch.Tensor = sys.modules[_ELSEWHERE].keep(x)
         return result
 
     with pytest.raises(onnx_parity.CaptureError, match="in the attribute 'kept' of an object of the class Keeper"):
@@ -458,7 +462,7 @@ def test_an_error_of_the_program_has_a_note_on_such_a_place(monkeypatch: pytest.
     elsewhere(KEEPS_GLOBAL, monkeypatch)
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        sys.modules["elsewhere_of_tests"].keep(x)
+        sys.modules[_ELSEWHERE].keep(x)
         raise ValueError("no good")
 
     with pytest.raises(onnx_parity.CaptureError, match="no good") as caught:
@@ -488,8 +492,8 @@ def test_a_cache_out_of_reach_that_an_earlier_attempt_filled(monkeypatch: pytest
 
     def program(x: torch.Tensor) -> Any:
         # Its first attempt has no symbols, and ends at the data-dependent size.
-        return sys.modules["elsewhere_of_tests"].kept(x) + 1, x[x > 0]
+        return sys.modules[_ELSEWHERE].kept(x) + 1, x[x > 0]
 
     exported = onnx_parity.export(program, (X,))
-    assert not any(_is_made(each) for each in _tensors_in(vars(sys.modules["elsewhere_of_tests"])))
+    assert not any(_is_made(each) for each in _tensors_in(vars(sys.modules[_ELSEWHERE])))
     assert_agrees(exported, lambda x: (x * 3 + 1, x[x > 0]), X)

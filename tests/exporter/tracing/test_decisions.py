@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import onnx_parity
+from tests.exporter.subjects import installed
 
 X = torch.randn(2, 3)
 _is_tracing = vars(torch.jit)["is_tracing"]
@@ -38,14 +38,10 @@ def half(x):
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """A module that is installed beside torch."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    (folder / "library_that_asks.py").write_text(_LIBRARY)
-    monkeypatch.syspath_prepend(folder)
     import torch.onnx  # noqa: F401
 
-    yield importlib.import_module("library_that_asks")
-    del sys.modules["library_that_asks"]
+    with installed("library_that_asks", {"__init__": _LIBRARY}, tmp_path, monkeypatch) as package:
+        yield package
 
 
 def test_a_library_that_is_traced_rounds_sizes_as_tensors(library: ModuleType) -> None:
