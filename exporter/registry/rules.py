@@ -126,15 +126,14 @@ def _index() -> dict[Aspect, list[tuple[str, list[str]]]]:
 
 
 def all_rules() -> Iterator[Rule]:
-    """All rules of all operators, also of files that the index does not name yet."""
-    for aspect in Aspect:
-        load(aspect)
+    """All rules of all operators, also those of files that have come or gone since the index was written."""
     exporter = os.path.dirname(_REGISTRY)
-    for folder, _, files in os.walk(os.path.join(exporter, "operators")):
-        for file in files:
-            if file.endswith(".py"):
-                path = os.path.relpath(os.path.join(folder, file), exporter)
-                import_module(f"{_EXPORTER}.{path.removesuffix('.py').replace(os.sep, '.')}")
+    files = [os.path.join(exporter, *module.split(".")) + ".py" for each in _index().values() for module, _ in each]
+    for folder, _, names in os.walk(os.path.join(exporter, "operators")):
+        files += [os.path.join(folder, name) for name in names if name.endswith(".py")]
+    for file in filter(os.path.exists, dict.fromkeys(files)):
+        module = os.path.relpath(file, exporter).removesuffix(".py").replace(os.sep, ".")
+        import_module(f"{_EXPORTER}.{module}")
     yield from _rules
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.kinds.padded_rows import PaddedRows, zero_padding
-from onnx_parity.exporter.operators.attention.decompositions import MASK_OF_KEYS
+from onnx_parity.exporter.operators.attention.recorded import MASK_OF_KEYS
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of

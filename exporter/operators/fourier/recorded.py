@@ -1,4 +1,4 @@
-"""Fourier transforms of so many elements of dynamic axes, and those of short times.
+"""Fourier transforms of so many elements of dynamic axes, those of short times, and their frequencies.
 
 The latter are windows of the signal, transforms of these, and sums of what overlaps.
 """
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.graph.graph import Size, same_size
-from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 __all__ = ["istft"]
@@ -127,3 +127,19 @@ def _overlapped(frames: torch.Tensor, size: Size, n_fft: int, hop: int) -> torch
     places = torch.arange(cast("int", size), device=frames.device).unfold(0, n_fft, hop).reshape(-1)
     empty = torch.zeros([frames.shape[0], size], dtype=frames.dtype, device=frames.device)
     return empty.index_add(1, places, frames.reshape(frames.shape[0], -1))
+
+
+# --- if it has no lowering --------------------------------------------------------------------------------------------
+
+
+@decomposition_of("aten::fft_fftfreq")
+def frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
+    positive = torch.arange((n - 1) // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device)
+    return torch.cat([positive, torch.arange(-(n // 2), 0, dtype=positive.dtype, device=device)]) * (1.0 / (n * d))
+
+
+@decomposition_of("aten::fft_rfftfreq")
+def positive_frequencies(
+    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any
+) -> torch.Tensor:
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (n * d))

@@ -1,4 +1,4 @@
-"""What is recorded for indices: masks of bytes, and elements that dynamic sizes or numbers of them select."""
+"""What is recorded for indices: masks of bytes, elements that dynamic sizes or numbers select, copies of parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
@@ -69,3 +70,6 @@ def combinations(self: torch.Tensor, r: int = 2, with_replacement: bool = False)
     for one, following in itertools.pairwise(places):
         chosen = chosen & (one <= following if with_replacement else one < following)
     return torch.stack([self[place[chosen]] for place in places], 1)
+
+
+record_as_copies_of({"narrow_copy": "narrow", "select_copy.int": "select.int", "slice_copy.Tensor": "slice.Tensor"})

@@ -1,4 +1,4 @@
-"""What is recorded where a tensor is split into parts."""
+"""What is recorded where a tensor is split into parts, and for copies of these."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from onnx_parity.exporter.dispatch.gradients import is_differentiated
 from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
 from onnx_parity.exporter.registry.recorded import instead_of, named
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -83,3 +84,8 @@ def unbind(self: torch.Tensor, dim: int = 0) -> Any:
         return NotImplemented
     count = sizes[dim]
     return [self.select(dim, part) for part in range(count)] if isinstance(count, int) else NotImplemented
+
+
+record_as_copies_of(
+    {"split_copy.Tensor": "split.Tensor", "split_with_sizes_copy": "split_with_sizes", "unbind_copy.int": "unbind.int"}
+)

@@ -1,4 +1,4 @@
-"""What is recorded for the mean of losses that are computed from sequences and labels."""
+"""What is recorded for losses of sequences and labels: their mean, and the connectionist temporal classification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
 
 __all__ = ["tensor_of_lengths"]
 
@@ -34,3 +36,65 @@ def tensor_of_lengths(lengths: Any, device: torch.device) -> torch.Tensor:
         return lengths.to(device, torch.int64)
     assert isinstance(lengths, Sequence)
     return torch.stack([torch.full((), each, dtype=torch.int64, device=device) for each in lengths])
+
+
+# --- if it has no lowering --------------------------------------------------------------------------------------------
+
+
+@decomposition_of("aten::_ctc_loss", "aten::_ctc_loss.Tensor")
+def ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Graves et al. 2006: `alpha[s]` is the log of the probability of the first s labels and blanks at each step"""
+    steps: Size = log_probs.shape[0]
+    batch: Size = log_probs.shape[1]
+    if not isinstance(steps, int) or not isinstance(batch, int):
+        raise refused_here(
+            "ctc_loss cannot be exported with a dynamic number of steps or sequences: export it for one number"
+        )
+    # On a GPU the lengths are those of a list, or of a tensor in the CPU's memory, where the labels may lie as well.
+    inputs, labels = (tensor_of_lengths(each, log_probs.device) for each in (input_lengths, target_lengths))
+    padded = _padded(targets.to(log_probs.device, torch.int64), labels, batch)
+    count = padded.shape[1]
+    blanks = torch.full_like(padded, blank)
+    # Labels with a blank before each and after the last.
+    path = torch.cat([torch.stack([blanks, padded], -1).reshape(batch, -1), torch.full_like(blanks[:, :1], blank)], 1)
+    if count == 0:
+        path = torch.full([batch, 1], blank, dtype=torch.int64, device=log_probs.device)
+    places = torch.arange(2 * count + 1, device=log_probs.device)
+    before = torch.cat([torch.full_like(path[:, :2], blank), path], 1)[:, : 2 * count + 1]
+    skips = (places % 2 == 1) & (path != before) & (places >= 2)
+    # No path is longer than its labels; what lies behind is never read.
+    emitted = log_probs.transpose(0, 1).gather(2, path.unsqueeze(1).expand(batch, steps, 2 * count + 1))
+    impossible = torch.full([batch, 2], -torch.inf, dtype=log_probs.dtype, device=log_probs.device)
+    starts = (places < 2) & (places <= 2 * labels.unsqueeze(-1))
+    alpha = torch.where(starts, emitted[:, 0], -torch.inf)
+    alphas = [alpha]
+    for step in range(1, steps):
+        shifted = torch.cat([impossible, alpha], 1)
+        from_one, from_two = shifted[:, 1 : 2 * count + 2], shifted[:, : 2 * count + 1]
+        reached = torch.stack([alpha, from_one, torch.where(skips, from_two, -torch.inf)])
+        following = _log_sum(reached) + emitted[:, step]
+        alpha = torch.where((inputs > step).unsqueeze(-1), following, alpha)
+        alphas.append(alpha)
+    ends = torch.stack([2 * labels, (2 * labels - 1).clamp_min(0)], -1)
+    last = alpha.gather(1, ends)
+    last = torch.stack([last[:, 0], torch.where(labels > 0, last[:, 1], -torch.inf)])
+    return -_log_sum(last), torch.stack(alphas, 1)
+
+
+def _padded(targets: torch.Tensor, lengths: torch.Tensor, batch: int) -> torch.Tensor:
+    """The labels of each sequence as a row. Without rows they follow each other, and no row is longer than all."""
+    if targets.dim() == 2:
+        return targets
+    starts = lengths.cumsum(0) - lengths
+    places = starts.unsqueeze(-1) + torch.arange(targets.shape[0], device=targets.device)
+    return targets[places.clamp_max(targets.shape[0] - 1)]
+
+
+def _log_sum(terms: torch.Tensor) -> torch.Tensor:
+    """The logarithm of the sum of exponentials along the first axis; -inf where all are"""
+    greatest = terms.amax(0)
+    finite = torch.where(greatest == -torch.inf, 0, greatest)
+    return (terms - finite).exp().sum(0).log() + finite

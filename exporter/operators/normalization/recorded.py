@@ -1,4 +1,4 @@
-"""What is recorded for normalizations, most of which are kept whole."""
+"""What is recorded for normalizations: most are kept whole; some decompositions of torch compute something else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
-from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
+from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
 
 _aten = torch.ops.aten
 
@@ -96,3 +96,28 @@ def _batch_norm_of_halves(op: Any, input: Any, parameters: list[Any], statistics
         return NotImplemented
     wide = [None if each is None else each.float() for each in (input, *parameters, *statistics)]
     return tuple(result.to(given) for result in op(*wide, True, *options))
+
+
+# --- if it has no lowering --------------------------------------------------------------------------------------------
+
+
+@decomposition_of(
+    "aten::_weight_norm_interface",
+    why="for a weight of one axis torch's own takes the norm over that axis, and the kernel over none",
+)
+def weight_norm_interface(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    others = [axis for axis in range(v.ndim) if axis != dim]
+    dtype = torch.float32 if g.dtype is torch.bfloat16 else None
+    norm = v.norm(2, others, keepdim=True, dtype=dtype) if others else v.abs().to(dtype or v.dtype)
+    return v * (g / norm.to(g.dtype)), norm
+
+
+@decomposition_of("aten::_batch_norm_with_update_functional", why="it is the batch norm of training")
+def batch_norm_with_update(
+    input: torch.Tensor, weight: Any, bias: Any, running_mean: torch.Tensor, running_var: torch.Tensor,
+    momentum: float, eps: float,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    arguments = (input, weight, bias, running_mean, running_var, True, momentum, eps)
+    output, mean, rstd, new_mean, new_var = torch.ops.aten._native_batch_norm_legit_functional.default(*arguments)
+    reserve = torch.empty(0, dtype=torch.uint8, device=input.device)
+    return output, mean, rstd, reserve, new_mean, new_var

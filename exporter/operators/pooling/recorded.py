@@ -1,13 +1,14 @@
-"""What is recorded for pooling: in one dimension it is kept whole, and means over all of an image are means."""
+"""What is recorded for pooling: in one dimension whole, over all of an image means, of windows at random places."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, cast
 
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
+from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
 
 _aten = torch.ops.aten
 
@@ -28,3 +29,49 @@ def adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
 @instead_of("aten::adaptive_avg_pool3d", why=_LAYS_OUT_ANEW)
 def adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
     return x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else NotImplemented
+
+
+# --- if it has no lowering --------------------------------------------------------------------------------------------
+
+
+@decomposition_of("aten::fractional_max_pool2d", "aten::fractional_max_pool3d")
+def fractional_max_pool(
+    self: torch.Tensor, kernel_size: list[int], output_size: list[int], random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The elements of every window are gathered axis by axis; a window begins where its random sample says"""
+    rank = len(output_size)
+    batch, sizes = self.shape[:-rank], self.shape[-rank:]
+    samples = random_samples.reshape([*batch, rank])
+    values = self
+    places: list[torch.Tensor] = []
+    for number, (kernel, count, size) in enumerate(zip(kernel_size, output_size, sizes, strict=True)):
+        # The samples of two axes are in the order of the axes in memory, those of three as the axes are.
+        sample = samples[..., rank - 1 - number if rank == 2 else number]
+        within = torch.arange(kernel, device=sample.device)
+        taken = (_starts(sample, size, count, kernel).unsqueeze(-1) + within).flatten(-2)
+        shape = [*batch, *[1] * number, count * kernel, *[1] * (rank - number - 1)]
+        places.append(taken.reshape(shape))
+        wide = [*batch, *values.shape[-rank:]]
+        wide[len(batch) + number] = count * kernel
+        values = values.gather(len(batch) + number, places[-1].expand(wide))
+    index = places[0]
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        index = index * size + place
+    split = [*batch, *itertools.chain.from_iterable(zip(output_size, kernel_size, strict=True))]
+    before = len(batch)
+    order = [*range(before), *range(before, before + 2 * rank, 2), *range(before + 1, before + 2 * rank, 2)]
+    windows, indices = (each.reshape(split).permute(order).flatten(-rank) for each in (values, index.expand_as(values)))
+    largest, where = windows.max(-1, keepdim=True)
+    return largest.squeeze(-1), indices.gather(-1, where).squeeze(-1)
+
+
+def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.Tensor:
+    """Where the windows begin: evenly spaced from a random place on, and the last at the end"""
+    last = torch.full([*sample.shape, 1], cast("int", size) - kernel, dtype=torch.int64, device=sample.device)
+    if count == 1:
+        return last
+    spacing = (size - kernel) / (count - 1)
+    steps = torch.arange(count - 1, device=sample.device).to(sample.dtype)
+    shifted = ((steps + sample.unsqueeze(-1)) * spacing).to(torch.int64)
+    starts = shifted - (sample.unsqueeze(-1) * spacing).to(torch.int64)
+    return torch.cat([starts, last], -1)

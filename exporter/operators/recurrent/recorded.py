@@ -1,4 +1,4 @@
-"""What is recorded for recurrent layers, which are kept whole, and for their cells."""
+"""What is recorded for recurrent layers, which are kept whole, for their cells, and for fused kernels of these."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.dispatch.gradients import is_differentiated, is_seen_once
-from onnx_parity.exporter.registry.recorded import instead_of, keep_whole
+from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
 from onnx_parity.exporter.torch_inside.reference_kernels import gather_params, one_layer_lstm, run_layers
 
 __all__ = ["step_of_gru", "step_of_lstm"]
@@ -72,3 +72,36 @@ def step_of_gru(input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch
     candidate = (new + own_new * (own_reset + reset).sigmoid()).tanh()
     hidden: torch.Tensor = (hx - candidate) * (own_update + update).sigmoid() + candidate
     return hidden
+
+
+# --- if it has no lowering --------------------------------------------------------------------------------------------
+
+
+_TRACED = "it is the fused kernel of a GPU, which torch.jit.trace records in place of the cell"
+
+
+@decomposition_of("aten::_thnn_fused_lstm_cell", why=_TRACED)
+def fused_lstm_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, input_bias: torch.Tensor | None = None,
+    hidden_bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    gates = _biased(hidden_gates, hidden_bias) + _biased(input_gates, input_bias)
+    return *step_of_lstm(gates, cx), _workspace(gates)
+
+
+@decomposition_of("aten::_thnn_fused_gru_cell", why=_TRACED)
+def fused_gru_cell(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, input_bias: torch.Tensor | None = None,
+    hidden_bias: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    hidden = step_of_gru(_biased(input_gates, input_bias), _biased(hidden_gates, hidden_bias), hx)
+    return hidden, _workspace(input_gates)
+
+
+def _biased(gates: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    return gates if bias is None else gates + bias
+
+
+def _workspace(gates: torch.Tensor) -> torch.Tensor:
+    """What the kernel keeps for its derivative, which is not recorded."""
+    return gates.new_empty(0)

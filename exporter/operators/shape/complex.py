@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, is_complex_dtype, parts_of
-from onnx_parity.exporter.operators.shape.decompositions import places_by_strides
+from onnx_parity.exporter.operators.shape.recorded import places_by_strides
 
 by_parts(
     "aten::alias", "aten::clone", "aten::detach", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::alias_copy",
