@@ -222,7 +222,7 @@ def _freedom(g: Graph, count: Size, correction: float, dtype: torch.dtype) -> Va
     return g.extreme("Max", g.op("Sub", g.scalar(count, dtype), correction), g.const(0, dtype))
 
 
-@lowering("aten::var", "aten::std")
+@lowering("aten::var", "aten::std", "aten::var_mean", "aten::std_mean")
 def var(
     g: Graph,
     self: Value,
@@ -230,25 +230,16 @@ def var(
     unbiased: bool = True,
     keepdim: bool = False,
     correction: float | None = None,
-) -> Value:
+) -> Value | tuple[Value, Value]:
     if correction is None:
         correction = float(unbiased)
-    variance = _variance(g, g.accumulating(self), dim, correction, keepdim)
-    root = g.operator in ("aten::std", "aten::std_mean")
-    return g.cast(g.op("Sqrt", variance) if root else variance, g.out.dtype)
-
-
-@lowering("aten::var_mean", "aten::std_mean")
-def var_mean(
-    g: Graph,
-    self: Value,
-    dim: Dims = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    correction: float | None = None,
-) -> tuple[Value, Value]:
-    average = _mean(g, g.accumulating(self), dim, keepdim)
-    return var(g, self, dim, unbiased, keepdim, correction), g.cast(average, g.out.dtype)
+    x = g.accumulating(self)
+    average = _mean(g, x, dim, keepdim) if g.operator.endswith("_mean") else None
+    spread = _variance(g, x, dim, correction, keepdim)
+    if g.operator.startswith("aten::std"):
+        spread = g.op("Sqrt", spread)
+    found = g.cast(spread, g.out.dtype)
+    return found if average is None else (found, g.cast(average, g.out.dtype))
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
