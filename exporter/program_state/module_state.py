@@ -21,7 +21,7 @@ from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
 from onnx_parity.exporter.torch_inside.tensors import parameters_of as own_parameters
 from onnx_parity.exporter.torch_inside.torchscript import attribute_of as compiled_attribute
 
-__all__ = ["Buffer", "attribute_at", "buffers_of", "parameters_of", "preserved"]
+__all__ = ["Buffer", "attribute_at", "attribute_path", "buffers_of", "parameters_of", "preserved"]
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -118,6 +118,15 @@ def attribute_at(root: torch.nn.Module, path: str) -> Any:
     if isinstance(root, torch.jit.ScriptModule):
         return compiled_attribute(root, name)
     return own_buffers(root)[name] if name in own_buffers(root) else root.__dict__[name]
+
+
+def attribute_path(root: object, tensor: torch.Tensor) -> str:
+    """The path of the attribute that this tensor is; an empty one if it is none, but a buffer, say."""
+    for path, module in root.named_modules() if isinstance(root, torch.nn.Module) else ():
+        for name, value in vars(module).items():
+            if value is tensor:
+                return f"{path}.{name}" if path else name
+    return ""
 
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:

@@ -8,11 +8,15 @@ only used for programs that need it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.graph import Value
+from onnx_parity.exporter.recording.lost_writes import own_tensor_written
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
@@ -22,6 +26,9 @@ from onnx_parity.exporter.torch_inside.transforms import current_level, function
 __all__ = ["Lifting"]
 
 asks_for_its_caller(__file__)
+
+#: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
+_RENORM = torch.ops.aten.embedding_renorm.default
 
 
 class Lifting(TorchFunctionMode):
@@ -34,6 +41,9 @@ class Lifting(TorchFunctionMode):
         level = current_level()
         assert level is not None, "lifting needs a surrounding functionalize"
         self._level = level
+        #: The ids of those that the program gave the data of another tensor.
+        self._given: set[int] = set()
+        recorder.give_data = self._give
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tree_map_only(torch.Tensor, self._lift, (args, kwargs or {}))
@@ -48,6 +58,32 @@ class Lifting(TorchFunctionMode):
     def own(self) -> list[torch.Tensor]:
         """The tensors that were lifted, in the same order."""
         return [tensor for tensor, _ in self._wrapped.values()]
+
+    def written(self, values: Sequence[Value], path_of: Callable[[torch.Tensor], str]) -> dict[str, Value]:
+        """The new values of tensors that the program wrote to, by their paths, among these values of all wrappers.
+
+        Weights may be given other data, and tensors that have a path as attributes be written to. Any other write is
+        refused.
+        """
+        found = {}
+        for tensor, value in zip(self.own, values, strict=True):
+            if value.node is not None and value.node.op is not _RENORM:
+                name = self._recorder.name_of(tensor)
+                path = name if id(tensor) in self._given else path_of(tensor)
+                if not path:
+                    raise CaptureError(*own_tensor_written(value.node.origin, name).args)
+                found[path] = value
+        return found
+
+    def renormed(self, values: Sequence[Value]) -> list[str]:
+        """The names of the weights that an embedding wrote to."""
+        ends = zip(self.own, values, strict=True)
+        return [self._recorder.name_of(tensor) for tensor, value in ends if value.node and value.node.op is _RENORM]
+
+    def _give(self, tensor: torch.Tensor, data: torch.Tensor) -> None:
+        """What `tensor.data = data` does: from now on, the tensor has the memory of the other one."""
+        self._wrapped[id(tensor)] = (tensor, self._lift(data))
+        self._given.add(id(tensor))
 
     def _lift(self, tensor: torch.Tensor) -> torch.Tensor:
         # Within `torch.func.grad` and `vmap`, tensors are wrapped again.

@@ -112,6 +112,8 @@ class Recorder(TorchDispatchMode):
         self.decisions = decisions
         #: Whether the program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self.lifts = Decision.WRAP_OWN_TENSORS in decisions
+        #: Gives one of these tensors the value of another one, where they are.
+        self.give_data: Callable[[torch.Tensor, torch.Tensor], None] | None = None
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}

@@ -13,6 +13,7 @@ from torch.nn.functional import _canonical_mask as canonical_mask
 
 __all__ = [
     "TensorBase",
+    "as_parameter",
     "buffers_of",
     "canonical_mask",
     "flat_weights_of",
@@ -34,6 +35,12 @@ def flat_weights_of(module: torch.nn.Module) -> list[Any]:
     """The list of parameters with which a recurrent layer computes; an empty one for any other module."""
     weights: list[Any] = module._flat_weights if isinstance(module, torch.nn.RNNBase) else []
     return weights
+
+
+def as_parameter(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    """A tensor, made into one that is a parameter to torch."""
+    tensor._is_param = True
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
 
 def hooks_of(module: torch.nn.Module) -> Iterator[Callable[..., Any]]:

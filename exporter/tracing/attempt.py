@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,12 +23,12 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
-from onnx_parity.exporter.program_state.module_state import buffers_of, parameters_of, preserved
+from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.frozen_sizes import Trial
 from onnx_parity.exporter.recording.lifted import Lifting
-from onnx_parity.exporter.recording.lost_writes import lost_write, own_tensor_written
+from onnx_parity.exporter.recording.lost_writes import lost_write
 from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "AxesFixed", "FailedThere", "ToRecord", "Traced", "Variant", "record"]
 
-#: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
-_RENORM = torch.ops.aten.embedding_renorm.default
 _SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
 
 
@@ -253,8 +252,10 @@ class _Recording:
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
         self._assigned: dict[str, torch.Tensor] = {}
         self._assigned_others: list[str] = []
-        #: The tensors of the program that were wrapped (see `Decision.WRAP_OWN_TENSORS`).
-        self._lifted: Sequence[torch.Tensor] = ()
+        #: Wraps the tensors of the program (see `Decision.WRAP_OWN_TENSORS`).
+        self._lifted: Lifting | None = None
+        #: Those of them that the program wrote to, by their paths.
+        self._own_written: dict[str, Value] = {}
         #: Whether a statement of Python raised the error with which the program failed.
         self._has_raised = False
         self._returned: Returned
@@ -299,7 +300,7 @@ class _Recording:
             raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
-        lifted = len(values) - len(self._lifted)
+        lifted = len(values) - (0 if self._lifted is None else len(self._lifted.own))
         put = lifted - len(self._changed.inputs) - len(self._changed.new)
         returned = put - len(self._assigned)
         self._outputs, self._assigned_values = values[:returned], values[returned:put]
@@ -325,7 +326,7 @@ class _Recording:
         self._returned, outputs = taken_apart(result)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
-        self._lifted = lifted.own
+        self._lifted = lifted
         return [*outputs, *self._assigned.values(), *put, *lifted.wrapped]
 
     def _failure(self, error: Exception) -> Exception:
@@ -350,10 +351,9 @@ class _Recording:
 
     def check(self) -> None:
         """Raise if the exported model would behave differently from the program."""
-        for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
-            if value.node is not None and value.node.op is not _RENORM:
-                name = self._recorder.name_of(tensor)
-                raise CaptureError(*own_tensor_written(value.node.origin, name).args)
+        if self._lifted is not None:
+            path_of = partial(attribute_path, self._wanted.program)
+            self._own_written = self._lifted.written(self._lifted_values, path_of)
         values = (*self._outputs, *self._assigned_values, *self._put_values)
         if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
             raise CaptureError(
@@ -382,16 +382,12 @@ class _Recording:
         outputs, returned = self._outputs_as_returned(), self._returned
         others = [*self._assigned_others, *self._put_elsewhere()]
         names = [*(end.name for end in written), *others]
-        renormed = [
-            recorder.name_of(tensor)
-            for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
-            if value.node is not None
-        ]
         if self._wanted.options.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
             names = others
-        names = [*names, *renormed]
+        if self._lifted is not None:
+            names = [*names, *self._lifted.renormed(self._lifted_values)]
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(
             inputs.inputs,
@@ -416,7 +412,7 @@ class _Recording:
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""
-        self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, (), Changed({}, {}, [])
+        self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, None, Changed({}, {}, [])
         survivors.watch(self._recorder.fakes, self._recorder.release())
         self._inputs.release()
         if self._symbols is not None:
@@ -442,7 +438,8 @@ class _Recording:
                 if end.place is None or id(_before_copy(value)) not in returned
             }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
-        return written | {Written(name): value for name, value in assigned}
+        own = self._own_written.items()
+        return written | {Written(name): value for name, value in (*assigned, *own)}
 
     def _gives_back(self) -> bool:
         """Whether new values of tensors in the objects among the arguments are outputs of the model."""

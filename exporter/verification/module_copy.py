@@ -1,7 +1,8 @@
 """Copies of a module, which are run in place of the module, so that a run neither writes to it nor converts it.
 
-Other threads may call the module at the same time. The copy shares the parameters unless they are needed in another
-dtype, since they can be gigabytes, and programs do not write to them. Buffers and tensors in attributes are copied.
+Other threads may call the module at the same time. The copy shares the memory of the parameters unless they are needed
+in another dtype, since they can be gigabytes: programs do not write to it, but may give a parameter other memory.
+Buffers and tensors in attributes are copied.
 """
 
 from __future__ import annotations
@@ -76,6 +77,15 @@ def copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=plain.device).copy_(plain)
 
 
+def _with_own_data(tensor: torch.Tensor) -> torch.Tensor:
+    """A parameter that shares its memory with another, which stays as it is if the new one is given other data."""
+    if type(tensor) is not torch.nn.Parameter:
+        return tensor
+    result = torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+    vars(result).update(vars(tensor))
+    return result
+
+
 class _Copying:
     """The process of copying one module. References to modules of the original become references to their copies.
 
@@ -108,7 +118,7 @@ class _Copying:
             return
         for parameter in parameters_of(module).values():
             if parameter is not None:
-                self._copies.setdefault(id(parameter), self._converted(parameter))
+                self._copies.setdefault(id(parameter), _with_own_data(self._converted(parameter)))
         for buffer in buffers_of(module).values():
             if buffer is not None and id(buffer) not in self._copies:
                 self._copies[id(buffer)] = copied_tensor(self._converted(buffer))

@@ -329,6 +329,9 @@ WITNESSES: dict[str, Witness] = {
     "scripts: torch.jit._trace.script": Witness(
         exporting(lambda x: traced_or_itself(x) + 1, X), "cannot be used as a value"
     ),
+    "parameters: torch.nn.parameter.Parameter.__new__": Witness(
+        exporting(lambda x: x * torch.nn.Parameter(torch.ones(3)), X), "made without being recorded"
+    ),
     "tensor_reads: torch.Tensor.numpy": Witness(
         exporting(lambda x: x + float(torch.ones(2).numpy().sum()), X), "another result"
     ),
@@ -354,6 +357,7 @@ WITHOUT_WITNESS: dict[str, str] = {
     "neural_modules: torch.backends.mha.get_fastpath_enabled": "another version has one opaque operator for a layer",
     "neural_modules: torch.nn.modules.rnn.RNNBase.check_forward_args": "it compares a size with a number of sequences",
     "neural_modules: torch.nn.modules.rnn.LSTM.check_forward_args": "likewise",
+    "parameters: torch.Tensor.data": "without it the program's own weights lose their memory, and the process ends",
 }
 
 
