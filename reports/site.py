@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo
-from onnx_parity.harness.results.completeness import in_a_word, shortcomings
+from onnx_parity.harness.results.completeness import RESUME, in_a_word, is_unfinished, shortcomings
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_columns, read_end, read_info, read_records
 from onnx_parity.reports import pieces, wording
@@ -260,7 +260,11 @@ class _Site:
         ]
 
     def _write_pages(self, names: Sequence[Mapping[str, Any]]) -> None:
-        summary = summarize(self.info, self.meter)
+        lacking = self.end.lacking if self.end is not None and not self.end.whole else 0
+        summary = summarize(self.info, self.meter, lacking, unfinished=is_unfinished(self.info, self.end))
+        headline = summary.verdict
+        if self.changes is not None:
+            headline = f"{self.changes.headline[0].upper()}{self.changes.headline[1:]}"
         failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
         causes = self.causes.rows()
         told = shortcomings(self.run, self.info, self.end, self.damage)
@@ -271,6 +275,8 @@ class _Site:
         contexts: dict[str, dict[str, object]] = {
             "index.html": {
                 "summary": summary,
+                "headline": headline,
+                "changes": self.changes,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
                 "causes": causes,
                 "unlisted_causes": self.causes.total - len(causes),
@@ -363,6 +369,8 @@ def _environment(info: RunInfo) -> Environment:
             "instant": wording.instant,
             "plural": wording.plural,
             "thousands": wording.thousands,
+            # A notice, and the command that it ends with.
+            "resumed": lambda notice: notice.partition(RESUME)[::2],
         }
     )
     return environment

@@ -64,6 +64,8 @@ class Summary:
     facts: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str], ...]
     missing: tuple[tuple[str, str], ...]
+    #: How many cells were not run because the run ended before; 0 if none, or if that is unknown.
+    lacking: int = 0
 
 
 class RunMeter:
@@ -112,10 +114,14 @@ class RunMeter:
         return Pace(ran / busiest, len(self._by_worker), busiest, stage_times(self._by_stage))
 
 
-def summarize(info: RunInfo, meter: RunMeter) -> Summary:
+def summarize(info: RunInfo, meter: RunMeter, lacking: int = 0, *, unfinished: bool = False) -> Summary:
     counts = meter.counts
+    told = verdict(counts, meter.by_exporter())
+    if unfinished:
+        share = f": {lacking / (lacking + counts.total()):.0%} of its cells were not run" if lacking else ""
+        told = f"Unfinished{share}. {told}"
     return Summary(
-        verdict=verdict(counts, meter.by_exporter()),
+        verdict=told,
         wrong=any(counts[status] for status in WRONG),
         scope=_scope(meter),
         counts=tuple(StatusCount(state_of(status), counts[status]) for status in LISTED if counts[status]),
@@ -125,6 +131,7 @@ def summarize(info: RunInfo, meter: RunMeter) -> Summary:
         facts=_facts(info),
         packages=tuple(sorted(info.packages.items())),
         missing=tuple(sorted(info.missing.items())),
+        lacking=lacking,
     )
 
 

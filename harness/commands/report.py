@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.gate.findings import Finding
 from onnx_parity.harness.gate.formats import outcome
 from onnx_parity.harness.gate.policy import Policy
-from onnx_parity.harness.gate.verdict import GateResult, judge
+from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.search.ledger import LEDGER
 from onnx_parity.harness.store import read_end, read_info
@@ -131,9 +135,10 @@ def publish_report(
 
     try:
         read_info(run)
-        changes = None if baseline is None else _changes(judge(baseline, run, Policy()))
+        out = out or run / "report"
+        changes = None if baseline is None else _changes(baseline, run, out)
         _draw(run, draw, only_wrong=only_wrong)
-        return _write(run, out or run / "report", changes)
+        return _write(run, out, changes)
     except (RunStoreError, ReportError) as error:
         refuse(str(error))
 
@@ -219,7 +224,8 @@ def _serve(run: Path, baseline: Path | None, patterns: Sequence[str] | None, por
 
     try:
         read_info(run)
-        changes = None if baseline is None else _changes(judge(baseline, run, Policy()))
+        # A served report cannot lead to files of another folder.
+        changes = None if baseline is None else replace(_changes(baseline, run, run), report="")
         if patterns is not None:
             _draw(run, patterns)
         with tempfile.TemporaryDirectory(prefix="parity-") as root:
@@ -248,9 +254,16 @@ def _draw_script(run: Path, asked: dict[str, str], name: str) -> str:
     return script(name, shown(msgspec.to_builtins(found)) if found is not None else absent)
 
 
-def _changes(verdict: GateResult) -> Changes:
+def _changes(baseline: Path, run: Path, out: Path) -> Changes:
+    """What changed since a baseline. A row is for all findings about a case and dtype that differ in numbers alone."""
     from onnx_parity.reports.pages.changes import Change, Changes
 
+    verdict = judge(baseline, run, Policy())
+    rows: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in verdict.findings:
+        key = finding.kind, finding.case or finding.subject, re.sub(r"\d+", "", finding.detail)
+        rows.setdefault(key, []).append(finding)
+    own = baseline / "report" / "index.html"
     return Changes(
         baseline=verdict.baseline,
         headline=outcome(verdict),
@@ -260,11 +273,14 @@ def _changes(verdict: GateResult) -> Changes:
         times_compared=verdict.times_compared,
         changes=[
             Change(
-                verdict.actions[cause.kind],
-                cause.kind, cause.subject, cause.detail, cause.findings, cause.opsets, cause.file, cause.line,
+                verdict.actions[first.kind],
+                first.kind, first.case, first.detail, len(alike), sorted({each.opset for each in alike if each.opset}),
+                first.file, first.line, first.subject if first.opset else "",
             )
-            for cause in verdict.causes
+            for alike in rows.values()
+            for first in alike[:1]
         ],
         coverage=[(status.words, gone, new) for status, (gone, new) in verdict.coverage.items()],
         undecided=verdict.undecided,
+        report=os.path.relpath(own.parent, out) if own.exists() else "",
     )  # fmt: skip

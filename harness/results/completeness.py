@@ -6,6 +6,8 @@ from pathlib import Path
 
 from onnx_parity.harness.record import RunEnd, RunInfo
 
+#: What comes before the command that completes a run, at the end of a sentence about it.
+RESUME = " To run the missing cells: "
 #: Runs of earlier schema versions have no record of their end.
 _SINCE_VERSION = 2
 
@@ -47,4 +49,4 @@ def why_unfinished(info: RunInfo, end: RunEnd | None) -> str:
 
 
 def _remedy(run: Path, info: RunInfo) -> str:
-    return "" if info.merged else f" To run the missing cells: parity run --resume {run}"
+    return "" if info.merged else f"{RESUME}parity run --resume {run}"

@@ -8,7 +8,7 @@ from onnx_parity.harness.escaping import markup_text
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Findings that differ only in their opset."""
+    """Findings about one case and dtype that differ only in their opset, and in numbers of their details."""
 
     #: `fail`, `warn` or `ignore`, as the policy says.
     action: str
@@ -21,6 +21,8 @@ class Change(msgspec.Struct, frozen=True):
     opsets: list[int]
     file: str
     line: int
+    #: The id of the first cell; empty for a finding about a case or the whole run.
+    cell: str = ""
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -38,10 +40,14 @@ class Changes(msgspec.Struct, frozen=True):
     coverage: list[tuple[str, int, int]] = []
     #: What could not be decided, and why.
     undecided: list[str] = []
+    #: The address of the baseline's own report, relative to this one; empty if there is none.
+    report: str = ""
 
     def data(self) -> list[Change]:
         """For the script of the page: no text has characters that HTML forbids."""
         return [
-            msgspec.structs.replace(each, case=markup_text(each.case), detail=markup_text(each.detail))
+            msgspec.structs.replace(
+                each, case=markup_text(each.case), detail=markup_text(each.detail), cell=markup_text(each.cell)
+            )
             for each in self.changes
         ]

@@ -34,6 +34,8 @@ class CauseRow:
     reason: str
     message: str
     command: str
+    #: The node id of its first cell.
+    node: str
     link: str
 
 
@@ -61,7 +63,8 @@ class CauseMeter:
 
     def _row(self, cause: Cause) -> CauseRow:
         first = cause.first
-        labels = list(cause.cases)
+        # First the case of the cell that is told, and drawn.
+        labels = list(dict.fromkeys((first.case, *cause.cases)))
         return CauseRow(
             subject=markup_text(cause.subject),
             state=state_of(cause.status),
@@ -74,5 +77,6 @@ class CauseMeter:
             reason=markup_text(cause.detail),
             message=message_excerpt(first.message),
             command=cause.again,
+            node=first.nodeid,
             link=safe_link(first.link),
         )

@@ -66,14 +66,15 @@ function canvas(title, graph, marks, chosen) {
   const ratio = () => (frame.clientWidth || 600) / (frame.clientHeight || 400);
   // The part of the graph that is seen has the shape of the frame.
   function look(x, y, width) {
-    const least = 120, most = 2 * Math.max(laid.width + 40, (laid.height + 40) * ratio());
+    const least = 120, most = 2 * Math.max(laid.width + 40, (laid.height + 40) * ratio(), frame.clientWidth || 600);
     width = Math.min(Math.max(width, least), most);
     seen = { x: x - width / 2, y: y - width / ratio() / 2, width, height: width / ratio() };
     show();
   }
   const middle = () => [seen.x + seen.width / 2, seen.y + seen.height / 2];
   const zoom = (by, [x, y] = middle()) => { const [a, b] = middle(); look(x + (a - x) * by, y + (b - y) * by, seen.width * by); };
-  const fit = () => look(laid.width / 2, laid.height / 2, Math.max(laid.width + 40, (laid.height + 40) * ratio()));
+  // All of it, and no larger than the text around it.
+  const fit = () => look(laid.width / 2, laid.height / 2, Math.max(laid.width + 40, (laid.height + 40) * ratio(), (frame.clientWidth || 600) / 1.3));
   // A large graph begins at its top, in a size that can be read.
   function begin() {
     fit();

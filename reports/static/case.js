@@ -1,6 +1,7 @@
 // The page of a declaration, with a grid of its cases, and of one of its cases, with every cell.
 "use strict";
 
+const WRONG = new Set([CRASHED, FAILED, UNEXPECTED]);
 const view = document.getElementById("view");
 
 async function render() {
@@ -111,7 +112,7 @@ function showOutcomes(declaration, cells, withCase) {
       first.reason ? h("p", { class: "why" }, first.reason, " ", first.link ? linkTo(first.link) : null) : null,
       others ? h("p", { class: "axes" }, `and ${plural(others, "other reason")}`) : null,
       first.message ? h("details", {}, h("summary", {}, `The whole message${some.length > 1 ? " of the first cell" : ""}`), h("pre", {}, first.message)) : null,
-      first.state === ABSENT ? null : command(pytestLine(first)));
+      first.state === ABSENT ? null : command(pytestLine(first)), WRONG.has(first.state) ? whatNext(first) : null);
   });
   view.append(section("outcomes", "Cells that did not pass", "", h("ol", { class: "outcomes" }, list)));
 }
@@ -184,7 +185,7 @@ function metricsOf(metrics) {
   const at = metrics.index.length ? ` at (${metrics.index.join(", ")})` : "";
   return [
     ["headroom", headroom(metrics.headroom)], ["tolerance", errorSize(metrics.tolerance)], ["max abs error", errorSize(metrics.max_abs)],
-    ["max rel error", errorSize(metrics.max_rel)], ["ULPs p50 / p99 / max", [metrics.ulp_p50, metrics.ulp_p99, metrics.ulp_max].map(ulps).join(" / ")],
+    ["max rel error", errorSize(metrics.max_rel)], ["ULPs p50 / p99 / max", largestUlps(metrics) === null ? ulps(null) : [metrics.ulp_p50, metrics.ulp_p99, metrics.ulp_max].map(ulps).join(" / ")],
     ["worst element", `output ${metrics.output}${at}`], ["runtime's value", plainNumber(metrics.got)], ["expected", plainNumber(metrics.expected)],
   ];
 }
@@ -227,7 +228,7 @@ function oneCell(declaration, data, one, open) {
       one.seconds.length ? h("p", { class: "stages" }, one.seconds.map(([name, seconds]) => [h("span", {}, name, " ", h("b", {}, duration(seconds))), " "])) : null,
       h("p", { class: "id" }, one.id, one.nodes ? `, ${plural(one.nodes, "node")}` : ""),
       one.bundle ? h("p", { class: "id" }, "Its model, inputs and expected outputs are in the run's folder: ", h("code", {}, one.bundle)) : null,
-      one.state === ABSENT ? null : command(pytestLine(one)),
+      one.state === ABSENT ? null : command(pytestLine(one)), WRONG.has(one.state) ? whatNext(one) : null,
     ]));
   };
   element.addEventListener("toggle", () => {

@@ -1,6 +1,8 @@
 // What changed since a baseline: findings by cause, and by case.
 "use strict";
 
+// The drawn graph and the values of the first cell, here and in the baseline's own report.
+const cellAddress = (of, label, change) => caseAddress(of, { case: label, ...change.opsets.length ? { opset: change.opsets[0] } : {} });
 const ACTIONS = { fail: FAILED, warn: KNOWN, ignore: NOT_COVERED };
 
 orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("search")]).then(([changes, { declarations }]) => {
@@ -9,7 +11,20 @@ orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("se
     // `elu[alpha=0.5] float32`, or `elu[alpha=0.5] by torch_script`.
     const label = change.case.replace(/( by)? \S+$/, "");
     const of = places.get(label) ?? places.get(change.case);
-    return of ? h("a", { href: caseAddress(of, { case: places.has(label) ? label : change.case }) }, change.case) : change.case || "the whole run";
+    if (!of) return change.case || "the whole run";
+    return h("a", { href: addressOf(of, label, change) }, change.case);
+  };
+  const addressOf = (of, label, change) => cellAddress(of, places.has(label) ? label : change.case, change);
+  const { baseline } = document.getElementById("by-case").dataset;
+  // The command that makes the first cell again, and its page in the report of the baseline, which has both there.
+  const further = (change) => {
+    const label = change.case.replace(/( by)? \S+$/, "");
+    const of = places.get(label) ?? places.get(change.case);
+    const before = baseline && of && change.cell && !change.detail.startsWith("not in the baseline");
+    return [
+      before ? h("p", { class: "before" }, h("a", { href: `${baseline}/${addressOf(of, label, change)}` }, "The same cell in the baseline")) : null,
+      change.cell ? command(reproLine(change.cell)) : null,
+    ];
   };
   // Numbers and what stands between brackets differ from case to case.
   const causeOf = (change) => change.detail.replace(/\([^)]*\)/g, "(…)").replace(/[-+]?\d+(\.\d+)?(e[-+]?\d+)?/g, "n");
@@ -35,7 +50,7 @@ orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("se
       { name: "kind", key: (row) => row.kind, show: (row) => h("th", { scope: "row" }, row.kind) },
       { name: "cells", class: "number", key: (row) => row.cells, show: (row) => numberCell(thousands(row.cells)) },
       { name: "cases", class: "number", key: (row) => row.all.length, show: (row) => numberCell(thousands(row.all.length)) },
-      { name: "for example", show: (row) => cell([named(row), `: ${row.detail}`], { class: "by" }) },
+      { name: "for example", show: (row) => cell([named(row), `: ${row.detail}`, further(row)], { class: "by" }) },
     ],
   });
   table(document.getElementById("by-case"), {
@@ -46,7 +61,7 @@ orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("se
       { name: "case", key: (row) => row.case, show: (row) => h("th", { scope: "row" }, named(row)) },
       { name: "opsets", key: (row) => row.opsets[0] ?? 0, show: (row) => cell(opsetRanges(row.opsets.filter(Boolean))) },
       { name: "cells", class: "number", key: (row) => row.cells, show: (row) => numberCell(thousands(row.cells)) },
-      { name: "detail", show: (row) => cell(row.detail, { class: "by" }) },
+      { name: "detail", show: (row) => cell([row.detail, further(row)], { class: "by" }) },
     ],
   });
 }));

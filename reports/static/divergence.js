@@ -23,7 +23,7 @@ if (rowsPlace) {
         { name: "variant", key: (row) => row.variant.join(" "), show: (row) => cell(row.variant.slice(0, 3).join(" · "), { class: "soft", title: row.variant.join(" · ") }) },
         number("max abs", (m) => m.max_abs, errorSize),
         number("max rel", (m) => m.max_rel, errorSize),
-        number("max ULPs", (m) => m.ulp_max, ulps, "The largest error in units in the last place"),
+        number("max ULPs", largestUlps, ulps, "The largest error in units in the last place"),
         number("tolerance", (m) => m.tolerance, errorSize),
         { name: "worst at", title: "Which output, and where in it", show: (row) => cell(`${row.metrics.output}${row.metrics.index.length ? ` (${row.metrics.index.join(", ")})` : ""}`, { class: "soft" }) },
         { name: "runtime", class: "number", show: (row) => numberCell(plainNumber(row.metrics.got)) },

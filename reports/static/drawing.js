@@ -1,6 +1,8 @@
 // Why a case has its outcome: the recorded program, the exported graph at one opset or two, and the errors of values.
 "use strict";
 
+// Larger graphs are not shown beside each other unless that is asked for.
+const MOST_BESIDE = 100;
 // The versions of operators differ from opset to opset, and are not marked.
 const signature = (node) => JSON.stringify([node.domain, node.op, node.attributes, Object.entries(node.bodies ?? {}).map(([name, body]) => [name, body.nodes.map(signature)])]);
 
@@ -76,12 +78,12 @@ function marksOf(graph, other, values) {
 function errorsOf(picture) {
   const total = picture.ulps.reduce((sum, count) => sum + count, 0) + (picture.not_finite ?? 0);
   if (!total) return h("p", { class: "note" }, `${picture.name}: there are no elements to compare, or the dtype or the shape differs.`);
-  const bands = picture.ulps.map((count, at) => [at === 0 ? "equal" : at === 25 ? "more" : `up to ${thousands(2 ** (at - 1))}`, count]).filter(([, count], at, all) => count || (at && at < all.length));
+  const bands = picture.ulps.map((count, at) => [at === 0 ? "equal" : at === 25 ? "more" : `up to ${thousands(2 ** (at - 1))}`, count]).filter(([, count]) => count);
   if (picture.not_finite) bands.push(["NaN or infinite", picture.not_finite]);
   const most = Math.max(...bands.map(([, count]) => count));
   const bar = (count) => { const each = h("i"); each.style.width = `${(count / most * 100).toFixed(1)}%`; return count ? each : null; };
   return [h("h3", {}, h("code", {}, picture.name), ` ${picture.type} `, h("small", {}, "elements by their error in units in the last place")),
-    h("dl", { class: "bands" }, bands.map(([name, count]) => h("div", {}, h("dt", {}, name), h("dd", {}, bar(count), h("b", {}, thousands(count)))))),
+    h("dl", { class: "bands unjudged" }, bands.map(([name, count]) => h("div", {}, h("dt", {}, name), h("dd", {}, bar(count), h("b", {}, thousands(count)))))),
     picture.map?.length ? errorMap(picture) : null];
 }
 
@@ -151,7 +153,7 @@ function showDrawing(declaration, data, place) {
 function showGraphs(drawing, place) {
   // For each graph, its exporters and opsets. The exporter of the cell that was drawn is said if there are others, or if it is another one.
   const at = new Map();
-  const drawn = drawing.opsets.filter(({ graph }) => graph !== undefined && graph >= 0);
+  const drawn = drawing.opsets.filter(({ graph }) => graph !== undefined && drawing.graphs[graph]);
   const several = drawing.opsets.some((each) => each.exporter);
   const named = several || (drawing.exporter ?? "parity") !== "parity";
   const own = drawing.exporter ?? "the exporter of the cell";
@@ -165,15 +167,26 @@ function showGraphs(drawing, place) {
   const title = (number) => [...at.get(number)].map(([by, opsets]) => `${by ? `${by}, ` : ""}opset ${opsetRanges(opsets)}`).join("; ");
   const options = () => numbers.map((number) => h("option", { value: String(number) }, title(number).replace(/^opset /, "")));
   const [first, second] = [h("select", {}, options()), h("select", {}, h("option", { value: "" }, "nothing"), options())];
+  const NOTHING = "nothing";
   // In the address: an opset, or an opset and an exporter.
   const withKey = (key) => drawn.find((each) => key === `${each.opset}${each.exporter ? ` ${each.exporter}` : ""}`)?.graph;
   const keyOf = (number) => { const { opset, exporter } = drawn.find((each) => each.graph === number); return `${opset}${exporter ? ` ${exporter}` : ""}`; };
   first.value = String(withKey(address.get("graph")) ?? (focus >= 0 ? focus : numbers[0]));
-  second.value = String(withKey(address.get("beside")) ?? "");
+  // Unless the address says otherwise, what is beside a small graph is that of another exporter, or of the opset before.
+  const partner = () => {
+    const own = drawn.find((each) => each.graph === Number(first.value));
+    const others = drawn.filter((each) => each.graph !== own.graph && drawing.graphs[each.graph].nodes.length <= MOST_BESIDE);
+    return drawing.graphs[own.graph].nodes.length > MOST_BESIDE ? undefined : others.find((each) => each.opset === own.opset) ?? others.findLast((each) => each.opset < own.opset) ?? others[0];
+  };
+  const asked = address.get("beside");
+  second.value = asked === NOTHING ? "" : String(withKey(asked) ?? partner()?.graph ?? "");
   const panes = h("div", { class: "panes" });
   const node = h("div", { role: "status", class: "of-node" });
   const texts = h("div", { class: "panes" });
   const show = () => {
+    // A graph is not beside itself.
+    for (const option of second.options) option.hidden = option.disabled = option.value === first.value;
+    if (second.value === first.value) second.value = String(partner()?.graph ?? "");
     const [one, other] = [first.value, second.value].map((value) => value === "" ? null : Number(value));
     const graphs = [[one, other], ...(other === null || other === one ? [] : [[other, one]])];
     const beside = (number) => number === null || other === one ? null : drawing.graphs[number];
@@ -186,7 +199,7 @@ function showGraphs(drawing, place) {
     texts.replaceChildren(...graphs.map(([number, against]) => h("div", {}, textWithDifference(drawing.graphs[number], beside(against)))));
   };
   for (const [select, key] of [[first, "graph"], [second, "beside"]]) {
-    select.addEventListener("change", () => { address.set(key, select.value === "" ? "" : keyOf(Number(select.value))); show(); });
+    select.addEventListener("change", () => { address.set(key, select.value === "" ? NOTHING : keyOf(Number(select.value))); show(); });
   }
   show();
   const diverging = Object.values(drawing.values ?? {}).filter((value) => value.diverges).length;

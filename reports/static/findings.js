@@ -2,7 +2,7 @@
 "use strict";
 
 // The site of a link leads to all of it.
-const shortLink = (url) => { const link = linkTo(url); if (link.href) link.textContent = new URL(link.href).host; return link; };
+const shortLink = (url) => { const link = linkTo(url); if (link.href) { const { host, pathname } = new URL(link.href); link.textContent = pathname.length > 1 ? `${host}${pathname}`.replace(/^github\.com\//, "") : host; } return link; };
 const SHOWN = ["name", "title", "culprit", "fault", "since", "link"];
 
 orSay(document.getElementById("findings"), load("findings").then((findings) => {

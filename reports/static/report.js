@@ -15,6 +15,12 @@ addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
+// On the first page the failures are not written by scripts.
+for (const place of document.querySelectorAll("details.next[data-node]")) {
+  const { node, where, state } = place.dataset;
+  place.replaceWith(whatNext({ node, where, state: STATES.indexOf(state) }));
+}
+
 const caseAddress = (of, values = {}) => address.to("case.html", { name: of.name, family: of.family, kind: of.kind, ...values });
 
 // The search: declarations, cases, PyTorch's names, ATen and ONNX operators. "/" or Control-K moves the focus to it.

@@ -18,7 +18,7 @@ orSay(document.getElementById("runtimes"), load("runtimes").then(({ subjects, en
 
   part("all", "In all", plural(totals.flat().reduce((sum, number) => sum + number, 0), "cell")).append(
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "In all" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, ["runtime", ...endings, "seconds"].map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
+      h("thead", {}, h("tr", {}, ["runtime", ...endings, "seconds"].map((name, at) => h("th", { scope: "col", class: at ? "number" : "", title: name === "seconds" ? "How long it took to load the models, to run them, and to compare its outputs" : null }, name)))),
       h("tbody", {}, subjects.map((subject, at) => h("tr", {}, h("th", { scope: "row" }, subject),
         totals[at].map((number, which) => numberCell(thousands(number), { class: isGrave(which) && number ? "low" : "" })), numberCell(seconds[at].toFixed(1))))))));
 

@@ -35,9 +35,13 @@ const errorSize = (value) => !isFinite_(value) ? notFinite(value) : value ? expo
 const plainNumber = (value) => isFinite_(value) ? String(Number(value.toPrecision(9))) : notFinite(value);
 
 function ulps(value) {
+  if (value === null) return "not equal";
   if (value >= INFINITE) return "inf";
   return value < 10 ? value.toFixed(1) : value < 1e6 ? thousands(Math.round(value)) : exponent(value);
 }
+
+// Where something must be equal and is not, such as an integer or a NaN, there is no error in units in the last place.
+const largestUlps = (metrics) => metrics.headroom < 1 && metrics.ulp_max === 0 ? null : metrics.ulp_max;
 
 function headroom(value) {
   if (value === null || value === undefined) return "";
@@ -83,6 +87,27 @@ const byName = (a, b) => { const [one, other] = [sortKey(a), sortKey(b)]; return
 
 function command(line) {
   return h("p", { class: "command" }, h("code", {}, line), h("button", { type: "button", class: "copy", "data-copy": line }, "Copy"));
+}
+
+const reproLine = (cell) => `parity repro ${shellQuoted(cell)}`;
+
+// What to do about a cell that is wrong, each with when it is the right thing.
+function nextSteps({ node, where, state }) {
+  const isTaken = state === FAILED && !/^(build|reference)/.test(where);
+  const steps = [
+    ["To report it, or to look at its model: write a folder with the model, its inputs, the expected outputs, and a script that needs nothing of this project.", reproLine(node)],
+    isTaken ? ["A wrong result in a large program: find the first operator that diverges, with its module and source line.", `parity localise ${shellQuoted(node)}`] : null,
+    isTaken ? ["An issue should have few lines: reduce the program to the few operators that still fail.", `parity reduce ${shellQuoted(node)}`] : null,
+    ["It passed at an earlier commit, GOOD: find the commit that broke it.", `git bisect start HEAD GOOD && git bisect run pytest ${quoted(node)}`],
+    [state === UNEXPECTED ? "The expectation holds no longer: see which entries go." : "It is someone else's fault, or cannot be fixed now: write it down as a known failure, with a reason and a link.", "parity expect"],
+  ];
+  return h("dl", {}, steps.filter(Boolean).map(([why, line]) => h("div", {}, h("dt", {}, why), h("dd", {}, command(line)))));
+}
+
+function whatNext(cell) {
+  const element = h("details", { class: "next" }, h("summary", {}, "What next?"));
+  element.addEventListener("toggle", () => { if (element.childElementCount < 2) element.append(nextSteps(cell)); });
+  return element;
 }
 
 function bars(pairs) {

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorPicture
-from onnx_parity.harness.record import Kind, OnnxUse, Record, Stage, Status
+from onnx_parity.harness.record import Kind, OnnxUse, Record, RunEnd, Stage, Status
 from onnx_parity.reports.single_file import write_single_file
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
@@ -30,7 +30,9 @@ def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> 
 
 def test_the_first_page_describes_the_run(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
-    expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
+    expect(page.locator("h1")).to_have_text("Regressed: new failure (3)")
+    expect(page.locator(".hero .scope").first).to_contain_text("Compared with 20260130-101500")
+    expect(page.locator(".hero .scope").first).to_contain_text("5 of the 1,880 cells that ran are wrong.")
     expect(page.locator(".counts li").first).to_contain_text("1 crashed")
     expect(page.locator(".outcome").first).to_contain_text("killed by SIGSEGV (11) in ConvTranspose")
     expect(page.locator(".facts")).to_contain_text("no CUDA device")
@@ -267,10 +269,53 @@ def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path
     causes = page.locator("#causes-table tbody tr")
     expect(causes).to_have_count(2)
     expect(causes.first).to_contain_text("3")
+    row = page.locator("#changes tbody tr").first
+    expect(row.locator(".copy")).to_have_attribute(
+        "data-copy", "parity repro 'avg_pool2d[ceil_mode=True]-float32-opset7-cpu-trace-onnxruntime'"
+    )
+    before = row.get_by_role("link", name="The same cell in the baseline").get_attribute("href") or ""
+    assert before.startswith("../../before/report/case.html#")
+    assert "opset=7" in before
     page.locator(".tools select").select_option("fix")
     assert names(page, "changes") == ["relu float32"]
     page.locator("#changes").get_by_role("link", name="relu float32").click()
     expect(page.locator("h1")).to_have_text("relu")
+
+
+def test_what_to_do_next_is_said_of_a_cause_and_of_a_cell(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    failed = page.locator(".outcome.failed").first
+    failed.get_by_text("What next?").click()
+    lines = [each.get_attribute("data-copy") or "" for each in failed.locator("details.next .copy").all()]
+    assert [line.split("[")[0].split("'")[0] for line in lines][:3] == [
+        "parity repro ",
+        "parity localise ",
+        "parity reduce ",
+    ]
+    assert lines[3].startswith("git bisect start HEAD GOOD && git bisect run pytest ")
+    assert lines[4] == "parity expect"
+    # What ended its process is neither localised nor reduced.
+    crashed = page.locator(".outcome.crashed").first
+    crashed.get_by_text("What next?").click()
+    expect(crashed.locator("details.next .copy")).to_have_count(3)
+    failed.locator(".cases a").first.click()
+    page.locator("details.cell.failed, details.cell").first.wait_for()
+    expect(page.get_by_text("What next?").first).to_be_visible()
+    axe(page)
+
+
+def test_a_run_that_was_stopped_says_so_first_and_how_to_go_on(page: Page, tmp_path: Path) -> None:
+    end = RunEnd("2026-01-31T10:20:00+00:00", whole=False, cells=1, lacking=3, why="it was interrupted")
+    run = write_run(tmp_path / "run", [PASSING], replace(info(), schema_version=2), end)
+    folder = write_report(run, tmp_path / "report").parent
+    open_page(page, folder, "index.html")
+    expect(page.locator("h1")).to_have_text(
+        "Unfinished: 75% of its cells were not run. Nothing is wrong: 1 of the 1 cell that ran passed."
+    )
+    expect(page.locator(".counts")).to_contain_text("3 not run")
+    assert page.locator(".bar .not_covered").evaluate("each => each.style.flexGrow") == "3"
+    expect(page.locator(".notice .copy")).to_have_attribute("data-copy", f"parity run --resume {run}")
+    axe(page)
 
 
 def test_exporters_stand_beside_each_other(page: Page, small: Path) -> None:
@@ -411,7 +456,7 @@ def test_a_report_in_one_file_has_every_page(page: Page, site: Path, tmp_path: P
     file = tmp_path / "report.html"
     assert write_single_file(site, file) == file.stat().st_size
     page.goto(file.as_uri())
-    expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
+    expect(page.locator("h1")).to_have_text("Regressed: new failure (3)")
     page.locator("#operators td.failed").first.click()
     expect(page.locator("h1")).to_have_text("avg_pool2d")
     page.get_by_role("link", name="avg_pool2d[ceil_mode=True]").first.click()

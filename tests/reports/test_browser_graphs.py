@@ -21,7 +21,7 @@ DRAWN = case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]")
 
 
 def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None:
-    open_page(page, site, DRAWN)
+    open_page(page, site, f"{DRAWN}&beside=nothing")
     boxes = page.locator(".box")
     expect(boxes).to_have_count(5)
     expect(page.locator(".box.diverges")).to_contain_text("≠ AveragePool")
@@ -39,6 +39,20 @@ def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None
     assert all(one and other and one["y"] + one["height"] <= other["y"] for one, other in pairwise(tops))
     expect(page.locator(".errors")).to_contain_text("1 of 6 parts of the output exceed the tolerance")
     expect(page.locator(".bands")).to_contain_text("NaN or infinite")
+
+
+def test_the_graph_of_another_exporter_stands_beside_a_small_one_and_none_beside_itself(page: Page, site: Path) -> None:
+    open_page(page, site, DRAWN)
+    first, second = page.get_by_label("graph of"), page.get_by_label("beside it")
+    expect(second.locator("option:checked")).to_have_text("torch_script, opset 9")
+    expect(page.locator(".canvas")).to_have_count(2)
+    first.select_option("torch_script, opset 9")
+    expect(second.locator("option:checked")).to_have_text("parity, opset 9")
+    assert second.locator("option[hidden]").all_text_contents() == ["torch_script, opset 9"]
+    second.select_option("nothing")
+    expect(page.locator(".canvas")).to_have_count(1)
+    page.reload()
+    expect(second.locator("option:checked")).to_have_text("nothing")
 
 
 def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, site: Path) -> None:

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import Blame, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.results.completeness import RESUME
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
@@ -89,7 +90,10 @@ def test_what_must_be_known_of_a_run_stands_first(tmp_path: Path) -> None:
         folder = write_report(run, run / "report").parent
         page = (folder / "case.html").read_text(encoding="utf-8")
         notices = msgspec.json.decode((folder / "summary.json").read_bytes())["notices"]
-        assert all(escape(notice, quote=False).replace("'", "&#39;") in page for notice in notices)
+        # The command that a notice ends with stands below it.
+        said = [part for notice in notices for part in notice.split(RESUME)]
+        assert all(escape(part, quote=False).replace("'", "&#39;") in page for part in said)
+        assert page.count("data-copy=") == sum(RESUME in notice for notice in notices)
         return [notice.split(".")[0] for notice in notices]
 
     ended = RunEnd("2026-01-31T10:20:00+00:00", whole=True)
