@@ -10,6 +10,8 @@ from onnx_parity.harness.record import Record, Status
 from onnx_parity.reports.outcomes import RANKS, State, Tally, in_words, state_of, tally
 from onnx_parity.reports.wording import shortened
 
+#: The opsets at which ONNX got its younger dtypes. What a dtype cannot do before is no gap of the exporter.
+DTYPES_SINCE = {"bfloat16": 13, "float8_e4m3fn": 19, "float8_e5m2": 19}
 #: A square lists at most this many reasons, and the number of further ones.
 MOST_REASONS = 5
 
@@ -105,6 +107,11 @@ def aggregate(counts: Tally) -> State:
     return State.ABSENT if counts[Status.ABSENT] else State.NOT_COVERED
 
 
+def is_before_dtype(record: Record) -> bool:
+    """Whether a cell is unsupported because ONNX does not have its dtype at its opset."""
+    return record.status is Status.UNSUPPORTED and record.opset < DTYPES_SINCE.get(record.dtype, 0)
+
+
 def right_since(states: Mapping[int, State]) -> Since:
     """The lowest opset down to which, from the highest one, every state is right.
 
@@ -152,7 +159,7 @@ def build_row(head: RowHead, opsets: Sequence[int], reasons: dict[Reason, int]) 
 
 def _square(opset: int, records: Sequence[Record], several_cases: bool, reasons: dict[Reason, int]) -> Square:
     counts = tally(records)
-    state = aggregate(counts)
+    state = aggregate(tally(each for each in records if not is_before_dtype(each)) or counts)
     found = _reasons(records, several_cases)
     return Square(
         opset,

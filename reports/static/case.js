@@ -32,7 +32,7 @@ function cellsOf(data) {
     const seconds = Object.entries(data.microseconds).filter(([, all]) => all[at]).map(([stage, all]) => [stageName(stage), all[at] / 1e6]);
     return {
       at, opset, id: fill(id), node: fill(node), options, state: data.status[at], where: data.wheres[data.where[at]], reason, link, error,
-      variant: data.variant[at], metrics: data.metrics[data.metric[at]], onnx, nodes, seconds,
+      variant: data.variant[at], dtype: data.variants[data.variant[at]][0], metrics: data.metrics[data.metric[at]], onnx, nodes, seconds,
       message: data.messages[data.message[at]], bundle: data.bundles[data.bundle[at]], case: data.case,
     };
   });
@@ -45,7 +45,8 @@ function squaresOf(cells, severalCases) {
   const byOpset = Map.groupBy ? Map.groupBy(cells, (one) => one.opset) : cells.reduce((map, one) => map.set(one.opset, [...map.get(one.opset) ?? [], one]), new Map());
   return new Map([...byOpset].map(([opset, some]) => {
     const counts = tally(some);
-    const state = aggregate(counts);
+    const inONNX = some.filter((one) => one.state !== UNSUPPORTED || opset >= (DTYPES_SINCE[one.dtype] ?? 0));
+    const state = aggregate(inONNX.length ? tally(inONNX) : counts);
     const reasons = new Map();
     for (const one of some) {
       if (one.state === PASSED) continue;

@@ -16,6 +16,8 @@ const FACES = [
   ["·", "not covered", "not covered", "this run has no such cell"],
 ];
 const AXES = ["dtype", "device", "shapes", "capture", "exporter", "runtime"];
+// As in reports/coverage.py: at which opsets ONNX got its younger dtypes.
+const DTYPES_SINCE = { bfloat16: 13, float8_e4m3fn: 19, float8_e5m2: 19 };
 const INFINITE = Number.MAX_VALUE;
 const EXACT = 1e9;
 

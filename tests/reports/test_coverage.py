@@ -109,3 +109,12 @@ def test_a_square_lists_five_reasons_and_counts_the_others() -> None:
     records = [replace(FAILED, cell=str(n), reason=f"reason {n}") for n in range(8)]
     (square,) = build_grid([RowHead("elu", "", "", "", records)], (18,)).rows[0].squares
     assert (len(square.reasons), square.more_reasons) == (5, 3)
+
+
+def test_what_onnx_does_not_have_at_an_opset_is_not_a_part_that_is_missing() -> None:
+    refused = replace(PASSING, status=Status.UNSUPPORTED, dtype="bfloat16", reason="ONNX's Cast does not take bfloat16")
+    assert grid_of(replace(PASSING, opset=9), replace(refused, opset=9), opsets=(9,)) == (State.PASSED,)
+    assert grid_of(replace(PASSING, opset=13), replace(refused, opset=13), opsets=(13,)) == (State.PARTLY,)
+    assert grid_of(replace(refused, opset=9), opsets=(9,)) == (State.UNSUPPORTED,)
+    other = replace(refused, dtype="float16", opset=9)
+    assert grid_of(replace(PASSING, opset=9), other, opsets=(9,)) == (State.PARTLY,)
