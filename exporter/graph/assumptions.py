@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
 
-from onnx_parity.exporter.expressions.expression import Expression, Symbol
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
 from onnx_parity.exporter.graph.graph import Origin, Value
 
 __all__ = ["METADATA", "Assumption", "as_json", "assumptions_in"]
@@ -57,7 +57,8 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if len(known) < len(self.of_sizes.free_symbols):
             return None
         try:
-            return bool(self.of_sizes.at(known))
+            # What is compared are sizes: `n - 1` is none for an axis that is empty, of which nothing is known then.
+            return not any(side.at(known) < 0 for side in _compared(self.of_sizes)) and bool(self.of_sizes.at(known))
         except (ArithmeticError, ValueError):  # A quotient by 0, at which the program fails.
             return False
 
@@ -68,6 +69,15 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         symbols = {each: Symbol(names.get(str(each), str(each))) for each in self.of_sizes.free_symbols}
         condition = self.of_sizes.xreplace(symbols)
         return msgspec.structs.replace(self, condition=str(condition), of_sizes=condition)
+
+
+def _compared(condition: Expression) -> Iterator[Expression]:
+    """The numbers that a condition compares."""
+    for each in condition.args:
+        if isinstance(each, Condition):
+            yield from _compared(each)
+        else:
+            yield each
 
 
 def as_json(assumptions: Iterable[Assumption]) -> str:

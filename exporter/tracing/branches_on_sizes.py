@@ -68,7 +68,9 @@ def branches_that_matter(recorded: Traced, again: Recording) -> list[Answer]:
     else:
         mattering = {each for each in questions if _emptying(each) and not _is_right_if_empty(each, recorded, again)}
         mattering |= _that_matter_together({each for each in questions if not _emptying(each)}, recorded, again)
-    mattering |= _that_matter_to_torch([each for each in recorded.branches if not each.by_user], recorded, again)
+    # What torch does where one of the program's own branches is another one follows from that.
+    where = [each.holding for each in recorded.branches if each.expression in mattering]
+    mattering |= _that_matter_to_torch([each for each in recorded.branches if not each.by_user], where, recorded, again)
     return [each for each in recorded.branches if each.expression in mattering]
 
 
@@ -114,8 +116,11 @@ def _asked_where(
     return further if is_same else None
 
 
-def _that_matter_to_torch(branches: Sequence[Answer], recorded: Traced, again: Recording) -> set[Expression]:
-    """The questions of torch that have other answers for sizes with which something else is recorded.
+def _that_matter_to_torch(
+    branches: Sequence[Answer], where: Sequence[Expression], recorded: Traced, again: Recording
+) -> set[Expression]:
+    """The questions of torch that have other answers for sizes with which something else is recorded, although these
+    conditions hold.
 
     Those that have the same answer wherever the program does not fail do not matter.
     """
@@ -124,7 +129,7 @@ def _that_matter_to_torch(branches: Sequence[Answer], recorded: Traced, again: R
     left = _MOST_RECORDINGS
     while waiting:
         branch = waiting.popleft()
-        others = _sizes_denying(branch, recorded)
+        others = _sizes_denying(branch, where, recorded)
         if not others:
             continue
         if left < len(others):
@@ -140,16 +145,23 @@ def _that_matter_to_torch(branches: Sequence[Answer], recorded: Traced, again: R
     return mattering
 
 
-def _sizes_denying(branch: Answer, recorded: Traced) -> list[dict[Symbol, int]]:
-    """Sizes with which a question has the other answer: as few of them changed as possible, and all that were equal
-    changed to the same, since the program may need them to be. None if no such sizes are found."""
-    opposite = Not.of(branch.holding)
-    found = find_sizes(recorded.sizes, [opposite])
-    if not opposite.at(found):
+def _sizes_denying(branch: Answer, where: Sequence[Expression], recorded: Traced) -> list[dict[Symbol, int]]:
+    """Sizes with which a question has the other answer, and these conditions hold: as few of them changed as possible,
+    and all that were equal changed to the same, since the program may need them to be. None if none are found."""
+    wanted = [Not.of(branch.holding), *where]
+    found = find_sizes(recorded.sizes, wanted)
+    if not _all_hold(wanted, found):
         return []
     new = {recorded.sizes[symbol]: size for symbol, size in found.items() if size != recorded.sizes[symbol]}
     equal = {symbol: new.get(size, size) for symbol, size in recorded.sizes.items()}
-    return [found] if equal == found or not opposite.at(equal) else [found, equal]
+    return [found] if equal == found or not _all_hold(wanted, equal) else [found, equal]
+
+
+def _all_hold(conditions: Iterable[Expression], sizes: Mapping[Symbol, int]) -> bool:
+    try:
+        return all(each.free_symbols <= sizes.keys() and each.at(sizes) for each in conditions)
+    except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
+        return False
 
 
 def _is_same_with(sizes: Mapping[Symbol, int], recorded: Traced, again: Recording) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size, Varying
 from onnx_parity.exporter.lowering.opsets.base import Base
-from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
+from onnx_parity.exporter.lowering.values.shapes import may_be_empty, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value
 
 __all__ = ["ReshapeForms"]
@@ -29,7 +29,7 @@ class ReshapeForms(Base):
         return self.slice(self.op("Shape", x), [0], [axis], [axis + 1])
 
     def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
-        """Reshape. One dynamic size becomes -1, and those of unchanged axes become 0, so that few are computed."""
+        """Reshape. A single dynamic size becomes -1, and those of unchanged axes become 0, so that few are computed."""
         return shaped(self._reshape(x, sizes), None if -1 in [s for s in sizes if isinstance(s, int)] else sizes)
 
     def _reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
@@ -37,21 +37,22 @@ class ReshapeForms(Base):
             if self.opset >= 14:
                 return self.op("Reshape", x, self.ints(sizes), allowzero_i=1)
             return self._reshape_empty(x, sizes)
-        shape: list[Size] = list(sizes)
-        inferred = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
-        if len(inferred) > 1 and x.shape is not None:
-            kept = [
-                a
-                for a in inferred
-                if a < len(x.shape) and not isinstance(x.shape[a], int) and same_size(x.shape[a], shape[a])
-            ]
-            if len(kept) >= len(inferred) - 1:
-                for axis in kept[: len(inferred) - 1] if len(kept) == len(inferred) else kept:
-                    shape[axis] = 0
-                inferred = [axis for axis, size in enumerate(shape) if not isinstance(size, int)]
-        if len(inferred) == 1:
-            shape[inferred[0]] = -1
-        return self.op("Reshape", x, self.ints(shape))
+        dynamic = [axis for axis, size in enumerate(sizes) if not isinstance(size, int)]
+        shape = x.shape or ()
+        kept = [
+            a for a in dynamic if a < len(shape) and not isinstance(shape[a], int) and same_size(shape[a], sizes[a])
+        ]
+        others = [axis for axis in dynamic if axis not in kept] if len(dynamic) > 1 else dynamic
+        # -1 cannot be inferred where another axis is empty, and a 0 copies the size of the axis of the input.
+        is_inferred = len(others) == 1 and not any(may_be_empty(sizes[axis]) for axis in dynamic if axis not in others)
+        if len(others) > is_inferred and self.opset >= 14:
+            return self.op("Reshape", x, self.ints(sizes), allowzero_i=1)
+        is_inferred = len(others) == 1
+        given = [
+            0 if axis in dynamic and axis not in others else -1 if is_inferred and axis in others else size
+            for axis, size in enumerate(sizes)
+        ]
+        return self.op("Reshape", x, self.ints(given))
 
     def _reshape_empty(self, x: Value, sizes: Sequence[Size]) -> Value:
         """A new empty tensor. Before opset 14, which has allowzero, a 0 in the shape copies the size of the input."""

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["broadcast", "never_exceeds", "never_negative", "product", "same_shape", "same_size", "shaped"]
+__all__ = [
+    "broadcast",
+    "may_be_empty",
+    "never_exceeds",
+    "never_negative",
+    "product",
+    "same_shape",
+    "same_size",
+    "shaped",
+]
 
 
 def broadcast(*values: Value) -> tuple[Size, ...] | None:
@@ -28,6 +37,11 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
             elif not same_size(size, 1) and not same_size(result[axis], size):
                 return None
     return tuple(result)
+
+
+def may_be_empty(size: Size) -> bool:
+    """Whether a size is 0 for some sizes within the declared ranges, as far as is known."""
+    return size == 0 if isinstance(size, int) else size.node.shape_env.least(size) == 0
 
 
 def never_negative(number: Size) -> bool:

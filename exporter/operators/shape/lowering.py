@@ -46,8 +46,7 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
     if same_shape(sizes, self.sizes):
         return self
     flattens = len(sizes) == 2 and self.rank > 2 and same_size(self.sizes[0], sizes[0])
-    whole = all(isinstance(s, int) and s > 0 for s in self.sizes[1:])
-    if flattens and whole and g.has_kernel("Flatten", self.dtype):
+    if flattens and not any(same_size(size, 0) for size in self.sizes[1:]) and g.has_kernel("Flatten", self.dtype):
         return g.op("Flatten", self, axis_i=1)
     return g.reshape(self, sizes)
 

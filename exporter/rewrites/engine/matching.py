@@ -128,7 +128,8 @@ def axes_of(node: ir.Node) -> list[int] | None:
 
 
 def sizes_to_reshape_to(source: ir.Value | None, after: Sizes | None) -> list[int] | None:
-    """What a Reshape is given, where a size is 0 that is that of the source's axis, and one other may be -1."""
+    """What a Reshape is given: a size is 0 that is that of the source's axis, or one is -1. With both, it would fail
+    for empty tensors."""
     before = sizes_of(source)
     if before is None or after is None or 0 in after:
         return None
@@ -136,4 +137,4 @@ def sizes_to_reshape_to(source: ir.Value | None, after: Sizes | None) -> list[in
         size if isinstance(size, int) else 0 if axis < len(before) and before[axis] == size else -1
         for axis, size in enumerate(after)
     ]
-    return sizes if sizes.count(-1) <= 1 else None
+    return sizes if sizes.count(-1) <= (0 not in sizes) else None

@@ -85,7 +85,9 @@ def _find_reshapes(node: ir.Node, _walk: Walk) -> _Reshaped | NoMatch:
     source, given = node.inputs[0], ints_of(node.inputs[1])
     new: list[int] | None = None
     while (before := producer_of(source, *_RESHAPES)) is not None and is_read_by_one(before):
-        if given is None or 0 in given:  # A size of 0 is that of the input's axis.
+        if (given is None and not _takes_zeros(node)) or (
+            given is not None and 0 in given
+        ):  # A size of 0 is that of the input's axis.
             other = sizes_to_reshape_to(before.inputs[0], sizes_of(node.outputs[0]))
             if other is None:
                 break
@@ -94,6 +96,11 @@ def _find_reshapes(node: ir.Node, _walk: Walk) -> _Reshaped | NoMatch:
     if source is node.inputs[0]:
         return NoMatch("it does not follow a reshape that is read here alone, or several sizes are dynamic")
     return _Reshaped(source, new)
+
+
+def _takes_zeros(reshape: ir.Node) -> bool:
+    """Whether a size of 0 is one, and not that of the input's axis."""
+    return "allowzero" in reshape.attributes and reshape.attributes["allowzero"].as_int() == 1
 
 
 def _reshape_once(node: ir.Node, found: _Reshaped, walk: Walk) -> Op:
