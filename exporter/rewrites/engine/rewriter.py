@@ -248,6 +248,8 @@ def _stand_for(node: ir.Node, other: ir.Node) -> None:
 def _read_instead(node: ir.Node, value: ir.Value) -> bool:
     """Let a value that exists take the place of a node's result. Whether it could: an output has one name."""
     old, graph = node.outputs[0], node.graph
+    if value.shape is None:
+        value.shape = old.shape
     if not old.is_graph_output():
         old.replace_all_uses_with(value)
         return True
