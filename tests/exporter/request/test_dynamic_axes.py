@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -214,28 +213,6 @@ def test_size_that_becomes_a_number_is_fixed() -> None:
     assert f"  - 'batch' at {where}: the program needs batch to be 3\n" in str(caught.value)
 
 
-def test_branch_on_a_dynamic_size_is_warned_about() -> None:
-    def decides(x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] > 2:
-            return x + 1
-        return x - 1
-
-    x = torch.ones(3, 4)
-    line = inspect.getsourcelines(decides)[1] + 1
-    message = (
-        f"the program branches on a dynamic size at {__file__}:{line}: batch > 2 is True in the example, and the "
-        "exported model takes that branch for every size. Branch on something that is not dynamic, export one model "
-        "for each branch, or state what always holds: assume=['batch > 2']"
-    )
-    with pytest.warns(onnx_parity.TracerWarning) as caught:
-        program = onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})
-    assert [(str(w.message), w.filename, w.lineno) for w in caught] == [(message, __file__, line)]
-    torch.testing.assert_close(program(x), x + 1)
-    with pytest.raises(onnx_parity.FrozenValueError) as refused:
-        onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}}, strict=True)
-    assert str(refused.value) == message
-
-
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
@@ -315,22 +292,6 @@ def test_loop_that_counts_to_a_size_is_refused() -> None:
     assert f"  - 'batch' at {where}: the program needs batch > 3 to be False\n" in str(caught.value)
 
 
-def test_squeezing_a_dynamic_axis_is_a_branch_where_the_rank_is_needed() -> None:
-    def squeezes(x: torch.Tensor) -> torch.Tensor:
-        return x.squeeze(0).sum(-1)
-
-    where = f"{__file__}:{inspect.getsourcelines(squeezes)[1] + 1}"
-    with pytest.warns(onnx_parity.TracerWarning) as caught:
-        program = onnx_parity.export(squeezes, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
-    assert str(caught[0].message).startswith(
-        f"the program branches on a dynamic size at {where}: batch == 1 is False in the example"
-    )
-    assert_agrees(program, squeezes, torch.rand(5, 4))
-    with pytest.raises(onnx_parity.DynamicAxisError) as refused:
-        onnx_parity.export(squeezes, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
-    assert f"  - 'batch' at {where}: the program needs batch == 1 to be True\n" in str(refused.value)
-
-
 def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
     @onnx_parity.lowering("aten::erfinv", since=7)
     def erfinv(g: Any, self: Any) -> Any:
@@ -368,79 +329,6 @@ def test_dynamic_axes_of_what_is_not_there_are_ignored_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=message):
         program = onnx_parity.export(torch.relu, (torch.ones(2),), input_names=["x"], dynamic_axes={"y": [0]})
     assert program(torch.ones(2)).tolist() == [1, 1]
-
-
-def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
-    def program(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
-        length = 0 if past.numel() == 0 else past.shape[1]
-        if x.shape[1] > 1 and past is None:
-            return x
-        return torch.cat([past, x], 1) + torch.arange(length + x.shape[1])
-
-    given = (torch.randn(2, 3), torch.randn(2, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exported = onnx_parity.export(
-            program, given, dynamic_shapes={"x": {0: "batch", 1: "new"}, "past": {0: "batch", 1: "past"}}, verify=True
-        )
-    empty = (torch.randn(2, 1), torch.randn(2, 0))
-    torch.testing.assert_close(exported(*empty), program(*empty))
-
-
-def test_a_branch_that_expands_a_tensor_is_not_warned_about() -> None:
-    def program(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        if positions.shape[0] != x.shape[0]:
-            positions = positions.expand(x.shape[0], -1)
-        return x * torch.cumsum(positions[:, :1] + positions, 1)
-
-    given = (torch.randn(2, 3), torch.ones(1, 3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exported = onnx_parity.export(program, given, dynamic_axes={"x": {0: "batch"}}, verify=True)
-    for rows in (1, 5):
-        assert_agrees(exported, program, torch.randn(rows, 3), given[1])
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda x: x * 2 if x.shape[0] > 3 else x,
-        lambda x: x * 2 if x.shape[0] != 1 else x,
-        lambda x: x.sum(0) if x.numel() == 0 else x.mean(0),
-        lambda x: x * 2 if x.shape[0] % 2 == 0 else x,
-        lambda x: x * 2 if x.shape[0] % 2 else x,
-        lambda x: x * 2 if x.shape[0] // 2 == 0 else x,
-        lambda x: x * 2 if x.shape[0] ** 2 - 2 * x.shape[0] == 0 else x,
-        # The second question is asked only if the answer to the first is another one.
-        lambda x: x * 2 if x.shape == (3, 5) else x,
-        lambda x: x * 2 if x.shape[0] > 5 and x.shape[1] > 5 else x,
-        lambda x: x if x.shape[0] > 4 or x.shape[1] == 3 else x * 2,
-        lambda x: x if x.shape[0] > 4 or x.shape[1] != 0 else x.new_ones(1),
-        lambda x: x if x.shape[0] > 4 else x if x.shape[0] else x.new_ones(1),
-        # Each answer alone changes nothing.
-        lambda x: x * 2 if (x.shape[0] > 5) + (x.shape[1] > 5) == 2 else x,
-        # Where it is empty the result is not, or cannot be recorded.
-        lambda x: x.new_ones(1, 3) if x.shape[0] == 0 else x,
-        lambda x: x.new_tensor(x.numpy().sum()) if x.shape[0] == 0 else x.sum(),
-        # Another dtype, another sign, another name of the output.
-        lambda x: x.long() * (2 if x.shape[0] > 3 else 2.0),
-        lambda x: torch.full((2,), 1 if x.shape[0] > 3 else 1.0),
-        lambda x: x / (0.0 if x.shape[0] > 3 else -0.0),
-        lambda x: {"long" if x.shape[0] > 3 else "short": x},
-    ],
-)
-def test_branches_that_matter_are_warned_about(program: Any) -> None:
-    with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
-        onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0, 1]})
-
-
-@pytest.mark.parametrize("name", ["<string>", "<python-input-0>", "<stdin>"])
-def test_branches_of_programs_that_are_compiled_from_text_are_warned_about(name: str) -> None:
-    """As by `python -c`, in an interactive session and in a notebook."""
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile("def program(x):\n    return x * 2 if x.shape[0] > 3 else x\n", name, "exec"), names)
-    with pytest.warns(onnx_parity.TracerWarning, match=f"branches on a dynamic size at {name}:2: rows > 3 is True"):
-        onnx_parity.export(names["program"], (torch.randn(5, 3),), dynamic_axes={"x": {0: "rows"}})
 
 
 def test_weights_come_before_tensors_of_dynamic_sizes() -> None:
@@ -487,51 +375,3 @@ def test_a_dynamic_number_of_groups_is_refused() -> None:
         onnx_parity.UnsupportedOperatorsError, match=r"needs 4\*batch as a constant, but it is a dynamic"
     ):
         onnx_parity.export(correlated, (torch.randn(2, 4, 5, 5), torch.randn(2, 4, 3, 3)), dynamic_axes=axes)
-
-
-@pytest.mark.parametrize("question", ["== 1", "> 1", "< 2", "!= 1"])
-def test_a_branch_that_only_the_example_takes_is_refused(question: str) -> None:
-    def branches(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if eval(f"x.shape[0] {question}") else x * 3
-
-    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
-        onnx_parity.export(branches, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
-    holds = eval(f"1 {question}")
-    assert f"batch {question} is {holds} in the example, and {not holds} for other sizes\n" in str(caught.value)
-    assert str(caught.value).endswith("or leave the axes out of dynamic_axes.")
-    batch = torch.export.Dim.AUTO
-    program = onnx_parity.export(branches, (torch.ones(1, 4),), dynamic_shapes=({0: batch},))
-    assert torch.equal(program(torch.ones(1, 4)), branches(torch.ones(1, 4)))
-
-
-def test_a_branch_that_torch_has_asked_about_before_is_warned_of() -> None:
-    def writes_first(x: torch.Tensor) -> torch.Tensor:
-        y = x.clone()
-        y[:, 0] = 1
-        return y * 2 if x.shape[0] == 3 else y * 3
-
-    with pytest.warns(onnx_parity.TracerWarning, match="batch == 3 is False in the example"):
-        onnx_parity.export(writes_first, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
-
-
-def test_a_question_about_the_layout_is_a_branch() -> None:
-    def asks(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.t().is_contiguous() else x * 3
-
-    with pytest.warns(onnx_parity.TracerWarning, match="batch == 1 is False in the example"):
-        onnx_parity.export(asks, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
-    with pytest.warns(onnx_parity.TracerWarning, match="batch == 4 is False in the example"):
-        onnx_parity.export(
-            lambda x: x * 2 if x.is_same_size(x.t()) else x, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}}
-        )
-
-
-def test_a_copy_that_one_branch_makes_is_no_difference() -> None:
-    def makes_contiguous(x: torch.Tensor) -> torch.Tensor:
-        y = x.t()
-        return (y if y.is_contiguous() else y.contiguous()) * 3
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", onnx_parity.TracerWarning)
-        program = onnx_parity.export(makes_contiguous, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
-    assert_agrees(program, makes_contiguous, torch.rand(1, 4))
