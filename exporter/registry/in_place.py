@@ -57,9 +57,9 @@ def copy_back(*names: str, to: Targets) -> None:
     for name in names:
         overloads = getattr(_aten, name).overloads()
         ops = [f"aten::{name}" + ("" if overload == "default" else f".{overload}") for overload in overloads]
-        instead_of(*ops, where=to.include, gives_operator=True, why=to.why)(_copied_back)
+        instead_of(*ops, where=to.include, gives_operator=True, why=to.why)(_write_and_copy_back)
 
 
-def _copied_back(op: OpOverload, target: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+def _write_and_copy_back(op: OpOverload, target: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     functional = getattr(_aten, op.overloadpacket.__name__.removesuffix("_"))
     return target.copy_(functional(target, *args, **kwargs))

@@ -58,7 +58,7 @@ def keep_whole(*ops: OpOverload | str, why: str) -> None:
         name = _name_of(op)
         if name in _whole:
             raise ValueError(f"{name} is kept whole twice")
-        add(Rule(name, Aspect.WHOLE, None, _reason(name, why)))
+        add(Rule(name, Aspect.WHOLE, None, _check_reason(name, why)))
         _whole.add(name)
 
 
@@ -69,14 +69,14 @@ def instead_of(
 
     An operator that writes in place is replaced before functionalization has seen the write.
     """
-    return _registering(Aspect.INSTEAD, ops, why, where, gives_operator)
+    return _register_for(Aspect.INSTEAD, ops, why, where, gives_operator)
 
 
 def decomposition_of(
     *ops: OpOverload | str, why: str = "torch has a kernel for it and no decomposition", gives_operator: bool = False
 ) -> Callable[[_Function], _Function]:
     """Record the operators that the function calls, instead of these operators, which have no lowering."""
-    return _registering(Aspect.DECOMPOSITION, ops, why, None, gives_operator)
+    return _register_for(Aspect.DECOMPOSITION, ops, why, None, gives_operator)
 
 
 def any_size_is_dynamic(tensors: Sequence[torch.Tensor]) -> bool:
@@ -93,7 +93,7 @@ def any_is_complex(tensors: Sequence[torch.Tensor]) -> bool:
     return any(each.is_complex() for each in tensors)
 
 
-def _registering(
+def _register_for(
     aspect: Aspect, ops: tuple[OpOverload | str, ...], why: str, where: Condition | None = None,
     gives_operator: bool = False,
 ) -> Callable[[_Function], _Function]:  # fmt: skip
@@ -104,29 +104,29 @@ def _registering(
             name = _name_of(op)
             if name in table:
                 raise ValueError(f"{name} is {aspect.value} by two functions")
-            add(Rule(name, aspect, function, _reason(name, why)))
-            called = _given_operator(function, name) if gives_operator else function
-            table[name] = called if where is None else _conditional(called, where)
+            add(Rule(name, aspect, function, _check_reason(name, why)))
+            called = _give_operator(function, name) if gives_operator else function
+            table[name] = called if where is None else _call_where(called, where)
         return function
 
     return register
 
 
-def _given_operator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _give_operator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(named(name), *args, **kwargs)
 
     return call
 
 
-def _conditional(function: Callable[..., Any], where: Condition) -> Callable[..., Any]:
+def _call_where(function: Callable[..., Any], where: Condition) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs) if where(_tensors_among((*args, *kwargs.values()))) else NotImplemented
+        return function(*args, **kwargs) if where(_list_tensors((*args, *kwargs.values()))) else NotImplemented
 
     return call
 
 
-def _tensors_among(arguments: Sequence[Any]) -> list[torch.Tensor]:
+def _list_tensors(arguments: Sequence[Any]) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for each in arguments:
         if isinstance(each, torch.Tensor):
@@ -136,7 +136,7 @@ def _tensors_among(arguments: Sequence[Any]) -> list[torch.Tensor]:
     return found
 
 
-def _reason(name: str, why: str) -> str:
+def _check_reason(name: str, why: str) -> str:
     if not why:
         raise ValueError(f"{name} is replaced without a reason")
     return why

@@ -34,7 +34,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str] | Mapping[str | ir.Sym
         if isinstance(size, ir.SymbolicDim) and size.value
         for word in re.findall(r"[^\W\d]\w*", size.value)
     }
-    unknown = [name for name in wanted if name not in known and not any(_is(value, name) for value in values)]
+    unknown = [name for name in wanted if name not in known and not any(_has_axis(value, name) for value in values)]
     if unknown:
         raise ArgumentError(
             f"no axis of the model is called {unknown[0]!r}: its dynamic axes are {', '.join(sorted(known)) or 'none'}"
@@ -60,7 +60,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str] | Mapping[str | ir.Sym
         )
 
 
-def _is(value: ir.Value, name: str) -> bool:
+def _has_axis(value: ir.Value, name: str) -> bool:
     return any(isinstance(size, ir.SymbolicDim) and size.value == name for size in value.shape or ())
 
 

@@ -36,7 +36,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 def _find_expansion(expand: ir.Node, walk: Walk) -> _Found | NoMatch:
     source = expand.inputs[0]
-    return _found(expand, source, sizes_of(source), walk)
+    return _find_smaller_results(expand, source, sizes_of(source), walk)
 
 
 def _find_filling(fill: ir.Node, walk: Walk) -> _Found | NoMatch:
@@ -46,10 +46,10 @@ def _find_filling(fill: ir.Node, walk: Walk) -> _Found | NoMatch:
     # number to float32.
     if tensor is not None and (tensor.dtype not in TO_TORCH or tensor.dtype is ir.DataType.DOUBLE):
         return NoMatch("onnxruntime would round the number to float32")
-    return _found(fill, tensor, (), walk)
+    return _find_smaller_results(fill, tensor, (), walk)
 
 
-def _found(
+def _find_smaller_results(
     node: ir.Node, source: ir.Value | ir.TensorProtocol | None, sizes: Sizes | None, walk: Walk
 ) -> _Found | NoMatch:
     if source is None or sizes is None:

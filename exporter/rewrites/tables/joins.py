@@ -32,10 +32,10 @@ class _Lengths:
             return None
         if (value, axis) not in self._known:
             # The values before it are known already, because nodes are visited in their order.
-            self._known[value, axis] = self._found(value, axis)
+            self._known[value, axis] = self._find_size(value, axis)
         return self._known[value, axis]
 
-    def _found(self, value: ir.Value, axis: int) -> int | None:
+    def _find_size(self, value: ir.Value, axis: int) -> int | None:
         size = value.shape[axis] if value.shape is not None else None
         if isinstance(size, int):
             return size

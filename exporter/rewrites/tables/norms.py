@@ -49,7 +49,7 @@ def _layer_norms(total: ir.Node) -> Iterator[_Norm | NoMatch]:
             yield NoMatch("it adds to no product of float32 that is read here alone")
             continue
         for norm in _rms_norms(product):
-            x = _centred(norm.inputs[0]) if isinstance(norm, _Norm) else None
+            x = _find_centred(norm.inputs[0]) if isinstance(norm, _Norm) else None
             if isinstance(norm, NoMatch):
                 yield norm
             elif x is None:
@@ -60,7 +60,7 @@ def _layer_norms(total: ir.Node) -> Iterator[_Norm | NoMatch]:
                 yield _Norm((x, norm.inputs[1], bias), norm.epsilon)
 
 
-def _centred(difference: ir.Value) -> ir.Value | None:
+def _find_centred(difference: ir.Value) -> ir.Value | None:
     """For x less its mean over the last axis: x."""
     node = producer_of(difference, "Sub")
     x = node.inputs[0] if node is not None else None
@@ -84,12 +84,12 @@ def _rms_norms(product: ir.Node) -> Iterator[_Norm | NoMatch]:
         narrowed = producer_of(normalized, "Cast")
         wide = narrowed.inputs[0] if narrowed is not None and normalized.dtype in _HALVES else normalized
         yield NoMatch("the tensor is not divided by the root of its mean square and a number")
-        for x, epsilon in _normalized(wide):
+        for x, epsilon in _find_normalized(wide):
             given = producer_of(x, "Cast") if wide is not normalized else None
             whole = given.inputs[0] if given is not None else x
             if whole is None or whole.type != normalized.type or (wide is not normalized and not _is_float32(x)):
                 yield NoMatch("the tensor is normalized in a dtype that is neither its own nor float32")
-            elif _last(whole) != scale.shape[0]:
+            elif _width(whole) != scale.shape[0]:
                 yield NoMatch("the scale has not one number for each feature")
             else:
                 yield _Norm((whole, scale), epsilon)
@@ -99,7 +99,7 @@ def _is_float32(x: ir.Value) -> bool:
     return x.dtype is ir.DataType.FLOAT
 
 
-def _normalized(value: ir.Value | None) -> Iterator[tuple[ir.Value, float]]:
+def _find_normalized(value: ir.Value | None) -> Iterator[tuple[ir.Value, float]]:
     """For x / sqrt(mean(x * x) + epsilon): x and epsilon."""
     quotient, product = producer_of(value, "Div"), producer_of(value, "Mul")
     candidates: list[tuple[ir.Value | None, ir.Value | None]] = []
@@ -122,20 +122,22 @@ def _is_mean_square(mean: ir.Value | None, x: ir.Value) -> bool:
         return True
     quotient = producer_of(mean, "Div")
     return (
-        quotient is not None and number_of(quotient.inputs[1]) == _last(x) and _is_sum_of_squares(quotient.inputs[0], x)
+        quotient is not None
+        and number_of(quotient.inputs[1]) == _width(x)
+        and _is_sum_of_squares(quotient.inputs[0], x)
     )
 
 
 def _mean_of(mean: ir.Value | None, x: ir.Value) -> ir.Value | None:
     """What a value is the mean of over the last axis, of as many axes as x has."""
-    return _reduced_by("ReduceMean", mean, x)
+    return _find_reduced("ReduceMean", mean, x)
 
 
 def _is_sum_of_squares(total: ir.Value | None, x: ir.Value) -> bool:
-    return _reduced_by("ReduceSumSquare", total, x) is x
+    return _find_reduced("ReduceSumSquare", total, x) is x
 
 
-def _reduced_by(op_type: str, result: ir.Value | None, x: ir.Value) -> ir.Value | None:
+def _find_reduced(op_type: str, result: ir.Value | None, x: ir.Value) -> ir.Value | None:
     """What is reduced over the last axis, of as many axes as x has, which stays as an axis of size 1."""
     reduced = producer_of(result, op_type)
     if reduced is None or x.shape is None:
@@ -152,7 +154,7 @@ def _is_square(square: ir.Value | None, x: ir.Value) -> bool:
     return power is not None and power.inputs[0] is x and number_of(power.inputs[1]) == 2.0
 
 
-def _last(x: ir.Value) -> int | None:
+def _width(x: ir.Value) -> int | None:
     size = x.shape[-1] if x.shape is not None and len(x.shape) else None
     return size if isinstance(size, int) else None
 

@@ -165,7 +165,7 @@ def _find_transpose_between(node: ir.Node, _walk: Walk) -> _Early | NoMatch:
     split = [parts[order.index(axis)] for axis in range(len(before))]
     starts = list(itertools.accumulate((len(part) for part in split), initial=0))
     merged = [place for axis in order for place in range(starts[axis], starts[axis + 1])]
-    return _early(first, turn, tuple(size for part in split for size in part), merged)
+    return _move_early(first, turn, tuple(size for part in split for size in part), merged)
 
 
 def _find_pad_between(node: ir.Node, _walk: Walk) -> _Early | NoMatch:
@@ -188,7 +188,7 @@ def _find_pad_between(node: ir.Node, _walk: Walk) -> _Early | NoMatch:
     new = [0] * (2 * len(sizes))
     for axis, place in enumerate(places):
         new[place], new[place + len(sizes)] = amounts[axis], amounts[axis + len(before)]
-    return _early(first, pad, tuple(sizes), new)
+    return _move_early(first, pad, tuple(sizes), new)
 
 
 def _operator_between(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.Node | None]:
@@ -200,7 +200,7 @@ def _operator_between(node: ir.Node, op_type: str) -> tuple[ir.Node | None, ir.N
     return (moved, first) if is_read_by_one(moved) and is_read_by_one(first) else (None, None)
 
 
-def _early(first: ir.Node, moved: ir.Node, sizes: Sizes, numbers: list[int]) -> _Early | NoMatch:
+def _move_early(first: ir.Node, moved: ir.Node, sizes: Sizes, numbers: list[int]) -> _Early | NoMatch:
     given = sizes_to_reshape_to(first.inputs[0], sizes)
     return NoMatch("several sizes are dynamic") if given is None else _Early(first, moved, sizes, given, numbers)
 

@@ -150,10 +150,10 @@ class _Halves:
         if whole is None:
             return False
         if whole not in self._are_equal:
-            self._are_equal[whole] = self._found_equal(whole)
+            self._are_equal[whole] = self._compare_halves(whole)
         return self._are_equal[whole]
 
-    def _found_equal(self, whole: ir.Value) -> bool:
+    def _compare_halves(self, whole: ir.Value) -> bool:
         if whole.is_initializer() and whole.const_value is not None:
             first, second = torch_of(whole.const_value).chunk(2, dim=-1)
             return first.shape == second.shape and torch.equal(first, second)
@@ -169,10 +169,10 @@ class _Halves:
     def first(self, whole: ir.Value, before: ir.Node) -> ir.Value:
         """One of the halves, with the axes (batch, length, size), for a node that reads it."""
         if whole not in self._first:
-            self._first[whole] = self._made(whole, before)
+            self._first[whole] = self._make_half(whole, before)
         return self._first[whole]
 
-    def _made(self, whole: ir.Value, before: ir.Node) -> ir.Value:
+    def _make_half(self, whole: ir.Value, before: ir.Node) -> ir.Value:
         node = whole.producer()
         if node is None:
             assert whole.const_value is not None
@@ -194,7 +194,7 @@ class _Halves:
         result.type = whole.type
         return result
 
-    def repeated_for(self, x: ir.Value, half: ir.Value, before: ir.Node) -> ir.Value:
+    def repeat_for(self, x: ir.Value, half: ir.Value, before: ir.Node) -> ir.Value:
         """The half of angles with the batch of x, over which the operator does not broadcast."""
         assert half.shape is not None and x.shape is not None
         batch = x.shape[0]
@@ -221,7 +221,7 @@ class _Halves:
 def _rotate(add: ir.Node, found: _Rotation, walk: Walk) -> Op:
     halves = walk.once(_Halves)
     both = [halves.first(angles, add) for angles in (found.cos, found.sin)]
-    return op("RotaryEmbedding", found.x, *(halves.repeated_for(found.x, half, add) for half in both))
+    return op("RotaryEmbedding", found.x, *(halves.repeat_for(found.x, half, add) for half in both))
 
 
 ROTARY_EMBEDDING = (Rewrite(name="rotation by angles", at=("Add",), find=_find_rotation, write=_rotate, since=23),)

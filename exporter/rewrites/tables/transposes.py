@@ -94,12 +94,12 @@ def _source_of(operand: ir.Value, permutation: list[int]) -> _Turned:
 
 
 def _transpose_operands(_node: ir.Node, found: _Moved, _walk: Walk) -> Op:
-    operands = [each.source if each.stays else _transposed(each) for each in found.operands]
+    operands = [each.source if each.stays else _transpose(each) for each in found.operands]
     operator = found.operator
     return op(operator.op_type, *operands, attributes_of=operator, instead_of=operator)
 
 
-def _transposed(turned: _Turned) -> Op:
+def _transpose(turned: _Turned) -> Op:
     sizes = sizes_of(turned.source)
     assert sizes is not None
     return op("Transpose", turned.source, perm=turned.order, sizes=[sizes[axis] for axis in turned.order])
