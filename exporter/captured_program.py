@@ -17,8 +17,8 @@ from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
+from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
-from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.rewrites.order import MayCompute, optimize, rewrite_for_onnxruntime
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.unique_names import give_unique_names

@@ -14,11 +14,11 @@ from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
 from onnx_parity.exporter.program import ONNXProgram
+from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
 from onnx_parity.exporter.request.record_options import RecordOptions
-from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
     check_example_outputs,
     export_type_of,

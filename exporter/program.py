@@ -22,9 +22,9 @@ from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.graph.assumptions import METADATA, Assumption, as_json
 from onnx_parity.exporter.recording.results import Kind, Returned
 from onnx_parity.exporter.request.call_arguments import signature_of
+from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.request.names import checked_names
-from onnx_parity.exporter.request.switches import check_switches
 from onnx_parity.exporter.rewrites.order import MayCompute, optimize
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.unique_names import give_unique_names

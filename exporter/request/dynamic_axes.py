@@ -11,8 +11,8 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.marked_inputs import Held, Mark, example_of, without_marks
-from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = [
     "Axes",

@@ -11,10 +11,10 @@ from torch.export.dynamic_shapes import Dim
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import parameter_names
+from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
 from onnx_parity.exporter.request.marked_inputs import Held
 from onnx_parity.exporter.request.paired_shapes import paired
-from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument", "with_shapes_of_rest"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.marked_inputs import is_input, is_number
 from onnx_parity.exporter.request.names_in_objects import input_names_in
-from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["checked_names", "input_names_for", "output_names_for"]
 

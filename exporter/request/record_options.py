@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
-from onnx_parity.exporter.request.switches import check_switches
 
 __all__ = ["RecordOptions"]
 

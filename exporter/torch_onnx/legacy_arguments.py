@@ -12,7 +12,7 @@ import torch
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.lowering.options import OperatorExportTypes
-from onnx_parity.exporter.request.switches import check_switches
+from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Embedding lookup, alone or reduced over bags."""
+"""Embedding lookup, alone or reduced over bags, and `one_hot` of as many classes as values or dynamic sizes say."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import instead_of
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
@@ -121,3 +122,17 @@ def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
 def looked_up(weight: torch.Tensor, indices: torch.Tensor, *options: Any) -> Any:
     is_table = weight.ndim == 2 and indices.dtype in (torch.int32, torch.int64) and are_on_one_device(weight, indices)
     return Contiguous(weight.dtype, (*indices.shape, weight.shape[1])) if is_table else NotImplemented
+
+
+# --- what is recorded instead -----------------------------------------------------------------------------------------
+
+
+@instead_of("aten::one_hot", why="torch's decomposition reads the greatest value as a plain int")
+def one_hot(x: torch.Tensor, num_classes: Size = -1) -> Any:
+    count: Any = num_classes
+    if isinstance(num_classes, int):
+        if num_classes != -1:
+            return NotImplemented
+        count = x.max().item() + 1
+    classes = torch.arange(count, device=x.device)
+    return (x.unsqueeze(-1) == classes).to(torch.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.operators.embedding.recorded import one_hot
+from onnx_parity.exporter.operators.embedding.lowering import one_hot
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, with_symbolic_numbers
 
 __all__: list[str] = []

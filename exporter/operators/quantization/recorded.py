@@ -1,4 +1,4 @@
-"""Products of matrices in 8 bits."""
+"""Products of matrices in 8 bits, and the results of rounding to a grid of quantized numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry.recorded import decomposition_of
+from onnx_parity.exporter.registry.results import result_of
 
 
 @decomposition_of("aten::_scaled_mm")
@@ -25,3 +26,17 @@ def scaled_mm(
     if bias is not None:
         product = product + bias
     return product.to(dtype)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+@result_of(
+    "aten::fake_quantize_per_tensor_affine_cachemask",
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    "aten::fake_quantize_per_channel_affine_cachemask",
+    why="torch has no fake kernel for it",
+    static=False,
+)
+def fake_quantized(self: torch.Tensor, *options: object) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,7 +12,10 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
+from onnx_parity.exporter.recording.fakes.pointwise import floats, pointwise
+from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import instead_of
 
 
 @lowering("aten::native_dropout")
@@ -141,3 +145,21 @@ def _never_zero(g: Graph) -> Value:
 def _random_dtype(g: Graph) -> torch.dtype:
     """The dtype of the random numbers, before they are cast: runtimes have float32 and float64."""
     return torch.float64 if g.out.dtype is torch.float64 else torch.float32
+
+
+# --- what is recorded instead -----------------------------------------------------------------------------------------
+
+
+copy_back("exponential_", "geometric_", to=DYNAMIC)
+copy_back("cauchy_", "log_normal_", to=DYNAMIC_HALVES)
+pointwise(floats, "rand_like randn_like")
+
+
+@instead_of("aten::normal_", where=DYNAMIC_HALVES.include, why=DYNAMIC_HALVES.why)
+def normal_(self: torch.Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
+    return self.copy_(torch.ops.aten.normal_functional.default(self, mean, std, generator=generator))
+
+
+@instead_of("aten::dropout", why="torch's decomposition copies what is not dropped, and its kernel does not")
+def dropout(input: torch.Tensor, p: float, train: bool) -> Any:
+    return NotImplemented if train and p != 0 else input  # Later writes to one of them are seen in the other.

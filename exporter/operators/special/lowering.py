@@ -9,7 +9,9 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.series import chebyshev, choose, number, result, wide
+from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import result_of
 
 __all__ = ["digamma"]
 
@@ -124,3 +126,20 @@ def digamma(g: Graph, self: Value) -> Value:
     nan_at_integers = g.op("Mul", g.op("Reciprocal", sine), 0)
     mirrored = g.op("Add", g.op("Sub", whole, cotangent), nan_at_integers)
     return result(g, choose(g, reflected, mirrored, whole))
+
+
+# --- what is recorded instead -----------------------------------------------------------------------------------------
+
+
+copy_back("logit_", "sinc_", "xlogy_", to=DYNAMIC)
+copy_back("digamma_", "erfc_", "erfinv_", "i0_", "igamma_", "igammac_", "lgamma_", to=DYNAMIC_HALVES)
+
+
+@result_of(
+    *(f"aten::special_{name}" for name in dir(torch.special) if "_polynomial_" in name),
+    why="torch's kernels expand the one that has fewer axes to plain ints",
+    static=False,
+)
+def polynomial(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    """A quotient has the same sizes, and the dtype of floats. It is not recorded."""
+    return torch.true_divide(x, n)

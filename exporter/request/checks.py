@@ -1,4 +1,4 @@
-"""Arguments that are True or False."""
+"""Checks of arguments: switches are True or False, and names are Unicode, as ONNX stores them as UTF-8."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy
 
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["check_switches"]
+__all__ = ["check_switches", "checked_unicode"]
 
 
 def check_switches(**switches: object) -> None:
@@ -17,3 +17,13 @@ def check_switches(**switches: object) -> None:
                 f"{name} is {given!r}: give True or False. Give the arguments after `f` by name, since versions of "
                 "torch.onnx differ in their order"
             )
+
+
+def checked_unicode(what: str, name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(
+            f"{what} contains {name!r}, which is not valid Unicode: ONNX stores names as UTF-8. Give another name"
+        ) from None
+    return name
