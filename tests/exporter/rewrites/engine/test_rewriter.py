@@ -57,6 +57,15 @@ def test_a_node_is_changed_in_its_place_and_another_stands_before_it() -> None:
     assert_rewritten(SUBTRACTED, TEXT, after)
 
 
+def test_a_value_that_is_read_instead_keeps_the_shape_that_is_known_of_the_other() -> None:
+    model = parsed("(float[2] x) => (float[2] y) { s = Exp (x) a = Neg (s) b = Neg (a) y = Abs (b) }", 18)
+    source, _, same, _ = model.graph
+    source.outputs[0].shape, same.outputs[0].shape = None, ir.Shape([2])
+    apply_rewrites(model, TWICE, 18, operators_of(model))
+    assert [node.op_type for node in model.graph] == ["Exp", "Abs"]
+    assert source.outputs[0].shape == ir.Shape([2])
+
+
 def test_origins_and_types_are_carried_over() -> None:
     model = parsed(TEXT, 18)
     negative, absolute, _ = model.graph
