@@ -9,6 +9,7 @@ import typer
 
 from documents import api_page, surface_page, versions_page
 from documents.index_of_rules import INDEX, index
+from documents.public_api import RELEASED, signatures
 from documents.site import SECTIONS, DeadLinkError, build_site
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.run_store_error import RunStoreError
@@ -38,6 +39,13 @@ def write_index() -> None:
     """Write which file of the exporter has which rules of operators, after rules have been added, moved or removed."""
     INDEX.write_text(index(), encoding="utf-8")
     print_text(str(INDEX))
+
+
+@app.command()
+def released() -> None:
+    """Write the public names and their parameters as those of the last release: once for each release."""
+    RELEASED.write_text("\n".join(signatures()) + "\n", encoding="utf-8")
+    print_text(str(RELEASED))
 
 
 @app.command()

@@ -22,6 +22,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Exporting": (
         "README.md",
         "docs/coming_from_torch_onnx.md",
+        "docs/assumptions.md",
         "docs/troubleshooting.md",
         "docs/language_models.md",
         "docs/api.md",
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "harness/README.md",
         "docs/versions.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "CHANGELOG.md",
     ),
 }

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from typer.testing import CliRunner
 
 import onnx_parity
 import start
 from documents.__main__ import PAGES, app
+from documents.public_api import RELEASED, broken, signatures
 from documents.surface_page import SurfaceName, exists, rows
 from documents.torch_onnx_names import DOCUMENTED, TORCH, offered, torchs
 from onnx_parity.harness import cli
@@ -83,3 +85,21 @@ def test_a_survey_of_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, file: s
     monkeypatch.chdir(ROOT / "docs" if file == __file__ else ROOT)
     result = CliRunner().invoke(cli.app, ["opinfo-survey", file])
     assert (result.exit_code, result.output) == (2, f"{file} {why}\n")
+
+
+def test_what_the_last_release_had_is_still_there() -> None:
+    """A name or parameter that is to go is deprecated first, as README.md says, and leaves the list at a release."""
+    assert broken(RELEASED.read_text(encoding="utf-8").splitlines(), signatures()) == []
+
+
+def test_what_would_break_programs_is_noticed() -> None:
+    before = ["export", "export(0: model)", "export(1: args)", "export(f=)", "Capture"]
+    now = ["export", "export(0: model)", "export(1: args=)", "export(2: more)", "new", "new(0: x)", "Capture"]
+    assert broken(before, now) == ["gone: export(f=)", "new and needed: export(2: more)"]
+    assert broken(before, before) == []
+
+
+def test_the_citation_has_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (onnx_parity.__version__, "Apache-2.0")
+    assert citation["cff-version"] == "1.2.0"
