@@ -26,7 +26,7 @@ from onnx_parity.exporter.torch_inside.imports import imported, is_imported, loa
 from onnx_parity.exporter.torch_inside.patch import Attribute, LogFilter, OnImport, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import captures_here, records_here
 
-__all__ = ["PATCHES", "load_configuration", "original_of_compiled", "uncompiled"]
+__all__ = ["PATCHES", "SettingsReadLater", "load_configuration", "original_of_compiled", "uncompiled"]
 
 _read_settings = _config_module.get_assignments_with_compile_ignored_comments
 _PACKAGE = "torch._dynamo"
@@ -56,7 +56,7 @@ def _asking(torchs: Callable[..., Any]) -> Callable[..., Any]:
 _loading = threading.Lock()
 
 
-class _SettingsReadLater:
+class SettingsReadLater:
     """The settings that torch reads from the comments of a module: those that do not affect what is compiled.
 
     It reads them when the module is imported, in a twelfth of a process's first export, and needs them to compile.
@@ -75,7 +75,7 @@ def load_configuration() -> None:
     with _loading:
         if is_imported(_PACKAGE) or is_imported(name):
             return
-        _config_module.get_assignments_with_compile_ignored_comments = _SettingsReadLater  # type: ignore[assignment]
+        _config_module.get_assignments_with_compile_ignored_comments = SettingsReadLater  # type: ignore[assignment]
         try:
             path = Path(torch.__file__).parent / "_dynamo" / "config.py"
             # Another version of torch may have it elsewhere. All of dynamo is then imported as usual.

@@ -19,6 +19,7 @@ from torch import nn
 
 import onnx_parity
 from onnx_parity.exporter.patches.higher_order import FUNCTIONS, OPERATORS
+from onnx_parity.exporter.torch_inside.dynamo import SettingsReadLater
 from onnx_parity.exporter.torch_inside.imports import StandIn
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction, ScriptMethod
@@ -189,7 +190,8 @@ def torch_now() -> dict[tuple[str, ...], Any]:
 def changed(before: Mapping[tuple[str, ...], Any]) -> list[tuple[str, ...]]:
     """The places where there is something of ours, or where what can be called is another than before.
 
-    Not what stands in for `torch._dynamo` until somebody imports it: that stays on purpose.
+    Not what stands for `torch._dynamo` until somebody imports it, nor for settings that torch reads when it compiles:
+    that stays on purpose.
     """
     after = torch_now()
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.CodeType, classmethod, property)
@@ -199,7 +201,10 @@ def changed(before: Mapping[tuple[str, ...], Any]) -> list[tuple[str, ...]]:
         if place not in after
         or (place[-1] == "attributes" and after[place] != before.get(place, after[place]))
         or (type(after[place]) in kinds and after[place] is not before.get(place))
-        or (type(after[place]).__module__.startswith("onnx_parity") and type(after[place]) is not StandIn)
+        or (
+            type(after[place]).__module__.startswith("onnx_parity")
+            and type(after[place]) not in (StandIn, SettingsReadLater)
+        )
     ]
 
 
