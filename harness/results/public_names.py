@@ -30,6 +30,8 @@ class PublicName(msgspec.Struct, frozen=True):
     why_not: str = ""
     #: Whether a program that calls it is recorded by other operators, which can be exported or not.
     as_others: bool = False
+    #: Whether there is anything to be covered: a model can call it, and its package is here.
+    counts: bool = True
 
 
 class NameGroup(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ def _groups() -> Iterator[NameGroup]:
     functional = torch.nn.functional
     yield _calls("torch.nn.functional", _functions(functional, lambda each: _is_function_of(each, functional.__name__)))
     yield _calls("torch.nn", (name for name, each in inspect.getmembers(torch.nn, inspect.isclass) if _is_module(each)))
-    yield _calls("torch.Tensor", _functions(torch.Tensor, callable))
+    yield NameGroup("torch.Tensor", "calls", list(_methods()))
     yield _calls("torch", _functions(torch, inspect.isbuiltin))
     for place in (torch.linalg, torch.fft, torch.special):
         yield _calls(place.__name__, _functions(place, inspect.isbuiltin))
@@ -93,6 +95,17 @@ def _groups() -> Iterator[NameGroup]:
 
 def _calls(place: str, names: Iterable[str]) -> NameGroup:
     return NameGroup(place, "calls", [PublicName(f"{place}.{name}") for name in sorted(set(names))])
+
+
+def _methods() -> Iterator[PublicName]:
+    """The methods of tensors. Those that are no operators, such as `register_hook`, count where a case calls them."""
+    import torch
+
+    operators = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    why = "it is no operator: it is about a tensor in Python, its memory or its gradients"
+    for name in sorted(set(_functions(torch.Tensor, callable))):
+        named = f"torch.Tensor.{name}"
+        yield PublicName(named) if name in operators else PublicName(named, why, counts=False)
 
 
 def _functions(of: object, counts: Callable[[object], bool]) -> Iterator[str]:
@@ -228,7 +241,8 @@ def _list_models() -> Iterator[NameGroup]:
 
 def _models_of(name: str, source: Source) -> list[PublicName]:
     if find_spec(source.package) is None:
-        return [PublicName(name, f"{source.package} is not installed here: install the extra {source.extra!r}")]
+        why = f"{source.package} is not installed here: install the extra {source.extra!r}"
+        return [PublicName(name, why, counts=False)]
     return [PublicName(f"{name}[{model}]") for model in source.names()]
 
 

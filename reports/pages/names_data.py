@@ -16,6 +16,8 @@ class Named(Protocol):
     def why_not(self) -> str: ...
     @property
     def as_others(self) -> bool: ...
+    @property
+    def counts(self) -> bool: ...
 
 
 class Group(Protocol):
@@ -45,16 +47,21 @@ def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
 
 
 def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
-    rows = []
+    """Its rows, how many names there are to be covered, and how many of these are."""
+    rows: list[dict[str, Any]] = []
+    of = 0
     for each in group.names:
         seen = found.get(each.name)
         why_not = "" if seen else each.why_not or _WHY_NOT[group.kind]
         row = {"name": each.name, "state": STATE_NUMBERS[_state(seen)], "why": why_not}
         if each.as_others and not seen:
             row["as_others"] = True
+        if group.kind == "models" and not each.counts:
+            row["state"] = STATE_NUMBERS[State.ABSENT]
         rows.append(row | seen.data() if seen else row)
+        of += each.counts or seen is not None
     right = sum(row["state"] == STATE_NUMBERS[State.PASSED] for row in rows)
-    return {"title": group.title, "covered": right, "of": len(rows), "rows": rows}
+    return {"title": group.title, "covered": right, "of": of, "rows": rows}
 
 
 #: Why a name has no cells, if nothing more is known about it.

@@ -1,13 +1,21 @@
 // What is covered, of what: one table per group of names.
 "use strict";
 
+// A bar and its figure. Where there is nothing to be covered, a package is missing.
+function share({ covered, of }) {
+  if (!of) return cell([square(ABSENT), " absent"]);
+  const bar = h("i", { "aria-hidden": "true" });
+  bar.style.width = `${(covered / of * 100).toFixed(1)}%`;
+  return h("td", { class: "share" }, h("span", {}, bar), ` ${Math.floor(covered / of * 100)}%`);
+}
+
 const namesPlace = document.getElementById("names");
 orSay(namesPlace, load("names").then((groups) => {
   namesPlace.append(h("section", { "aria-labelledby": "groups" }, h("h2", { id: "groups" }, "All groups"),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Groups" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, ["names", "covered", "of", "not covered"].map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
+      h("thead", {}, h("tr", {}, ["names", "covered", "of", "not covered", "share"].map((name, at) => h("th", { scope: "col", class: at && name !== "share" ? "number" : "" }, name)))),
       h("tbody", {}, groups.map((group, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address.to("pytorch.html", { g: at }) }, group.title)),
-        numberCell(thousands(group.covered)), numberCell(thousands(group.of)), numberCell(thousands(group.of - group.covered)))))))));
+        numberCell(thousands(group.covered)), numberCell(thousands(group.of)), numberCell(thousands(group.of - group.covered)), share(group))))))));
   const shown = h("section", { "aria-labelledby": "group" });
   namesPlace.append(shown);
   const show = () => {

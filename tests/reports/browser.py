@@ -58,6 +58,9 @@ NAMES = [
         "ATen", "aten", [PublicName("aten::elu"), PublicName("aten::avg_pool2d"), PublicName("aten::gone", "no")]
     ),
     NameGroup("ONNX", "onnx", [PublicName("Gone@1")]),
+    NameGroup(
+        "Models of timm", "models", [PublicName("all_of_timm", "timm is not installed here: install it", counts=False)]
+    ),
     # The run says nothing of what its programs call.
     NameGroup("torch", "calls", [PublicName("torch.elu")]),
 ]

@@ -51,3 +51,11 @@ def test_an_operator_that_consists_of_others_is_none_that_cannot_be_exported() -
         "aten::sparse_mask", "it has neither a lowering nor a decomposition"
     )
     assert names["aten::elu"] == PublicName("aten::elu", "it has a lowering, which no case reached")
+
+
+def test_methods_that_are_no_operators_are_listed_and_do_not_count() -> None:
+    names = {each.name.rpartition(".")[2]: each for each in public_names._methods()}
+    for name in ("register_hook", "backward", "numpy", "share_memory_"):
+        assert not names[name].counts and "it is no operator" in names[name].why_not
+    for name in ("add", "add_", "view", "item"):
+        assert names[name].counts
