@@ -51,7 +51,7 @@ BUDGETS = {
     "harness/matrix": 750,
     "harness/operators": 450,
     "harness/pytest_plugin": 2300,
-    "harness/results": 2050,
+    "harness/results": 2100,
     "harness/running": 1500,
     "harness/search": 4550,
     "harness/subjects": 1450,
