@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from onnx_parity.harness.case import floats, op, scripted
+from onnx_parity.harness.case import floats, ints, op, scripted
 
 _ROWS = {"x": {0: "rows"}}
 
@@ -222,6 +222,41 @@ def union_type(x: Tensor) -> Tensor:
     return x + v
 
 
+def number_is_int(x: Tensor) -> Tensor:
+    n = x.sum().item()
+    if isinstance(n, int):
+        return x + 1
+    return x - 1
+
+
+def number_is_float(x: Tensor) -> Tensor:
+    n = x.sum().item()
+    if isinstance(n, float):
+        return x + 1
+    return x - 1
+
+
+def kind_of_any(v: Any) -> int:
+    if isinstance(v, bool):
+        return 1
+    if isinstance(v, int):
+        return 2
+    if isinstance(v, float):
+        return 3
+    return 4
+
+
+def kinds_of_numbers(x: Tensor) -> tuple[int, int, int, int, int]:
+    n = x.sum()
+    return kind_of_any(n.item()), kind_of_any(float(n)), kind_of_any(int(n)), kind_of_any(n > 0), kind_of_any(bool(n))
+
+
+def asks_for_nonzero(x: Tensor) -> Tensor:
+    if torch.is_nonzero(x.sum()):
+        return x + 1
+    return x - int(torch.is_nonzero(x.max()))
+
+
 script_int_arithmetic = op(scripted(int_arithmetic), floats(3, 4), dynamic=_ROWS)
 script_float_arithmetic = op(scripted(float_arithmetic), floats(3, 4), dynamic=_ROWS)
 script_int_bits = op(scripted(int_bits), floats(3, 4), dynamic=_ROWS)
@@ -258,3 +293,9 @@ script_any_type = op(scripted(any_type), floats(3, 4), dynamic=_ROWS)
 traced_any_type = op(any_type, floats(3, 4), dynamic=_ROWS)
 script_union_type = op(scripted(union_type), floats(3, 4), dynamic=_ROWS)
 traced_union_type = op(union_type, floats(3, 4), dynamic=_ROWS)
+script_float_is_int = op(scripted(number_is_int), floats(3, 4), dynamic=_ROWS)
+script_int_is_int = op(scripted(number_is_int), ints(3, 4), dynamic=_ROWS)
+script_float_is_float = op(scripted(number_is_float), floats(3, 4), dynamic=_ROWS)
+script_int_is_float = op(scripted(number_is_float), ints(3, 4), dynamic=_ROWS)
+script_kinds_of_numbers = op(scripted(kinds_of_numbers), floats(3, 4), dynamic=_ROWS)
+script_asks_for_nonzero = op(scripted(asks_for_nonzero), ints(3, 4, high=2), dynamic=_ROWS)

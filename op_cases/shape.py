@@ -204,6 +204,34 @@ as_strided_of_dynamic_sizes = op(
     dynamic={"x": {0: "rows", 1: "columns"}},
     sizes={"rows": (2, 7), "columns": (1, 5)},
 )
+
+
+def _through_dlpack(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    own = x + 1
+    shared = torch.from_dlpack(own)
+    shared.mul_(2)
+    return own, torch.utils.dlpack.from_dlpack(x, copy=True) * 2
+
+
+from_dlpack = op(_through_dlpack, floats(3, 4), dynamic={"x": {0: "rows"}})
+as_strided_of_as_strided = op(
+    lambda x: (
+        x[1:].as_strided((2, 2), (2, 1)).as_strided((2,), (3,)),
+        x.t().as_strided((2, 3), (1, 2)).as_strided((3, 2), (2, 1)),
+        (x.as_strided((2, 3), (1, 2)) + 1).as_strided((3, 2), (1, 3)),
+        x.as_strided((2, 3), (1, 2)).clone().as_strided((6,), (1,)),
+        x[0].expand(3, 4).as_strided((2, 2), (1, 1)).as_strided((3,), (1,)),
+    ),
+    distinct(3, 4),
+)
+as_strided_of_as_strided_of_dynamic_sizes = op(
+    lambda x: (
+        x.as_strided((x.shape[0] // 2, 2), (2, 1)).as_strided((2, x.shape[0] // 2), (1, 2)),
+        x.as_strided((x.shape[0], 2), (1, 0)) + 1,
+    ),
+    distinct(7),
+    dynamic={"x": {0: "length"}},
+)
 as_strided_of_view = op(lambda x: x.t()[1:].as_strided((2, 3), (1, 4), 1), distinct(3, 4))
 atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_3d(x)), floats())
 to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))

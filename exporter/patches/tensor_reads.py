@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
-from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]
@@ -29,7 +29,29 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
     return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
 
 
+def _is_nonzero(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
+    """Whether a number is not zero, as a truth value that is computed: other numbers may have the same."""
+    is_truth_value = not isinstance(self, torch.Tensor) or self.dtype is torch.bool or self.is_quantized
+    return torchs(self if is_truth_value else self != 0)
+
+
+def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor that shares the memory of another one, which need not leave the recording for it."""
+    if not isinstance(tensor, torch.Tensor):
+        return torchs(tensor, device=device, copy=copy)
+    shared = tensor.detach()
+    shared = shared if device is None else shared.to(device)
+    return shared.clone() if copy else shared
+
+
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch.Tensor, "numpy", _read),
     FunctionAttribute(lambda: torch.Tensor, "tolist", _to_list),
+    FunctionAttribute(lambda: torch.Tensor, "__dlpack__", _read),
+    FunctionAttribute(lambda: torch, "to_dlpack", _read),
+    FunctionAttribute(lambda: torch.utils.dlpack, "to_dlpack", _read),
+    FunctionCode(lambda: torch.utils.dlpack.from_dlpack, _from_dlpack),
+    FunctionAttribute(lambda: torch.Tensor, "__bool__", _is_nonzero),
+    FunctionAttribute(lambda: torch.Tensor, "is_nonzero", _is_nonzero),
+    FunctionAttribute(lambda: torch, "is_nonzero", _is_nonzero),
 )

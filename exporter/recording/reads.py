@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -9,7 +10,32 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Origin, Value
 
-__all__ = ["Read", "looked_at"]
+__all__ = ["Altered", "Read", "looked_at"]
+
+
+class Altered(msgspec.Struct, frozen=True):
+    """Other values for one read, by its number. They are of several kinds, since a program may tell only some apart:
+    `torch.is_nonzero` those that are 0, `math.isnan` those that are no numbers, a comparison with 100 large ones."""
+
+    read: int
+    kind: int = 0
+
+    @staticmethod
+    def kinds(dtype: torch.dtype) -> range:
+        """The kinds of other values there are for a dtype."""
+        return range(1 if dtype is torch.bool else 5 if dtype.is_floating_point or dtype.is_complex else 4)
+
+    def tensor(self, tensor: torch.Tensor, number: int) -> torch.Tensor:
+        """Other values of the same dtype and shape, for the tensor that is read as the one of this number."""
+        if tensor.dtype is torch.bool:
+            return ~tensor
+        others = (tensor + number, torch.zeros_like(tensor), -tensor - number, tensor + 1000)
+        return others[self.kind] if self.kind < len(others) else torch.full_like(tensor, math.nan)
+
+    def number(self, number: float) -> float:
+        """Another number."""
+        others = (number + 1, type(number)(0), -number - 1, number + 1000)
+        return others[self.kind] if self.kind < len(others) else math.nan
 
 
 class Read(msgspec.Struct, eq=False):

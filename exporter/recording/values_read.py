@@ -20,7 +20,7 @@ from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
-from onnx_parity.exporter.recording.reads import Read
+from onnx_parity.exporter.recording.reads import Altered, Read
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
@@ -70,8 +70,8 @@ class Reader:
         self.scalars: dict[str, Value] = {}
         #: What became a constant of the model. It is warned of only if this recording is not made again.
         self.reads: list[Read] = []
-        #: The number of the read that gives another value, to see what the program does then.
-        self.altered: int | None = None
+        #: The read that gives another value, to see what the program does then.
+        self.altered: Altered | None = None
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -80,18 +80,26 @@ class Reader:
     def failed_at_altered(self) -> bool:
         """Whether the program decided nothing by values after the read that gives another one. If it failed, it was
         because of it."""
-        return self.altered is not None and not any(each.answer is not None for each in self.reads[self.altered + 1 :])
+        return self.altered is not None and not any(
+            each.answer is not None for each in self.reads[self.altered.read + 1 :]
+        )
 
     def decided(self, answer: Plain, spelled: str) -> Plain:
         """The answer to a question about the number that was read last, or a number that is computed from it; `spelled`
         is the question, if it is not one of Python's."""
         if not self.reads or self.reads[-1].is_random:
             return answer
-        read, is_altered = self.reads[-1], self.altered == len(self.reads) - 1
+        read, altered = self.reads[-1], self._altered_here
         if not isinstance(answer, bool):
-            return answer + 1 if is_altered else answer
+            return answer if altered is None else altered.number(answer)
         read.answer, read.spelled, read.is_asked_by_torch = answer, spelled or read.spelled, bool(spelled)
-        return answer != is_altered
+        return answer != (altered is not None)
+
+    @property
+    def _altered_here(self) -> Altered | None:
+        """The other value, if it is for the last read."""
+        is_here = self.altered is not None and self.altered.read == len(self.reads) - 1
+        return self.altered if is_here else None
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
         """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""
@@ -115,8 +123,8 @@ class Reader:
             tensors = [self._as_in_trial(value, self._evaluate(value)) for value in values]
             if read is not None:
                 read.keep(tensors)
-                if self.altered == len(self.reads) - 1 and not of_symbol:
-                    return [_altered(each, number) for number, each in enumerate(tensors, 1)]
+                if self._altered_here is not None and not of_symbol:
+                    return [self._altered_here.tensor(each, number) for number, each in enumerate(tensors, 1)]
         return tensors
 
     def _as_in_trial(self, value: Value, tensor: torch.Tensor) -> torch.Tensor:
@@ -290,11 +298,6 @@ class Reader:
                 value, axis = self._size_sources[name]
                 given[symbol] = known[value].shape[axis]
         return self._symbols.number_in_example(number, given)
-
-
-def _altered(tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """Other values of the same dtype and shape."""
-    return ~tensor if tensor.dtype is torch.bool else tensor + number
 
 
 def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: int) -> Trial | None:

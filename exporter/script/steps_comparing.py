@@ -119,5 +119,11 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, tuple) and len(value) == len(kind.elements())
     if name == "IntType" and isinstance(value, bool):
         return False
-    number = isinstance(value, torch.Tensor) and name in ("IntType", "FloatType", "BoolType")
-    return number or isinstance(value, _PYTHON.get(name, ()))
+    if isinstance(value, torch.Tensor) and name in ("IntType", "FloatType", "BoolType"):
+        return name == _number_of(value.dtype)
+    return isinstance(value, _PYTHON.get(name, ()))
+
+
+def _number_of(dtype: torch.dtype) -> str:
+    """The type of a number that is read from a tensor of this dtype."""
+    return "BoolType" if dtype is torch.bool else "FloatType" if dtype.is_floating_point else "IntType"

@@ -70,6 +70,7 @@ def _read_metadata(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
+    "aten::is_nonzero": bool,
 }  # fmt: skip
 
 

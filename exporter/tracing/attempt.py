@@ -29,7 +29,7 @@ from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.frozen_sizes import Trial
 from onnx_parity.exporter.recording.lifted import Lifting
 from onnx_parity.exporter.recording.lost_writes import lost_write
-from onnx_parity.exporter.recording.reads import Read, looked_at
+from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.request.dynamic_axes import Axes
@@ -113,8 +113,8 @@ class Variant(msgspec.Struct, frozen=True):
     sizes: Mapping[str, int] = {}
     #: Other numbers that it reads from tensors.
     trial: Trial | None = None
-    #: The number of what it reads from tensors that has another value.
-    altered: int | None = None
+    #: What it reads from tensors that has another value.
+    altered: Altered | None = None
 
     @property
     def is_another_side(self) -> bool:

@@ -30,7 +30,7 @@ from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
-from onnx_parity.exporter.recording.reads import Read, looked_at
+from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, modules_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of
@@ -200,16 +200,26 @@ class _Tracing:
         return mattering
 
     def _is_right_with_another(self, number: int, traced: Traced) -> bool:
+        """Whether the same is recorded with other values of a read. That it fails with the first of them is no proof,
+        unless it is a guard; those that follow tell nothing where it fails."""
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
 
-        try:
-            other = self._recorded_again(altered=number)
-        except FailedThere:
-            read = traced.reads[number]
-            return read.answer is not None and not read.is_asked_by_torch
-        except NotRecorded:
-            return False
-        return other is not None and len(other.reads) == len(traced.reads) and compute_the_same(traced, other)
+        read = traced.reads[number]
+        dtype = torch.bool if read.answer is not None else read.values[0].dtype
+        for kind in Altered.kinds(dtype):
+            try:
+                other = self._recorded_again(altered=Altered(number, kind))
+            except FailedThere:
+                if not kind:
+                    return read.answer is not None and not read.is_asked_by_torch
+                continue
+            except NotRecorded:
+                return False
+            if other is None and kind:
+                continue
+            if other is None or len(other.reads) != len(traced.reads) or not compute_the_same(traced, other):
+                return False
+        return True
 
     def _recorded_again(
         self,
@@ -217,7 +227,7 @@ class _Tracing:
         denied: frozenset[Expression] = frozenset(),
         empty: str | None = None,
         sizes: Mapping[str, int] = {},
-        altered: int | None = None,
+        altered: Altered | None = None,
     ) -> Traced | None:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
 

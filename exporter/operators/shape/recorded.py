@@ -20,6 +20,7 @@ from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of
 from onnx_parity.exporter.torch_inside.modes import without_dispatch_overrides
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 from onnx_parity.exporter.torch_inside.transforms import runs_backward
 
 __all__ = ["places_by_strides"]
@@ -67,8 +68,20 @@ def fill_diagonal_(self: torch.Tensor, fill_value: float, wrap: bool = False) ->
 _WHY = "it refers to positions in memory, which values of the graph do not have, so elements are selected by index"
 
 
-@decomposition_of("aten::as_strided", "aten::as_strided_copy", why=_WHY)
+@decomposition_of("aten::as_strided", why=_WHY)
 def as_strided(
+    self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
+) -> torch.Tensor:
+    taken = as_strided_copy(self, size, stride, storage_offset)
+    # The strides of the view decide those of what is computed from it, and another as_strided refers to its memory.
+    recorder = recorder_here()
+    view: Any = recorder.fake_result(torch.ops.aten.as_strided.default, (self, size, stride, storage_offset), {})
+    recorder.adopt(view, recorder.value_of(taken))
+    return cast("torch.Tensor", view)
+
+
+@decomposition_of("aten::as_strided_copy", why=_WHY)
+def as_strided_copy(
     self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> torch.Tensor:
     return torch.take(self, places_by_strides(self, size, stride, storage_offset))

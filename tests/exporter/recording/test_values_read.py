@@ -33,6 +33,10 @@ def through_numpy(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x + float(np.asarray(x * 2).sum())
 
 
+def through_dlpack(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + float(torch.from_dlpack(torch.to_dlpack(x * 2)).sum()) + float(np.from_dlpack(x * 2).sum())
+
+
 def through_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     total: float = sum((x[0] > 0).tolist())
     return x * total
@@ -51,7 +55,7 @@ def message(program: Callable[..., Any]) -> str:
 
 
 @pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
-@pytest.mark.parametrize("program", [branches, counts, through_numpy, through_a_list, compares])
+@pytest.mark.parametrize("program", [branches, counts, through_numpy, through_dlpack, through_a_list, compares])
 def test_the_example_is_used_with_a_warning(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
     with pytest.warns(onnx_parity.TracerWarning) as caught:
         exported = onnx_parity.export(program, (X, N), dynamic_axes=axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -137,6 +138,47 @@ def test_what_only_guards_an_error_or_makes_no_difference_is_no_assumption(progr
 
 def doubles_if_positive(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.sum() > 0 else x * 3
+
+
+def doubles_if_not_zero(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if torch.is_nonzero(x.sum()) else x + 3
+
+
+def doubles_by_truth(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x[0, 0] else x + 3
+
+
+def doubles_numbers(x: torch.Tensor) -> torch.Tensor:
+    return x + 3 if math.isnan(x.sum()) else x * 2
+
+
+def doubles_what_is_small(x: torch.Tensor) -> torch.Tensor:
+    return x + 3 if x.numpy().max() > 100 else x * 2
+
+
+def doubles_what_is_other(x: torch.Tensor) -> torch.Tensor:
+    return x + 3 if x.equal(torch.zeros_like(x)) else x * 2
+
+
+@pytest.mark.parametrize(
+    ("program", "other", "condition"),
+    [
+        (doubles_if_not_zero, X * 0, "torch.is_nonzero(x.sum())"),
+        (doubles_by_truth, X * 0, "x * 2 if x[0, 0] else x + 3"),
+        (doubles_numbers, X * math.nan, f"what the program reads there is {float(X.sum())}"),
+        (doubles_what_is_small, X + 1000, "what the program reads there is as for the example"),
+        (doubles_what_is_other, X * 0, "what the program reads there is as for the example"),
+    ],
+)
+def test_decisions_that_few_other_values_change_are_assumptions(
+    program: Callable[..., Any], other: torch.Tensor, condition: str
+) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="turned a tensor into a Python value"):
+        exported = onnx_parity.export(program, (X,))
+    assert conditions(exported) == [condition]
+    torch.testing.assert_close(exported(X), X * 2)
+    with pytest.raises(onnx_parity.AssumptionError):
+        exported(other)
 
 
 def scales_by_a_number(x: torch.Tensor) -> torch.Tensor:
