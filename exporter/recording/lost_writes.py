@@ -77,7 +77,11 @@ class Copied(msgspec.Struct, frozen=True, eq=False):
     at: int
 
     def is_lost(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
-        """Whether one of the two has been written to since, and the other has been read since."""
+        """Whether one of the two has been written to since, and the other has been read since; or whether several
+        elements of the tensor are one, and there was a write to the copy."""
+        tensor, copy = self.tensors
+        if 0 in tensor.tensor.stride() and number_of_writes(copy.tensor) > copy.writes:
+            return True
         read = {*outputs, *(value for node in nodes[self.at :] for value in node.inputs())}
         return any(
             number_of_writes(one.tensor) > one.writes and not read.isdisjoint(_with_bases(other.value))

@@ -27,6 +27,8 @@ class Answer(msgspec.Struct, frozen=True):
     by_user: bool
     #: Whether the example has the other answer: it has a size of 0 or 1, and was recorded with another one.
     is_other_in_example: bool = False
+    #: Whether it is the question if a tensor and what `contiguous` or `reshape` made of it are one.
+    is_about_copy: bool = False
 
     @property
     def symbols(self) -> frozenset[Symbol]:

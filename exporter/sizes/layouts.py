@@ -5,6 +5,7 @@ They are those of torch, which asks them of each tensor with dynamic sizes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal,
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
 from onnx_parity.exporter.expressions.integers_and_reals import Max
 
-__all__ = ["QUESTIONS", "are_in_order"]
+__all__ = ["QUESTIONS", "are_in_order", "may_be_viewed"]
 
 _Sizes = Sequence[Expression]
 _ZERO, _ONE = Number(0), Number(1)
@@ -43,6 +44,21 @@ def are_in_order(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = N
         conditions.append(Or.of(Equal.of(sizes[axis], _ONE), Equal.of(strides[axis], expected)))
         expected = Mul.of(expected, sizes[axis])
     return And.of(TRUE, *conditions)
+
+
+def may_be_viewed(sizes: _Sizes, strides: _Sizes, new: _Sizes) -> Expression:
+    """Whether a tensor may have these new sizes without a copy, if none of them is 0: they are its own, or of
+    two axes that are joined, and that do not lie behind each other, one has one element."""
+    conditions: list[Expression] = []
+    begun = {*itertools.accumulate(new, Mul.of)}
+    for axis, before in enumerate(itertools.accumulate(sizes[:-1], Mul.of)):
+        if before not in begun:  # The axis and the next one are joined.
+            own, step = strides[axis], strides[axis + 1]
+            # What follows an axis of stride 1 has one element.
+            follows = FALSE if own == _ONE else Equal.of(own, Mul.of(sizes[axis + 1], step))
+            conditions.append(Or.of(follows, Equal.of(sizes[axis], _ONE), Equal.of(sizes[axis + 1], _ONE)))
+    same = [Equal.of(one, other) for one, other in zip(sizes, new, strict=False)] if len(sizes) == len(new) else [FALSE]
+    return Or.of(And.of(TRUE, *conditions), And.of(TRUE, *same))
 
 
 def _is_contiguous(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = None) -> Expression:

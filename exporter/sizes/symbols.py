@@ -30,7 +30,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import Answer, fixed_together, says_special, with_counted_numbers
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
-from onnx_parity.exporter.sizes.layouts import are_in_order
+from onnx_parity.exporter.sizes.layouts import are_in_order, may_be_viewed
 from onnx_parity.exporter.sizes.python_functions import follow_calls_in
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
 from onnx_parity.exporter.torch_inside.frames import (
@@ -341,15 +341,17 @@ class Symbols:
         return not answer if self._denies(question, by_user=True) else answer
 
     def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
-        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it is contiguous."""
-        condition = are_in_order([*map(_expression, tensor.shape)], [*map(_expression, tensor.stride())])
+        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to."""
+        sizes, strides = [*map(_expression, tensor.shape)], [*map(_expression, tensor.stride())]
+        new = [*map(_expression, copy.shape)]
+        condition = are_in_order(sizes, strides) if new == sizes else may_be_viewed(sizes, strides, new)
         condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
         if known_truth(condition, self._ranges) is None:
             self.watch_copy(tensor, copy, condition)
 
     def lost_copy(self, condition: Expression, origin: Origin) -> None:
         """Note that the program does something else where a condition holds, which decides what a write changes."""
-        self.answers[condition] = Answer(condition, False, origin, by_user=True)
+        self.answers[condition] = Answer(condition, False, origin, by_user=True, is_about_copy=True)
 
     def _denies(self, question: Expression, *, by_user: bool) -> bool:
         """Whether a question is given the other answer."""

@@ -95,7 +95,12 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
         condition, origin = _over_axes(branch.holding, axis_names), branch.origin
         is_of_axes = all(str(each) in axis_names for each in branch.expression.free_symbols)
         asked, otherwise = "the program branches on a dynamic size", "the program takes another branch"
-        if not branch.by_user:
+        advice = "Branch on something that is not dynamic, export one model for each branch"
+        if branch.is_about_copy:
+            asked = "what a later write in place changes depends on whether there is a copy for a dynamic size"
+            otherwise = "the program writes to the tensor itself"
+            advice = "Write to a clone"
+        elif not branch.by_user:
             asked, otherwise = "PyTorch branches on a dynamic size", "PyTorch computes this line in another way"
         yield _Found(
             Assumption(
@@ -105,8 +110,8 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
                 of_sizes=condition if is_of_axes else None,
             ),
             f"{asked}{origin.placed}: {spelled(branch.expression, axis_names)} is {branch.answer} in the example, and "
-            "the exported model takes that branch for every size. Branch on something that is not dynamic, export one "
-            f"model for each branch, or state what always holds: assume=[{str(condition)!r}]",
+            f"the exported model takes that branch for every size. {advice}, or state what always holds: "
+            f"assume=[{str(condition)!r}]",
         )
 
 
