@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from math import sqrt
 
 import torch
 import torch.nn.functional as F
+from torch.nn.functional import scaled_dot_product_attention
 
 from onnx_parity.harness.case import BATCH, BATCHES, bools, distinct, floats, given, ints, numbers, op
 
@@ -369,3 +371,43 @@ masked_select_of_one_or_more = op(
     torch.masked_select, floats(4, 3), bools(4, 3), dynamic={"x0": {0: "batch"}}, sizes={"batch": [1, 4]}
 )
 masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)
+
+# --- writes in place, and checks --------------------------------------------------------------------------------------
+
+divided_in_place = op(
+    lambda x, y, mode: ((x * 1).div_(y, rounding_mode=mode), (x + 1).divide_(0.3, rounding_mode=mode)),
+    floats(3, 4),
+    y=[floats(4, low=0.5), 0.7],
+    mode=["floor", "trunc"],
+    dynamic={"x": {0: "batch"}},
+    sizes={"batch": (0, 1, 7)},
+)
+resized = op(
+    lambda x: (x.new_empty(0).resize_(x.shape[0], 2).fill_(1), x.new_empty(0).resize_as_(x).copy_(x * 2)),
+    floats(3, 4),
+    dynamic=BATCH,
+    sizes={"batch": (0, 1, 7)},
+)
+shrunk = op(lambda x: (x * 1).resize_(x.shape[0] // 2, 4), floats(4, 4), dynamic=BATCH, sizes={"batch": (1, 7)})
+checked = op(
+    lambda x: (torch._is_all_true(x > -9), torch._is_any_true(x > 0.5)),
+    floats(3, 4),
+    dynamic=BATCH,
+    sizes={"batch": (0, 1, 7)},
+)
+
+# --- functions and methods that torch and Python have in C ------------------------------------------------------------
+
+numbers_of_shapes = op(
+    lambda x: (x * x.shape.numel(), x.reshape(x.shape.numel()), x / (x.shape[1:].numel() + x.numel())),
+    floats(3, 4),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (0, 1, 7), "b": (1, 5)},
+)
+imported_by_name = op(lambda x: x * sqrt(x.shape[0]), floats(3, 4), dynamic=BATCH, sizes={"batch": (0, 1, 7)})
+causal_if_several = op(
+    lambda x: scaled_dot_product_attention(x, x, x, is_causal=x.shape[-2] > 1),
+    floats(2, 3, 4),
+    dynamic={"x": {0: "batch", 1: "length"}},
+    sizes={"batch": (1, 3), "length": (1, 7)},
+)

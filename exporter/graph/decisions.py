@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from typing import Any
 
 from onnx_parity.exporter.errors import CaptureError
 
@@ -35,8 +36,8 @@ class Decision(enum.Enum):
     SPECIAL_SIZES_OF_EXAMPLE = enum.auto()
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     RANKS_OF_EXAMPLE = enum.auto()
-    #: All functions of the modules that `int`, `float` or `len` were called in with a dynamic size are followed.
-    FOLLOW_MODULES = enum.auto()
+    #: Functions are followed that called `int`, `float` or `len` with a dynamic size, and all of their modules.
+    FOLLOW_FUNCTIONS = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).
     PLAIN_NUMBERS = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
@@ -51,7 +52,7 @@ class Reconsider(CaptureError):
 
     Of several decisions, the first that was not taken yet is taken. If all were, `refusal` is raised: the error for the
     user. `weights` are the ids of the parameters by which the program asks for gradients; a decision is taken again for
-    further ones, as one is for further `modules` whose functions are to be followed.
+    further ones, as one is for further `codes` of functions that are to be followed, with their modules.
     """
 
     def __init__(
@@ -59,10 +60,10 @@ class Reconsider(CaptureError):
         *decisions: Decision,
         refusal: BaseException | None = None,
         weights: Iterable[int] = (),
-        modules: Iterable[str] = (),
+        codes: Iterable[tuple[str, Any]] = (),
     ) -> None:
         super().__init__(*(refusal.args if refusal is not None else ()))
         self.decisions = decisions
         self.refusal = refusal
         self.weights = frozenset(weights)
-        self.modules = frozenset(modules)
+        self.codes = [*codes]

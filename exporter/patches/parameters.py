@@ -42,7 +42,7 @@ def _with_data(torchs: Any) -> property:
             self.copy_(data)  # A buffer keeps its memory, which is what is seen of it after the recording.
         elif recorder.knows(self) or is_wrapped(self):
             with torch.no_grad():
-                torch.ops.aten.set_.source_Tensor(self, data)
+                self.set_(data)  # type: ignore[call-overload]
         elif recorder.give_data is None:
             raise own_tensor_written(recorder.origins.find())
         else:

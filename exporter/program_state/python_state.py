@@ -35,7 +35,14 @@ from onnx_parity.exporter.program_state.saved_objects import (
     copied,
     slots_of,
 )
-from onnx_parity.exporter.torch_inside.code_objects import CachedFunction, cells_of, code_of, names_in
+from onnx_parity.exporter.torch_inside.code_objects import (
+    CachedFunction,
+    CodeType,
+    cells_of,
+    code_of,
+    functions_with,
+    names_in,
+)
 from onnx_parity.exporter.torch_inside.imports import file_of_module, imported, is_imported, modules_among
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, hooks_of, modules_of
 
@@ -172,13 +179,15 @@ class PythonState:
             known = self._programs[module] = package in self._packages or not is_installed(package)
         return known
 
-    def follow(self, modules: Iterable[str]) -> bool:
-        """Look into all functions of these modules, and into all that libraries may call. Returns whether there are
-        any that were not looked into before.
+    def follow(self, codes: Iterable[tuple[str, CodeType]]) -> bool:
+        """Look into the functions of these codes, into all of their modules, and into all that libraries may call.
+        Returns whether there are any that were not looked into before.
         """
         before = len(self.functions) + len(self.functions_of_libraries)
         self._most_of_libraries = math.inf
-        for module in filter(_may_be_programs, modules):
+        codes = [each for each in codes if _may_be_programs(each[0])]
+        self._wait_for(functions_with(code for _, code in codes))
+        for module in {module for module, _ in codes}:
             attributes = vars(imported(module)) if is_imported(module) else {}
             made = [each for each in attributes.values() if getattr(each, "__module__", "") == module]
             self._wait_for(made)
@@ -258,7 +267,7 @@ class PythonState:
             return
         self._wait_for(modules_of(module).values())
         self._wait_for(hooks_of(module))
-        if _package(type(module).__module__) in _LIBRARIES:
+        if not _may_be_programs(type(module).__module__):
             return
         self._add_package(type(module))
         attributes, buffers = module.__dict__, buffers_of(module)
@@ -416,7 +425,9 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
 
 
 def _may_be_programs(module: str | None) -> bool:
-    return _package(module) not in _LIBRARIES
+    package = _package(module)
+    # The declarations of the harness are programs too.
+    return package not in _LIBRARIES or (package == "onnx_parity" and ".exporter." not in f"{module}.")
 
 
 def _may_hold_tensors(module: str) -> bool:

@@ -8,14 +8,16 @@ differ from Python's for symbolic numbers alone. The calls in a program are exch
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
-from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls
+from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, module_that_calls
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
@@ -101,6 +103,11 @@ def _divmod(number: Any, divisor: Any, /) -> Any:
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
 
 
+def _numel(of: Any) -> Any:
+    """The number of elements of a shape, of which torch's own makes a plain number; or of a tensor."""
+    return math.prod(of) if type(of) is torch.Size else of.numel()
+
+
 _NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
 _WITH_SIZES: dict[str, Callable[..., Any]] = {
@@ -115,13 +122,35 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
     "divmod": _divmod,
     "round": _round,
 }
+#: Functions for which others are called as attributes of their modules. Files also import them by their names.
+_OF_MODULES = {
+    math: ("exp", "log", "log2", "pow", "sqrt"),
+    torch: ("ceil", "chunk", "floor"),
+    torch.nn.functional: ("scaled_dot_product_attention",),
+}
+
+
+def _of_module(module: ModuleType, name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """A function of a module, and one that calls what is now in its place."""
+    function = getattr(module, name)
+
+    def ours(*args: Any, **kwargs: Any) -> Any:
+        return getattr(module, name)(*args, **kwargs)
+
+    return getattr(function, "__wrapped__", function), ours
+
+
 #: A program calls these while it is recorded with dynamic sizes.
-CALLS_WITH_SIZES = ExchangedCalls(_WITH_SIZES)
+CALLS_WITH_SIZES = ExchangedCalls(
+    _WITH_SIZES,
+    {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
+    {"numel": _numel},
+)
 
 
 def follow_calls_in(asker: FrameType, followed: Collection[str]) -> None:
     """Have the program recorded again if a function of Python's, which it calls here, may have asked about a size, and
-    the calls in this module were not exchanged."""
-    module = str(asker.f_globals.get("__name__"))
-    if module not in followed and CALLS_WITH_SIZES.are_missed_in(asker.f_code):
-        raise Reconsider(Decision.FOLLOW_MODULES, modules=[module])
+    the calls in this code were not exchanged. `followed` are the places of code for which that was done."""
+    code = asker.f_code
+    if CALLS_WITH_SIZES.are_missed_in(code) and place_of(code) not in followed:
+        raise Reconsider(Decision.FOLLOW_FUNCTIONS, codes=[(str(asker.f_globals.get("__name__")), code)])

@@ -69,7 +69,7 @@ class Symbols:
         followed: frozenset[str] = frozenset(),
     ) -> None:
         """`denied` are questions that are given the other answer where the program itself asks them; `followed` are
-        modules in which the calls of Python's functions were exchanged."""
+        places of code in which the calls of Python's functions were exchanged."""
         self.decisions = decisions
         self._denied = denied
         self._followed = followed

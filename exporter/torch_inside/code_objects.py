@@ -13,13 +13,19 @@ from typing import Any
 
 import msgspec
 
+from onnx_parity.exporter.torch_inside.garbage import get_objects
+
 __all__ = [
     "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
-    "copied_function", "empty", "fill", "filled_with", "first_line", "names_called_by", "names_in",
-    "with_cells",
+    "copied_function", "empty", "fill", "filled_with", "first_line", "functions_with", "names_called_by",
+    "names_in", "place_of", "with_cells",
 ]  # fmt: skip
 
 _LOAD_GLOBAL, _LOAD_CONST, _PUSH_NULL = opmap["LOAD_GLOBAL"], opmap["LOAD_CONST"], opmap["PUSH_NULL"]
+#: Before Python 3.12, methods are loaded with an instruction of their own.
+_LOAD_METHOD = opmap["LOAD_METHOD"] if sys.version_info < (3, 12) else None
+_LOAD_ATTR = opmap["LOAD_ATTR"]
+_SWAP = opmap["SWAP"]
 _EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap["CACHE"]])
 #: Whether the NULL that is pushed with what is called lies above it.
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
@@ -44,6 +50,17 @@ def first_line(function: Callable[..., Any] | None) -> tuple[str, int]:
     """The file and the first line of a function of Python; `"", 0` for any other."""
     code = getattr(function, "__code__", None)
     return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def place_of(code: CodeType) -> str:
+    """The file and the line at which code begins."""
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
+    """The functions that have one of these codes, which takes a while to find."""
+    wanted = set(map(id, codes))
+    return [each for each in get_objects() if type(each) is FunctionType and id(each.__code__) in wanted]
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -174,11 +191,20 @@ class ExchangedCalls:
     of builtins are left alone.
     """
 
-    def __init__(self, builtins: Mapping[str, Callable[..., Any]]) -> None:
-        """With the functions to call, by the names of the builtins in whose place they are called."""
-        self._builtins = builtins
-        self._names = frozenset(builtins)
-        self._ours = frozenset(map(id, builtins.values()))
+    def __init__(
+        self,
+        builtins: Mapping[str, Callable[..., Any]],
+        imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
+        methods: Mapping[str, Callable[..., Any]],
+    ) -> None:
+        """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
+        functions, each with the one to call, by the names by which files import them. `methods` are called in the place
+        of all methods of their names."""
+        self._methods = methods
+        self._imported = imported
+        self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
+        self._names = frozenset({*self._functions, *methods})
+        self._ours = frozenset(map(id, (*self._functions.values(), *methods.values())))
         self._lock = threading.Lock()
         self._exchanges: dict[FunctionType, _Exchange] = {}
         #: By the identity of code: the code, the names that are exchanged in it, and what it is exchanged for. Its hash
@@ -220,12 +246,17 @@ class ExchangedCalls:
         """Give a function code that calls ours, if its own calls one of Python's."""
         own = function.__code__
         # A file may have functions of its own of these names.
-        ours = self._with_ours(own, self._names.difference(function.__globals__))
+        known = function.__globals__
+        meant = [name for name in self._functions if name not in known or self._is_imported(name, known[name])]
+        ours = self._with_ours(own, frozenset(meant))
         if ours is None:
             return None
         function.__code__ = ours
         exchange = self._exchanges[function] = _Exchange(own, ours)
         return exchange
+
+    def _is_imported(self, name: str, value: Any) -> bool:
+        return name in self._imported and value is self._imported[name][0]
 
     def _with_ours(self, code: CodeType, meant: frozenset[str]) -> CodeType | None:
         """The code of a function that calls ours in place of the builtins of these names; None if it calls none."""
@@ -248,16 +279,18 @@ class ExchangedCalls:
             if type(const) is CodeType and (inner := self._with_ours(const, meant)) is not None:
                 consts[at] = inner
                 is_changed = True
-        called = meant.intersection(code.co_names)
+        called = [name for name in code.co_names if name in meant or name in self._methods]
         instructions = code.co_code if called else b""
         changed = bytearray(instructions)
         for name in called:
-            loads = _loads_to_call(instructions, code.co_names.index(name))
+            number = code.co_names.index(name)
+            is_method = name in self._methods
+            loads = _loads_of_method(instructions, number) if is_method else _loads_to_call(instructions, number)
             if loads:
-                consts.append(self._builtins[name])
+                consts.append(self._methods[name] if is_method else self._functions[name])
                 is_changed = True
             for start, end in loads:
-                changed[start:end] = _loading(len(consts) - 1, end - start)
+                changed[start:end] = _loading(len(consts) - 1, end - start, is_method)
         if not is_changed:
             return None
         return code.replace(co_code=bytes(changed) if called else code.co_code, co_consts=tuple(consts))
@@ -265,8 +298,19 @@ class ExchangedCalls:
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
     """Where instructions start and end that load the global whose name has this number, to be called."""
-    argument = number << 1 | 1  # The lowest bit tells that it is loaded to be called.
-    load = bytes([_LOAD_GLOBAL, argument & 255])
+    return _find(instructions, _LOAD_GLOBAL, number << 1 | 1)  # The lowest bit tells that it is loaded to be called.
+
+
+def _loads_of_method(instructions: bytes, number: int) -> list[tuple[int, int]]:
+    """Where instructions start and end that load the method whose name has this number, to be called."""
+    if _LOAD_METHOD is None:
+        return _find(instructions, _LOAD_ATTR, number << 1 | 1)
+    return _find(instructions, _LOAD_METHOD, number)
+
+
+def _find(instructions: bytes, operation: int, argument: int) -> list[tuple[int, int]]:
+    """Where an instruction with this argument starts and ends."""
+    load = bytes([operation, argument & 255])
     loads = []
     at = instructions.find(load)
     while at >= 0:
@@ -284,9 +328,9 @@ def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
     return loads
 
 
-def _loading(const: int, size: int) -> bytes:
-    """The instructions that load a constant to be called, in so many bytes."""
+def _loading(const: int, size: int, is_method: bool) -> bytes:
+    """The instructions that load a constant to be called, in so many bytes. A method is below the object."""
     load = bytes([_EXTENDED_ARG, const >> 8, _LOAD_CONST, const & 255])
     null = bytes([_PUSH_NULL, 0])
-    whole = load + null if _NULL_IS_ABOVE else null + load
+    whole = load + bytes([_SWAP, 2]) if is_method else load + null if _NULL_IS_ABOVE else null + load
     return whole + bytes([_NOP, 0]) * ((size - len(whole)) // 2)

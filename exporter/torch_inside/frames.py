@@ -25,8 +25,8 @@ from onnx_parity.exporter import version
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "current_frame", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line", "module_that_calls",
-    "modules_running", "nearest_user_place", "passes_through", "program_frame", "reads_or_writes_item", "spelled_in",
+    "codes_running", "current_frame", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line",
+    "module_that_calls", "nearest_user_place", "passes_through", "program_frame", "reads_or_writes_item", "spelled_in",
     "stop_at", "variables_of_calls", "who_asks",
 ]  # fmt: skip
 
@@ -256,13 +256,14 @@ def passes_through(function: Callable[..., Any], error: BaseException) -> bool:
     return any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
 
 
-def modules_running(error: BaseException | None) -> frozenset[str]:
-    """The names of the modules whose code was running when an error, or what caused it, was raised."""
-    names: set[str] = set()
+def codes_running(error: BaseException | None) -> list[tuple[str, CodeType]]:
+    """The code that was running when an error, or what caused it, was raised, with the names of its modules."""
+    found = []
     while error is not None:
-        names.update(str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+        found += [(str(frame.f_globals.get("__name__")), frame.f_code) for frame in frames]
         error = error.__cause__
-    return frozenset(names)
+    return found
 
 
 def variables_of_calls(function: Callable[..., Any], error: BaseException) -> Iterator[Mapping[str, Any]]:

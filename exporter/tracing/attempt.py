@@ -35,6 +35,7 @@ from onnx_parity.exporter.recording.results import Kind, Returned, Written, take
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.torch_inside.code_objects import place_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 from onnx_parity.exporter.torch_inside.frames import is_raised_by_python
@@ -129,8 +130,8 @@ class Attempt(msgspec.Struct, frozen=True):
     decisions: Decisions = frozenset()
     #: The weights of the module by which the program asks for gradients, by id: autograd sees these too.
     weights: frozenset[int] = frozenset()
-    #: The modules of libraries all of whose functions are followed.
-    modules: frozenset[str] = frozenset()
+    #: The places of functions that were not found before they were called, and that are followed.
+    followed: frozenset[str] = frozenset()
     #: The splits whose sizes only happen to be numbers that were read from values.
     coincidences: frozenset[int] = frozenset()
     variant: Variant = Variant()
@@ -141,9 +142,10 @@ class Attempt(msgspec.Struct, frozen=True):
     def reconsidered(self, found: Reconsider) -> Attempt | None:
         """The attempt with the first of the decisions that were asked for and not taken yet; None if all were."""
         for decision in found.decisions:
-            weights, modules = self.weights | found.weights, self.modules | found.modules
-            if not self.has(decision) or (weights, modules) != (self.weights, self.modules):
-                return replace(self.deciding(decision), weights=weights, modules=modules)
+            weights = self.weights | found.weights
+            followed = self.followed.union(place_of(code) for _, code in found.codes)
+            if not self.has(decision) or (weights, followed) != (self.weights, self.followed):
+                return replace(self.deciding(decision), weights=weights, followed=followed)
         return None
 
     def deciding(self, decision: Decision) -> Attempt:
@@ -487,4 +489,4 @@ def _symbols(attempt: Attempt) -> Symbols:
     # Programs with static sizes do not need it.
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-    return Symbols(attempt.decisions, attempt.variant.denied, attempt.modules)
+    return Symbols(attempt.decisions, attempt.variant.denied, attempt.followed)

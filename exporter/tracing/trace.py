@@ -32,7 +32,7 @@ from onnx_parity.exporter.program_state.survivors import KeptTensorError, Surviv
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
 from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
-from onnx_parity.exporter.torch_inside.frames import clear_locals, modules_running
+from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of
 from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, FailedThere, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
@@ -90,11 +90,8 @@ class _Tracing:
             except ProgramFailedError as error:
                 if self._attempt.has(Decision.PLAIN_NUMBERS) or not self._attempt.has(Decision.SYMBOLS):
                     raise
-                modules = modules_running(error) - self._attempt.modules
-                # A library that is not followed may have told a dynamic size from an int.
-                if self._reached.follow(modules):
-                    self._attempt = replace(self._attempt, modules=self._attempt.modules | modules)
-                else:
+                # A function that is not followed may have told a dynamic size from an int.
+                if not self._reached.follow(codes_running(error)):
                     # It may need plain numbers, as `table[len(x)]` does.
                     self._attempt = self._attempt.deciding(Decision.PLAIN_NUMBERS)
             except FrozenSizes as found:
@@ -137,8 +134,8 @@ class _Tracing:
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
         attempt = self._attempt.reconsidered(found)
-        if found.modules:
-            self._reached.follow(found.modules)
+        if found.codes:
+            self._reached.follow(found.codes)
         if Decision.NUMBERS_OF_EXAMPLE in found.decisions:
             self._failure = found.__cause__
         elif not found.decisions and isinstance(self._failure, Exception):

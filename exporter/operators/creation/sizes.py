@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.operators.creation.decompositions import resized
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 
 __all__ = ["space_from_both_ends"]
@@ -172,3 +173,22 @@ def _stack(data: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
     if isinstance(data, torch.Tensor):
         return data.to(device=device, dtype=dtype).reshape(())
     return torch.scalar_tensor(data, dtype=dtype, device=device)
+
+
+# --- other sizes for tensors that are there ---------------------------------------------------------------------------
+
+
+@with_symbolic_numbers(torch.Tensor.resize_)
+def resize(torchs: _Function, self: torch.Tensor, *sizes: Any, **_: Any) -> Any:
+    return _resized(self, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
+
+
+@with_symbolic_numbers(torch.Tensor.resize_as_)
+def resize_as(torchs: _Function, self: torch.Tensor, the_template: torch.Tensor, **_: Any) -> Any:
+    return _resized(self, the_template.shape)
+
+
+def _resized(self: torch.Tensor, shape: Sequence[Any]) -> Any:
+    if not any(isinstance(size, Varying) for size in (*shape, *self.shape)):
+        return NotImplemented
+    return self.set_(resized(self, shape))

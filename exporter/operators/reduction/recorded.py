@@ -1,4 +1,4 @@
-"""Reductions of segments of an axis."""
+"""Reductions of segments of an axis, and those of all elements that torch asks in its checks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from onnx_parity.exporter.registry.recorded import decomposition_of
 
 #: For each way of reducing, what an empty segment has.
 _NEUTRAL = {"sum": 0.0, "mean": 0.0, "max": float("-inf"), "min": float("inf"), "prod": 1.0}
+
+
+@decomposition_of("aten::_is_all_true")
+def is_all_true(self: torch.Tensor) -> torch.Tensor:
+    return self.all()
+
+
+@decomposition_of("aten::_is_any_true")
+def is_any_true(self: torch.Tensor) -> torch.Tensor:
+    return self.any()
 
 
 @decomposition_of("aten::segment_reduce")
