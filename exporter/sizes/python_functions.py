@@ -1,8 +1,9 @@
 """Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes.
 
 Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
-symbolic size is no `int` to `isinstance`, and `max` branches on which of two is larger. The functions of this file
-differ from Python's for symbolic numbers alone. The calls in a program are exchanged for calls of them.
+symbolic size is no `int` to `isinstance`, `max` branches on which of two is larger, and no condition on a size is the
+object True. The functions of this file differ from Python's for symbolic numbers alone. The calls in a program are
+exchanged for calls of them, and `is True` for what asks the condition.
 """
 
 from __future__ import annotations
@@ -108,6 +109,16 @@ def _numel(of: Any) -> Any:
     return math.prod(of) if type(of) is torch.Size else of.numel()
 
 
+class _Identical:
+    """Contains what is True, or False: also a condition on sizes that holds, or does not."""
+
+    def __init__(self, value: bool) -> None:
+        self._value = value
+
+    def __contains__(self, value: Any, /) -> bool:
+        return (bool(value) if type(value) is torch.SymBool else value) is self._value
+
+
 _NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
 _WITH_SIZES: dict[str, Callable[..., Any]] = {
@@ -145,6 +156,7 @@ CALLS_WITH_SIZES = ExchangedCalls(
     _WITH_SIZES,
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
     {"numel": _numel},
+    {value: _Identical(value) for value in (True, False)},
 )
 
 

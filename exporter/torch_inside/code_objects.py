@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from opcode import opmap
 from types import CellType, CodeType, FunctionType
@@ -29,6 +29,11 @@ _SWAP = opmap["SWAP"]
 _EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap["CACHE"]])
 #: Whether the NULL that is pushed with what is called lies above it.
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
+#: `in` where `is` stands, in as many bytes, if there is such an instruction.
+_IS, _IN = opmap["IS_OP"], opmap["CONTAINS_OP"]
+_IN_HAS_ITS_SIZE = sys.version_info < (3, 13)
+#: Stands among the names in code that compares by `is`, and may do so with True or False.
+_IDENTITY = "is"
 #: The most codes for which something is kept.
 _MOST = 20_000
 
@@ -131,6 +136,8 @@ def names_in(code: CodeType) -> Set[str]:
             names |= names_in(const)
         elif kind is tuple or kind is frozenset:
             names.update(_texts_in(const))
+        elif kind is bool and _IDENTITY not in names and _IS in code.co_code[::2]:
+            names.add(_IDENTITY)
     if len(_names) >= _MOST:
         _names.clear()
     _names[id(code)] = code, names
@@ -196,14 +203,17 @@ class ExchangedCalls:
         builtins: Mapping[str, Callable[..., Any]],
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
+        identities: Mapping[bool, Container[Any]],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
         functions, each with the one to call, by the names by which files import them. `methods` are called in the place
-        of all methods of their names."""
+        of all methods of their names. `identities` contain the values that are to be True and False where `is` asks
+        for it."""
+        self._identities = identities
         self._methods = methods
         self._imported = imported
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
-        self._names = frozenset({*self._functions, *methods})
+        self._names = frozenset({*self._functions, *methods, _IDENTITY})
         self._ours = frozenset(map(id, (*self._functions.values(), *methods.values())))
         self._lock = threading.Lock()
         self._exchanges: dict[FunctionType, _Exchange] = {}
@@ -280,7 +290,7 @@ class ExchangedCalls:
                 consts[at] = inner
                 is_changed = True
         called = [name for name in code.co_names if name in meant or name in self._methods]
-        instructions = code.co_code if called else b""
+        instructions = code.co_code if called or _IDENTITY in names_in(code) else b""
         changed = bytearray(instructions)
         for name in called:
             number = code.co_names.index(name)
@@ -291,9 +301,25 @@ class ExchangedCalls:
                 is_changed = True
             for start, end in loads:
                 changed[start:end] = _loading(len(consts) - 1, end - start, is_method)
+        is_changed |= self._put_in_identities(code, changed, consts)
         if not is_changed:
             return None
-        return code.replace(co_code=bytes(changed) if called else code.co_code, co_consts=tuple(consts))
+        return code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
+
+    def _put_in_identities(self, code: CodeType, changed: bytearray, consts: list[Any]) -> bool:
+        """Make `value in container` of `value is True`; tell whether there is any."""
+        before = len(consts)
+        added: dict[bool, int] = {}
+        for at in range(0, len(changed) - 2, 2) if _IN_HAS_ITS_SIZE else ():
+            if changed[at] != _LOAD_CONST or changed[at + 2] != _IS or (at and changed[at - 2] == _EXTENDED_ARG):
+                continue
+            const = code.co_consts[changed[at + 1]]
+            if type(const) is bool and (const in added or len(consts) < 256):
+                if const not in added:
+                    added[const] = len(consts)
+                    consts.append(self._identities[const])
+                changed[at + 1], changed[at + 2] = added[const], _IN
+        return len(consts) > before
 
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -134,6 +135,45 @@ def test_what_only_guards_an_error_or_makes_no_difference_is_no_assumption(progr
     assert METADATA not in exported.model.metadata_props
     x = torch.rand(6, 2)
     torch.testing.assert_close(exported(x), program(x.clone()))
+
+
+def is_true(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if (x.shape[0] > 3) is True else x * 3
+
+
+def is_not_false(x: torch.Tensor) -> torch.Tensor:
+    def doubled(there: object) -> torch.Tensor:
+        return x * 2 if there is not False else x * 3
+
+    return doubled(x.shape[0] > 3)
+
+
+def matches(x: torch.Tensor) -> torch.Tensor:
+    match x.shape[0] > 3:
+        case True:
+            return x * 2
+        case _:
+            return x * 3
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="there is no instruction of the size of `is` to put there")
+@pytest.mark.parametrize("program", [is_true, is_not_false, matches])
+def test_the_identity_of_a_condition_on_sizes(program: Callable[..., Any]) -> None:
+    exported = export(program)
+    assert conditions(exported) == ["n > 3"]
+    torch.testing.assert_close(exported(X), X * 2)
+    with pytest.raises(onnx_parity.AssumptionError):
+        exported(X[:3])
+
+
+def is_other(x: torch.Tensor) -> torch.Tensor:
+    return x * 3 if 1 is True or None is True or (x > 0) is True or x.shape[0] is False else x * 2  # noqa: F632
+
+
+def test_what_is_no_condition_is_not_true() -> None:
+    exported = export(is_other)
+    assert exported.assumptions == ()
+    torch.testing.assert_close(exported(X[:3]), X[:3] * 2)
 
 
 def doubles_if_positive(x: torch.Tensor) -> torch.Tensor:
