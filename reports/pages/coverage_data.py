@@ -11,7 +11,7 @@ import msgspec
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import Kind, Record, Status
 from onnx_parity.reports.arrangement import Declaration
-from onnx_parity.reports.coverage import Reason, Row, RowHead, Since, aggregate, build_row, right_since
+from onnx_parity.reports.coverage import Reason, Row, RowHead, Since, aggregate, build_row, is_before_dtype, right_since
 from onnx_parity.reports.outcomes import STATE_NUMBERS, Tally
 from onnx_parity.reports.pages.case_data import Distinct
 
@@ -112,7 +112,7 @@ def since_by_dtype(records: Sequence[Record]) -> SinceData:
 
 def _of_an_exporter(records: Sequence[Record]) -> SinceData:
     by_dtype: defaultdict[str, defaultdict[int, list[Status]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
+    for record in [each for each in records if not is_before_dtype(each)] or records:
         by_dtype[record.dtype][record.opset].append(record.status)
     since = {dtype: _since(statuses) for dtype, statuses in by_dtype.items()}
     principal = max(by_dtype, key=lambda dtype: sum(map(len, by_dtype[dtype].values())))

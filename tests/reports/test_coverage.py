@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.reports.coverage import Reason, RowHead, Since, aggregate, build_grid, right_since
 from onnx_parity.reports.outcomes import State, Tally
+from onnx_parity.reports.pages.coverage_data import since_by_dtype
 from tests.reports.synthetic_run import PASSING
 
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
@@ -116,5 +117,7 @@ def test_what_onnx_does_not_have_at_an_opset_is_not_a_part_that_is_missing() -> 
     assert grid_of(replace(PASSING, opset=9), replace(refused, opset=9), opsets=(9,)) == (State.PASSED,)
     assert grid_of(replace(PASSING, opset=13), replace(refused, opset=13), opsets=(13,)) == (State.PARTLY,)
     assert grid_of(replace(refused, opset=9), opsets=(9,)) == (State.UNSUPPORTED,)
+    since = since_by_dtype([replace(PASSING, opset=9), replace(refused, opset=9), replace(PASSING, opset=13)])
+    assert (since.whole, since.others) == (9, [])
     other = replace(refused, dtype="float16", opset=9)
     assert grid_of(replace(PASSING, opset=9), other, opsets=(9,)) == (State.PARTLY,)
