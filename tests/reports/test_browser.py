@@ -214,7 +214,7 @@ def test_every_column_of_the_divergence_is_in_sight_on_a_usual_screen(page: Page
 
 
 def test_since_is_that_of_the_dtype_with_most_cells_and_names_the_others(page: Page, tmp_path: Path) -> None:
-    """float16 is right from opset 13 on, and float32 before. ONNX got bfloat16 with opset 13, which is no difference."""
+    """float16 is right from opset 13 on, float32 before. ONNX got bfloat16 with opset 13, which is no difference."""
     cells = [replace(PASSING, cell=f"float{opset}", opset=opset) for opset in (9, 11, 13)]
     late = [
         replace(PASSING, cell=f"{dtype}{opset}", opset=opset, dtype=dtype, status=status)
