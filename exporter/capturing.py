@@ -34,7 +34,12 @@ from onnx_parity.exporter.request.call_arguments import (
     signature_of,
 )
 from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, with_outputs_placed
-from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument, with_shapes_of_rest
+from onnx_parity.exporter.request.dynamic_shapes import (
+    DynamicShapes,
+    shapes_by_argument,
+    with_shapes_of_rest,
+    written_out,
+)
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
 from onnx_parity.exporter.request.record_options import RecordOptions
@@ -121,7 +126,8 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     as_given = Call.of(model, args, kwargs)
     if options.dynamic_shapes is not None:
         signature = signature_of(model)
-        shapes = with_shapes_of_rest(options.dynamic_shapes, signature, as_given.args)
+        shapes = written_out(options.dynamic_shapes, model, as_given.args, as_given.kwargs)
+        shapes = with_shapes_of_rest(shapes, signature, as_given.args)
         # By position, the entries are in the order of the signature, whatever that of the keyword arguments.
         shapes = shapes_by_argument(shapes, in_signature_order(signature, as_given.by_parameter))
         options = replace(options, dynamic_shapes=shapes)

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.export.dynamic_shapes import Dim
+from torch.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import parameter_names
 from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
+from onnx_parity.exporter.request.hints import kind_of_hint, limits_of
 from onnx_parity.exporter.request.marked_inputs import Held
 from onnx_parity.exporter.request.paired_shapes import paired
 
-__all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument", "with_shapes_of_rest"]
+__all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument", "with_shapes_of_rest", "written_out"]
 
 DynamicShapes = Mapping[str, Any] | Sequence[Any]
+#: What torch makes `dynamic_shapes` with: of the tensors that are to have them, or of further examples.
+_MAKERS = (ShapesCollection, AdditionalInputs)
+
+
+def written_out(given: Any, model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> DynamicShapes:
+    """`dynamic_shapes` by the names of the arguments, if it was given as an object of torch's that makes them."""
+    if not isinstance(given, _MAKERS):
+        shapes: DynamicShapes = given
+        return shapes
+    try:
+        made: DynamicShapes = given.dynamic_shapes(model, tuple(args), dict(kwargs))
+    except ValueError as error:
+        raise ArgumentError(f"dynamic_shapes does not fit the arguments: {error}") from error
+    return made
 
 
 def with_shapes_of_rest(spec: DynamicShapes, signature: inspect.Signature | None, args: Sequence[Any]) -> DynamicShapes:
@@ -154,30 +170,31 @@ def _dimensions(
         axis_name = _dimension_name(what, f"{name}_dim_{positive}", dimension, tensor.shape[positive])
         if axis_name is not None:
             named[positive] = axis_name
-            if dimension is Dim.AUTO:
+            if kind_of_hint(dimension) == "AUTO":
                 automatic.add(axis_name)
-            if isinstance(dimension, Dim):
-                ranges[axis_name] = (dimension.min, dimension.max)
+            limits = limits_of(dimension)
+            if limits is not None:
+                ranges[axis_name] = limits
     return named
 
 
 def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str | None:
     """The name that a dimension gives to its axis; None for a static axis."""
-    if dimension is None or dimension is Dim.STATIC or (isinstance(dimension, int) and dimension == size):
+    kind = kind_of_hint(dimension)
+    if dimension is None or kind == "STATIC" or (isinstance(dimension, int) and dimension == size):
         return None
-    if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:
-        return default
     if isinstance(dimension, str):
         return checked_unicode("dynamic_shapes", dimension)
-    if isinstance(dimension, Dim):
-        low, high = dimension.min, dimension.max
+    if isinstance(dimension, Dim) or kind is not None:
+        name = default if kind is not None else str(dimension.__name__)
+        low, high = limits_of(dimension) or (0, math.inf)
         if not low <= size <= high:
-            bounds = f"from {low} on" if str(high) == "int_oo" else f"from {low} to {high}"
+            bounds = f"from {low} on" if str(high) in ("int_oo", "inf") else f"from {low} to {high}"
             raise ArgumentError(
-                f"{what} asks for {dimension.__name__} {bounds}, but the example's size is {size}: give "
-                "other bounds or another example"
+                f"{what} asks for {name} {bounds}, but the example's size is {size}: give other bounds or another "
+                "example"
             )
-        return str(dimension.__name__)
+        return name
     raise ArgumentError(
         f"{what} contains {dimension!r}: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None"
     )

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import msgspec
 import torch
-from torch.export.dynamic_shapes import Dim
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.hints import kind_of_hint
 from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
@@ -211,7 +211,7 @@ def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
     """An argument, with its parts wrapped that are marked in `dynamic_shapes`, at any depth."""
     if isinstance(spec, Mark):
         return _held(what, argument, spec)
-    if isinstance(argument, int) and (spec is Dim.DYNAMIC or spec is Dim.AUTO):
+    if isinstance(argument, int) and kind_of_hint(spec) in ("AUTO", "DYNAMIC"):
         # This is how torch.export asks for it.
         return Held.of(what, argument, AnyNumber())
     if type(argument) is dict and isinstance(spec, Mapping):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.export.dynamic_shapes import Dim
 
 from onnx_parity.exporter.containers import Opened, attributes_of, children, named_leaves
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.hints import kind_of_hint
 from onnx_parity.exporter.request.marked_inputs import Held
 from onnx_parity.exporter.torch_inside.pytree import BUILTIN_TYPES
 
@@ -32,7 +32,7 @@ def paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, 
         return
     inside = children(argument)
     if inside is None:
-        if spec is not None and spec is not Dim.STATIC:
+        if spec is not None and kind_of_hint(spec) != "STATIC":
             raise ArgumentError(f"{what} is {spec!r}, but the argument has no tensor there: give None")
     elif spec is None:
         for key, child in inside:
@@ -70,7 +70,7 @@ def _of_object(what: str, argument: Any, inside: _Inside, spec: Any) -> Iterator
     tensors = _tensors(argument)
     if type(spec) is cls:
         held = children(spec)
-        parts = attributes_of(spec) if held is None else dict(held)
+        parts = attributes_of(spec) if held is None else {str(key): part for key, part in held}
         for key, child in inside:
             yield from paired(f"{what}[{key!r}]", child, parts.get(str(key)) if _tensors(child) else None)
     elif isinstance(spec, Mapping) and spec and all(isinstance(axis, int) for axis in spec):
