@@ -20,7 +20,7 @@ from onnx_parity.exporter.request.paired_shapes import paired
 
 __all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument", "with_shapes_of_rest", "written_out"]
 
-DynamicShapes = Mapping[str, Any] | Sequence[Any]
+DynamicShapes = Mapping[str, Any] | Sequence[Any] | ShapesCollection | AdditionalInputs
 #: What torch makes `dynamic_shapes` with: of the tensors that are to have them, or of further examples.
 _MAKERS = (ShapesCollection, AdditionalInputs)
 
@@ -31,7 +31,7 @@ def written_out(given: Any, model: Callable[..., Any], args: Sequence[Any], kwar
         shapes: DynamicShapes = given
         return shapes
     try:
-        made: DynamicShapes = given.dynamic_shapes(model, tuple(args), dict(kwargs))
+        made: DynamicShapes = given.dynamic_shapes(model, tuple(args), dict(kwargs))  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise ArgumentError(f"dynamic_shapes does not fit the arguments: {error}") from error
     return made
