@@ -8,7 +8,7 @@ value of its own, so a write in place to one of the two, after the script, would
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -84,21 +84,20 @@ class Copied(msgspec.Struct, frozen=True, eq=False):
             return True
         read = {*outputs, *(value for node in nodes[self.at :] for value in node.inputs())}
         return any(
-            number_of_writes(one.tensor) > one.writes and not read.isdisjoint(_with_bases(other.value))
+            number_of_writes(one.tensor) > one.writes and not read.isdisjoint(_views_of(other.value, nodes))
             for one, other in (self.tensors, self.tensors[::-1])
         )
 
 
-def _with_bases(value: Value) -> Iterator[Value]:
-    """A value, and those that it is a view of."""
-    node: Node | None
-    while True:
-        yield value
-        node = value.node
-        source = None if node is None or not is_view(node.op) else next(node.inputs(), None)
-        if source is None:
-            return
+def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
+    """All values that are the same memory as a value: what it is a view of, and the views of that."""
+    while value.node is not None and is_view(value.node.op) and (source := next(value.node.inputs(), None)) is not None:
         value = source
+    views = {value}
+    for node in nodes:
+        if is_view(node.op) and next(node.inputs(), None) in views:
+            views.update(output for output in node.outputs if output is not None)
+    return views
 
 
 def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:
