@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -103,3 +104,21 @@ def test_the_citation_has_the_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (onnx_parity.__version__, "Apache-2.0")
     assert citation["cff-version"] == "1.2.0"
+
+
+@pytest.mark.parametrize("package", ["onnx_parity", "exporter"])
+def test_a_name_that_is_not_public_is_an_error_to_type_checkers(package: str) -> None:
+    """They would take a module with `__getattr__` for one that has every name."""
+    tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    hidden = [
+        inner.name
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "not TYPE_CHECKING"
+        for inner in node.body
+        if isinstance(inner, ast.FunctionDef)
+    ]
+    assert "__getattr__" not in functions
+    assert hidden == ["__getattr__"]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        onnx_parity.nothing  # type: ignore[attr-defined]  # noqa: B018
