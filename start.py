@@ -72,6 +72,9 @@ COMMANDS = {
     ),
     "lint": Command("check format and style with ruff", (("ruff", "check"), ("ruff", "format", "--check"))),
     "types": Command("check types with mypy", (("mypy",),)),
+    "index": Command(
+        "write which file of the exporter has which rules of operators", (("python", "-m", "documents", "index"),)
+    ),
     "bench": Command("measure export times and compare them with torch.onnx", (("python", "-m", "benchmarks"),)),
 }
 

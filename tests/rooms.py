@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 750,
     "exporter/kinds": 1250,
     "exporter/lowering": 5250,
-    "exporter/operators": 17000,
+    "exporter/operators": 16800,
     "exporter/patches": 1250,
     "exporter/program_state": 1075,
     "exporter/recording": 4250,

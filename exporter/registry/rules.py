@@ -20,7 +20,7 @@ A recording looks rules up in the table of an aspect, which lies where the aspec
 
 A program needs the rules of few operators, so a file is imported when a rule in it is first asked for (`load`).
 `index.txt` says which file that is: a line for each file and aspect, with the names of its rules. After rules have been
-added, moved or removed, `python -m documents index` writes it again; a test compares it with the rules.
+added, moved or removed, `python3 start.py index` writes it again; a test compares it with the rules.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ __all__ = ["Case", "InRun", "RuleOf", "Story", "story_of"]
 
 #: What is read of each cell of a run.
 _FIELDS = ("exporter", "runtime", "status", "dtype", "opset", "reason", "name")
-_NOT_IN_INDEX = "no export finds it: exporter/registry/index.txt lacks its name, run `python -m documents index`"
+_NOT_IN_INDEX = "no export finds it: exporter/registry/index.txt lacks its name, run `python3 start.py index`"
 #: At most this many reasons are given.
 _SHOWN = 5
 

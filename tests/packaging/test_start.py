@@ -246,6 +246,7 @@ usage: python3 start.py COMMAND [ARGUMENTS...]
   coverage  run the same, and print which statements of the project they run
   lint      check format and style with ruff
   types     check types with mypy
+  index     write which file of the exporter has which rules of operators
   bench     measure export times and compare them with torch.onnx
 
 The first call sets up .venv. Arguments are passed to the command: python3 start.py tests -k elu

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import onnx_parity
-from documents.index_of_rules import INDEX, index
 from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.exporter.registry.rules import Aspect, all_rules, names_in_index, rules_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
@@ -217,23 +216,6 @@ def test_names_that_are_none() -> None:
         onnx_parity.unregister_custom_op_symbolic(3, 9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no lowering of 'parity_tests::cube' for opset 3 to remove"):
         registry.unregister("parity_tests::cube", since=3)
-
-
-def test_the_index_names_the_file_of_each_rule() -> None:
-    assert INDEX.read_text("utf-8") == index(), "run: python -m documents index"
-
-
-def test_an_export_imports_the_files_whose_rules_it_needs() -> None:
-    code = inspect.cleandoc(
-        """
-        import sys, onnx_parity, torch
-        onnx_parity.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),), dynamic_shapes=({0: "n"},))
-        package = "onnx_parity.exporter.operators."
-        print(*sorted(name.removeprefix(package) for name in sys.modules if name.startswith(package)))
-        """
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.split() == ["linear_algebra", "linear_algebra.lowering", "linear_algebra.results"]
 
 
 @pytest.mark.parametrize(
