@@ -61,6 +61,12 @@ def test_a_file_of_many_declarations_is_not_imported(file: Path) -> None:
     assert not are_few([file], "", lambda name: None)
 
 
+@pytest.mark.parametrize("text", ["import nothing_of_this_name", "x = = 1", "1 / 0"])
+def test_what_cannot_be_imported_is_left_to_pytest_to_report(file: Path, text: str) -> None:
+    file.write_text(text)
+    assert not are_few([file], "sine", lambda name: None)
+
+
 def test_a_run_of_few_cells_has_no_workers(file: Path) -> None:
     command = [sys.executable, "-m", "onnx_parity", "run", file.name, "-k", "sine and opset9", "--no-report"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
