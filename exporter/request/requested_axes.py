@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
-from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, axes_from_dynamic_axes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, axes_from_dynamic_shapes
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, example_of
@@ -36,8 +38,40 @@ def axes_of_program(
         if dynamic_shapes is not None
         else axes_from_dynamic_axes(dynamic_axes or {}, inputs, output_names)
     )
+    axes = _told_apart(axes, inputs)
     _refuse_unequal(axes, inputs)
     return axes
+
+
+def _told_apart(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> Axes:
+    """The axes with names of their own where `dynamic_axes` gives one name to different sizes. There, as in torch.onnx,
+    a name is a label."""
+    if axes.must_vary:
+        return axes
+    names = list(inputs)
+    sizes: dict[str, int] = {}
+    apart: dict[tuple[str, int], str] = {}
+    told: dict[int, dict[int, str]] = {}
+    for position, named in axes.inputs.items():
+        told[position] = {}
+        for axis, name in named.items():
+            given = inputs[names[position]]
+            size = 0 if _is_list(given) else example_of(given).shape[axis]
+            first = size if _is_list(given) else sizes.setdefault(name, size)
+            new = name if size == first else apart.setdefault((name, size), f"{names[position]}_dim_{axis}")
+            told[position][axis] = new
+    for (name, size), new in apart.items():
+        warnings.warn(
+            f"dynamic_axes gives the name {name!r} to axes of size {sizes[name]} and of size {size} in the example: "
+            f"they are two axes in the model, {name!r} and {new!r}. Give them two names",
+            OnnxExporterWarning,
+            stacklevel=2,
+        )
+    return replace(axes, inputs=told) if apart else axes
+
+
+def _is_list(given: torch.Tensor | Held) -> bool:
+    return isinstance(given, Held) and isinstance(given.mark, ListOf)
 
 
 def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> None:
@@ -46,7 +80,7 @@ def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> No
     for position, named in axes.inputs.items():
         name = names[position]
         given = inputs[name]
-        if isinstance(given, Held) and isinstance(given.mark, ListOf):
+        if _is_list(given):
             continue
         for axis, axis_name in named.items():
             size = example_of(given).shape[axis]

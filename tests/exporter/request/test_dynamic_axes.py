@@ -221,11 +221,6 @@ def test_size_that_becomes_a_number_is_fixed() -> None:
         ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: give a string as the axis's name"),
         ({"x": {-2: "b", 0: "c"}}, "dynamic_axes['x'] names one axis twice, as 0 and as -2: name it once"),
         ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
-        (
-            {"x": {0: "n", 1: "n"}},
-            "the axis 'n' has size 2 in 'x' and 3 in 'x': axes with the same name have the same size; give them two "
-            "names",
-        ),
     ],
 )
 def test_mistakes(axes: dict[str, Any], message: str) -> None:
@@ -235,6 +230,28 @@ def test_mistakes(axes: dict[str, Any], message: str) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(program, (torch.ones(2, 3),), dynamic_axes=axes)
     assert str(caught.value) == message
+
+
+def test_one_name_for_several_sizes_is_a_label() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) + y.sum((0, 1))
+
+    with pytest.warns(onnx_parity.errors.OnnxExporterWarning) as caught:
+        exported = onnx_parity.export(
+            program,
+            (torch.ones(4, 2), torch.ones(3, 3, 2)),
+            input_names=["x", "y"],
+            dynamic_axes={"x": {0: "n"}, "y": {0: "n", 1: "n"}},
+        )
+    assert [str(each.message) for each in caught] == [
+        "dynamic_axes gives the name 'n' to axes of size 4 and of size 3 in the example: they are two axes in the "
+        "model, 'n' and 'y_dim_0'. Give them two names"
+    ]
+    assert_agrees(exported, program, torch.rand(7, 2), torch.rand(1, 1, 2))
+    with pytest.raises(onnx_parity.ArgumentError, match="axes with the same name have the same size; give them two"):
+        onnx_parity.export(
+            program, (torch.ones(4, 2), torch.ones(3, 3, 2)), dynamic_shapes=({0: "n"}, {0: "n", 1: "n"})
+        )
 
 
 def test_axes_of_outputs_may_count_from_the_last() -> None:
