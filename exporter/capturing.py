@@ -40,6 +40,7 @@ from onnx_parity.exporter.request.dynamic_shapes import (
     with_shapes_of_rest,
     written_out,
 )
+from onnx_parity.exporter.request.keywords import suggesting_keywords
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
 from onnx_parity.exporter.request.record_options import RecordOptions
@@ -72,6 +73,7 @@ class DroppedWriteWarning(OnnxExporterWarning):
     """The program writes to its buffers or inputs, and the exported model does not return the new values."""
 
 
+@suggesting_keywords
 def capture_program(
     model: Program,
     args: Any = (),

@@ -12,11 +12,13 @@ from onnx_parity.exporter.captured_program import ModelOptions, as_model
 from onnx_parity.exporter.capturing import Program, record_program
 from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
+from onnx_parity.exporter.files.write import checked_target
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.keywords import suggesting_keywords
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
@@ -28,6 +30,7 @@ from onnx_parity.exporter.torch_onnx.legacy_arguments import (
 __all__ = ["export"]
 
 
+@suggesting_keywords
 def export(
     model: Program,
     args: Any = (),
@@ -171,6 +174,8 @@ def export(
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
+    if isinstance(f, (str, os.PathLike)):
+        checked_target(f)  # Before the work.
     with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:
         with steps.step("record"):
             capture = record_program(model, args, kwargs, record_options)

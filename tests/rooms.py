@@ -29,7 +29,7 @@ BUDGETS = {
     "exporter/program_state": 1075,
     "exporter/recording": 4250,
     "exporter/registry": 700,
-    "exporter/request": 1600,
+    "exporter/request": 1650,
     "exporter/rewrites": 3500,
     "exporter/runtime": 550,
     "exporter/script": 3000,

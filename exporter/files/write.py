@@ -26,7 +26,7 @@ from onnx_parity.exporter.files.put_in_place import NewFile, put_in_place
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 
-__all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
+__all__ = ["Sink", "checked_target", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
 
 #: Protobuf refuses messages of 2 GiB and more.
 INLINE_LIMIT = 2**31 - 1
@@ -108,13 +108,8 @@ def _write_whole(sink: Sink, chunk: bytes | memoryview) -> None:
         rest = rest[written:]
 
 
-@leaving_garbage()
-def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
-    """Write the model to `path`. With `external_data`, its weights go to `<path>.data`, or to the files of an
-    `ExternalData`.
-
-    With None, the weights are written into the model unless it is larger than protobuf allows.
-    """
+def checked_target(path: str | os.PathLike[str]) -> Path:
+    """The file that a model is to be written to. Raises a `WriteError` if it cannot be one."""
     # A symbolic link is kept, and the file that it points to is written.
     try:
         target = Path(os.path.realpath(path))
@@ -124,16 +119,27 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
         raise WriteError(
             f"cannot write the model to {os.fspath(path)!r}: {_message(error)}. Give another path."
         ) from error
-    if external_data is None:
-        external_data = not fits_inline(model)
-    if not external_data:
-        _refuse_too_large(model)
     if is_folder:
         raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
     if not target.parent.is_dir():
         raise WriteError(
             f"cannot write the model to {target}: {target.parent} is not an existing folder. Create it first."
         )
+    return target
+
+
+@leaving_garbage()
+def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
+    """Write the model to `path`. With `external_data`, its weights go to `<path>.data`, or to the files of an
+    `ExternalData`.
+
+    With None, the weights are written into the model unless it is larger than protobuf allows.
+    """
+    target = checked_target(path)
+    if external_data is None:
+        external_data = not fits_inline(model)
+    if not external_data:
+        _refuse_too_large(model)
     if target.exists() and not target.is_file():
         _write_to_device(model, target, bool(external_data))
         return

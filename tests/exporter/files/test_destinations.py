@@ -170,3 +170,11 @@ def test_external_data_has_no_place_beside_a_pipe(program: onnx_parity.ONNXProgr
     assert str(caught.value) == (
         f"cannot write external data beside {pipe}, which is not a regular file: give another path"
     )
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(tmp_path: Path) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("it is called")
+
+    with pytest.raises(onnx_parity.errors.WriteError, match="is not an existing folder"):
+        onnx_parity.export(program, (torch.ones(2),), tmp_path / "absent" / "model.onnx")

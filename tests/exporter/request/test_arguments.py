@@ -342,3 +342,14 @@ def test_the_signature_of_a_function_whose_defaults_change() -> None:
     method = MethodType(program, 1)
     assert signature_of(method) == inspect.signature(method)
     assert signature_of(program) == inspect.signature(program)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "meant"),
+    [("dynamic_axis", ". Did you mean 'dynamic_axes'?"), ("opset_ver", ". Did you mean 'opset_version'?"), ("zzz", "")],
+)
+def test_a_misspelt_keyword(keyword: str, meant: str) -> None:
+    given: dict[str, Any] = {keyword: None}
+    with pytest.raises(TypeError) as caught:
+        onnx_parity.export(torch.relu, (torch.ones(2),), **given)
+    assert str(caught.value) == f"export() got an unexpected keyword argument {keyword!r}{meant}"

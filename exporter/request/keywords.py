@@ -1,0 +1,30 @@
+"""Keyword arguments that a function does not have, with the one that was probably meant."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+__all__ = ["suggesting_keywords"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def suggesting_keywords(function: _F) -> _F:
+    """A decorator that names the keyword argument that is most like a misspelt one, as Python 3.13 does."""
+    names = frozenset(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not names.issuperset(kwargs):
+            import difflib  # It takes a millisecond.
+
+            unknown = next(name for name in kwargs if name not in names)
+            alike = difflib.get_close_matches(unknown, names, 1)
+            meant = f". Did you mean {alike[0]!r}?" if alike else ""
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}{meant}")
+        return function(*args, **kwargs)
+
+    return cast("_F", call)
