@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
@@ -35,6 +36,12 @@ def _is_nonzero(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
     return torchs(self if is_truth_value else self != 0)
 
 
+def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+    """The text of a tensor, which has no values in it here."""
+    text, recorder = str(torchs(self, *args, **kwargs)), recorder_here()
+    return recorder.reader.text_of(text) if recorder.knows(unwrapped(self)) else text
+
+
 def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor that shares the memory of another one, which need not leave the recording for it."""
     if not isinstance(tensor, torch.Tensor):
@@ -47,6 +54,7 @@ def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None,
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch.Tensor, "numpy", _read),
     FunctionAttribute(lambda: torch.Tensor, "tolist", _to_list),
+    FunctionAttribute(lambda: torch.Tensor, "__repr__", _text),
     FunctionAttribute(lambda: torch.Tensor, "__dlpack__", _read),
     FunctionAttribute(lambda: torch, "to_dlpack", _read),
     FunctionAttribute(lambda: torch.utils.dlpack, "to_dlpack", _read),

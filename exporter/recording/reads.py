@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Origin, Value
 
-__all__ = ["Altered", "Read", "looked_at"]
+__all__ = ["TEXTS", "Altered", "Read", "looked_at"]
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -36,6 +36,10 @@ class Altered(msgspec.Struct, frozen=True):
         """Another number."""
         others = (number + 1, type(number)(0), -number - 1, number + 1000)
         return others[self.kind] if self.kind < len(others) else math.nan
+
+
+#: All texts of tensors and of symbolic numbers are others.
+TEXTS = Altered(-1)
 
 
 class Read(msgspec.Struct, eq=False):

@@ -15,12 +15,12 @@ import torch
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 from onnx_parity.exporter.expressions.expression import Plain
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Node, Size, Value, Varying, operator_name
+from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
-from onnx_parity.exporter.recording.reads import Altered, Read
+from onnx_parity.exporter.recording.reads import TEXTS, Altered, Read
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
@@ -72,6 +72,8 @@ class Reader:
         self.reads: list[Read] = []
         #: The read that gives another value, to see what the program does then.
         self.altered: Altered | None = None
+        #: Where the program first made a text of a tensor or of a symbolic number, which is not that of the example.
+        self.text: Origin | None = None
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -100,6 +102,12 @@ class Reader:
         """The other value, if it is for the last read."""
         is_here = self.altered is not None and self.altered.read == len(self.reads) - 1
         return self.altered if is_here else None
+
+    def text_of(self, text: str) -> str:
+        """A text of a tensor or of a symbolic number, which the results may not depend on."""
+        self.text = self.text or self._origins.find()
+        # Another text may be printed too, and is to look the same.
+        return f"{text}\N{ZERO WIDTH SPACE}" if self.altered == TEXTS else text
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
         """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""

@@ -27,8 +27,9 @@ from onnx_parity.exporter.expressions.expression import (
 )
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes import layouts
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, is_users_file
 from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["SizeNode", "as_number", "function_of", "with_text_of_number"]
 
@@ -120,6 +121,13 @@ class SizeNode(SymNode):
 
     def guard_or_true(self, file: str, line: int) -> bool:
         return bool(self.shape_env.answer(self._expr, fallback=True))
+
+    def _graph_repr(self) -> str:
+        """The text of a symbolic number: for the program that of the number in the example, else that of a symbol."""
+        asker = current_frame(2)
+        if asker is None or not records_here() or not is_users_file(asker.f_code.co_filename):
+            return str(self.str())
+        return recorder_here().reader.text_of(str(self.pytype(self.hint) if self.has_hint() else self.str()))
 
     def _round(self, digits: int | None = None) -> SymNode:
         if digits is not None and not self.has_hint():

@@ -20,7 +20,7 @@ from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gra
 from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Graph, Value
+from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
@@ -77,6 +77,8 @@ class Traced(msgspec.Struct):
     has_denied: bool = False
     #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
     axes: Axes = msgspec.field(default_factory=Axes)
+    #: Where the program made a text of a tensor or of a size.
+    text: Origin | None = None
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -410,7 +412,8 @@ class _Recording:
         questions = [] if self._symbols is None else self._symbols.branches()
         has_denied = self._symbols is not None and self._symbols.has_denied
         sizes = {} if self._symbols is None else self._symbols.hints
-        return Traced(graph, returned, names, reads, questions, sizes, has_denied)
+        text = recorder.reader.text
+        return Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text)
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""

@@ -24,13 +24,13 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import leaves_of
-from onnx_parity.exporter.errors import FrozenValueError, OnnxExporterError, ProgramFailedError
+from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
-from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
+from onnx_parity.exporter.recording.reads import TEXTS, Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of
@@ -117,6 +117,11 @@ class _Tracing:
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced()
         traced.reads = self._reads_that_matter(traced)
+        if traced.text is not None and not self._is_right_with_other_texts(traced):
+            raise CaptureError(
+                f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}, and what it computes "
+                "depends on the text, which a model cannot make: compute with the numbers themselves"
+            )
         options = self._wanted.options
         if traced.reads and not options.allow_ignored_inputs:
             refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
@@ -216,6 +221,21 @@ class _Tracing:
                 continue
             if other is None or len(other.reads) != len(traced.reads) or not compute_the_same(traced, other):
                 return False
+        return True
+
+    def _is_right_with_other_texts(self, traced: Traced) -> bool:
+        """Whether the same is recorded where texts are others, if the program is recorded the same way twice."""
+        from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
+
+        for altered in (TEXTS, None):
+            try:
+                other = self._recorded_again(altered=altered)
+            except (FailedThere, NotRecorded):
+                return False
+            if other is None:
+                return False
+            if compute_the_same(traced, other):
+                return altered is TEXTS
         return True
 
     def _recorded_again(

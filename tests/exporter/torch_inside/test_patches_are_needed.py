@@ -338,6 +338,21 @@ WITNESSES: dict[str, Witness] = {
     "tensor_reads: torch.Tensor.tolist": Witness(
         exporting(lambda x: x + sum(torch.ones(2).tolist()), X), "tolist\\(\\) shouldn't be called"
     ),
+    "tensor_reads: torch.Tensor.__bool__": Witness(
+        exporting(lambda x: x * 2 if x[0, 0] else x * 3, X, others=[(Y,)]), "AssumptionError"
+    ),
+    "tensor_reads: torch.Tensor.is_nonzero": Witness(
+        exporting(lambda x: x * 2 if x[0, 0].is_nonzero() else x * 3, X, others=[(Y,)]), "AssumptionError"
+    ),
+    "tensor_reads: torch.is_nonzero": Witness(
+        exporting(lambda x: x * 2 if torch.is_nonzero(x[0, 0]) else x * 3, X, others=[(Y,)]), "AssumptionError"
+    ),
+    "tensor_reads: torch.Tensor.__repr__": Witness(
+        exporting(lambda x: x * len(repr(x)), X), "another result", "CaptureError: the program makes a text"
+    ),
+    "tensor_reads: torch.utils.dlpack.from_dlpack": Witness(
+        exporting(lambda x: torch.from_dlpack(x + 1), X, others=[(Y,)]), "FrozenValueError", f"^{RIGHT}$"
+    ),
     "dynamo: torch._subclasses.fake_tensor.traceback": Witness(number_of_stack_traces, "a stack trace is taken"),
     "dynamo: the logger torch._subclasses.fake_tensor": Witness(failure_in_the_log, "torch logs"),
     "dynamo: torch._compile.getattr": Witness(import_of_dynamo("torch._compile.getattr"), "dynamo is imported"),
@@ -357,6 +372,9 @@ WITHOUT_WITNESS: dict[str, str] = {
     "neural_modules: torch.backends.mha.get_fastpath_enabled": "another version has one opaque operator for a layer",
     "neural_modules: torch.nn.modules.rnn.RNNBase.check_forward_args": "it compares a size with a number of sequences",
     "neural_modules: torch.nn.modules.rnn.LSTM.check_forward_args": "likewise",
+    "tensor_reads: torch.Tensor.__dlpack__": "without it another library reads memory that is not there",
+    "tensor_reads: torch.to_dlpack": "likewise",
+    "tensor_reads: torch.utils.dlpack.to_dlpack": "likewise",
     "parameters: torch.Tensor.data": "without it the program's own weights lose their memory, and the process ends",
 }
 

@@ -300,3 +300,30 @@ def test_conditions_that_cannot_be_read_are_refused(stated: Any, message: str) -
 def test_a_size_of_one_in_the_example_takes_its_own_branch() -> None:
     with pytest.raises(onnx_parity.DynamicAxisError, match="n == 1 is True in the example, and False for other sizes"):
         onnx_parity.export(one_row, (X[:1],), dynamic_shapes=AXES)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * len(str(x)),
+        lambda x: x * len(f"{x.shape}"),
+        lambda x: x * float(str(x.shape[0])),
+        lambda x: x * 2 if f"{x.shape[0]}" == "4" else x * 3,
+        lambda x: x * 2 if str(x.shape[0] > 3) == "True" else x * 3,
+        lambda x: x * {"4": 2.0}.get(str(x.shape[0]), 3.0),
+    ],
+)
+def test_results_that_depend_on_texts_are_refused(program: Callable[..., Any]) -> None:
+    with pytest.raises(onnx_parity.CaptureError, match=r"makes a text of a tensor or of a dynamic size at .*test"):
+        export(program)
+
+
+def test_texts_without_which_the_results_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    def prints(x: torch.Tensor) -> torch.Tensor:
+        print(f"{x.shape} {x.shape[0] + 1}", x)
+        return x * 2
+
+    exported = export(prints)
+    assert exported.assumptions == ()
+    assert "torch.Size([4, 6]) 5" in capsys.readouterr().out
+    torch.testing.assert_close(exported(X[:3]), X[:3] * 2)
