@@ -65,6 +65,11 @@ _ADVICE_ON_LOOPS = (
     "any size, in a function of its own that is decorated with @torch.jit.script."
 )
 
+_ADVICE_ON_BRANCHES = (
+    "\nIf the program only branches on whether a size is this number, give an example of another size: the model is "
+    "then right for all others."
+)
+
 
 class OperatorFailedError(CaptureError):
     """torch could not say without data what the result of an operator looks like."""
@@ -237,6 +242,7 @@ def fixed_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> Dy
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
         f"{_needs(fixed, axis_names)}\n"
         f"{_way_out(fixed).capitalize()}, or leave the axes out of dynamic_axes."
+        f"{_ADVICE_ON_BRANCHES if any(map(_branches, fixed.values())) else ''}"
         f"{_ADVICE_ON_LOOPS if any(map(_loops, fixed.values())) else ''}"
     )
 
@@ -246,6 +252,15 @@ def _way_out(fixed: Mapping[str, Answer]) -> str:
     if any(is_library_file(known.origin.file) for known in fixed.values()):
         return "write what the library does there in your own code, for any size"
     return "write those lines for any size (x.shape[i] instead of a number)"
+
+
+def _branches(known: Answer) -> bool:
+    """Whether the program asked whether a size is one number, which it is in the example."""
+    # Programs with static sizes do not need it.
+    from onnx_parity.exporter.expressions.conditions import Equal, Unequal
+
+    asks = isinstance(known.expression, Equal | Unequal)
+    return known.by_user and asks and any(side.is_Integer for side in known.expression.args)
 
 
 def _loops(known: Answer) -> bool:

@@ -232,6 +232,23 @@ def test_mistakes(axes: dict[str, Any], message: str) -> None:
     assert str(caught.value) == message
 
 
+class OfOneResolution(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] == 4 else x * 2
+
+
+def test_a_branch_that_only_the_example_meets() -> None:
+    given: dict[str, Any] = {"input_names": ["x"], "dynamic_axes": {"x": {0: "height"}}}
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(OfOneResolution(), (torch.ones(4, 2),), **given)
+    assert str(caught.value).endswith(
+        "\nIf the program only branches on whether a size is this number, give an example of another size: the model "
+        "is then right for all others."
+    )
+    exported = onnx_parity.export(OfOneResolution(), (torch.ones(5, 2),), **given)
+    assert_agrees(exported, OfOneResolution(), torch.rand(7, 2))
+
+
 def test_one_name_for_several_sizes_is_a_label() -> None:
     def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x.sum(0) + y.sum((0, 1))
