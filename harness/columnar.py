@@ -47,6 +47,7 @@ _AS_JSON: Mapping[str, Any] = {
     "onnx": tuple[OnnxUse, ...],
     "calls": tuple[str, ...],
     "options": tuple[str, ...],
+    "depends": tuple[str, ...],
 }
 _ENUMS: Mapping[str, Any] = {"kind": Kind, "status": Status, "stage": Stage, "blame": Blame}
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Record)}

@@ -50,6 +50,8 @@ class Settings:
     samples: int | None = None
     seed: int | None = None
     policy: str | None = None
+    #: Patterns of files, relative to the file of the settings, that cells read by other means than Python's `open`.
+    data: tuple[str, ...] = ()
 
     def value_of(self, option: str) -> str | None:
         """The value of an option in the settings, as written on the command line; None if it is not there."""
@@ -72,6 +74,11 @@ class Project:
         if self.settings.declarations:
             return tuple(self.root / each for each in self.settings.declarations)
         return tuple(file for file in sorted(self.root.glob("*.py")) if holds_declarations(file))
+
+    @property
+    def data(self) -> tuple[Path, ...]:
+        """The files that the settings name as data."""
+        return tuple(sorted({path for each in self.settings.data for path in self.root.glob(each) if path.is_file()}))
 
     @property
     def runs(self) -> Path:

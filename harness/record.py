@@ -189,6 +189,10 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     carried: str = ""
     #: A hash of the source of its declaration.
     source: str = ""
+    #: What else it depends on: files with hashes (`mine/nets.py 5f0c...`), and distributions (`package timm`).
+    depends: tuple[str, ...] = ()
+    #: Why it was run though an earlier run has its outcome, for `--since`: `mine/nets.py changed`.
+    rerun: str = ""
     #: The failure bundle, relative to the run's folder; empty if there is none.
     bundle: str = ""
     #: Whether the exporter refused the program, though `unsupported.toml` does not say so.
@@ -240,6 +244,9 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     merged: tuple[str, ...] = ()
     #: Source file to a hash of its content, for all files that take part in running cells.
     contents: dict[str, str] = {}
+    #: Each installed distribution with its version and a hash of its files' hashes. Empty if records do not say what
+    #: they depend on.
+    distributions: dict[str, str] = {}
     #: The number of earlier runs in a chain of `--since`. The sample of unchanged cells that is run rotates with it.
     turn: int = 0
     #: Version 1 did not write this field.

@@ -40,7 +40,7 @@ BUDGETS = {
     "exporter/tracing": 2000,
     "exporter/verification": 2250,
     "harness": 3150,
-    "harness/cases": 1550,
+    "harness/cases": 1950,
     "harness/cluster": 2300,
     "harness/commands": 3700,
     "harness/drawing": 750,

@@ -36,7 +36,7 @@ import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import line_being_imported
 
-__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "names_in_index", "rules_of"]
+__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "names_in_index", "rules_in", "rules_of"]
 
 _REGISTRY = os.path.dirname(__file__)
 _EXPORTER = __name__.removesuffix(".registry.rules")
@@ -102,6 +102,11 @@ def load(aspect: Aspect, name: str | None = None) -> None:
 def names_in_index(aspect: Aspect) -> Collection[str]:
     """The names of all rules of an aspect, whose files need not have been imported."""
     return _modules(aspect).keys()
+
+
+def rules_in(module: str) -> list[tuple[Aspect, list[str]]]:
+    """The names of the rules in a module, `operators.shape.recorded`, by their aspects, as the index has them."""
+    return [(aspect, names) for aspect, each in _index().items() for name, names in each if name == module]
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
+from onnx_parity.harness.cases.watching import watch
 from onnx_parity.harness.declaration_error import DeclarationError
 
 #: Statements at the top of a module that may bind a name without an assignment.
@@ -59,6 +60,7 @@ def _import_file(file: Path) -> ModuleType:
         folder = folder.parent
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+    watch().declares(file.resolve())
     with seeded(OF_DECLARATIONS):
         module = import_module(".".join(names))
     if Path(module.__file__ or "").resolve() != file.resolve():

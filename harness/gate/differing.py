@@ -23,7 +23,9 @@ class Part(NamedTuple):
 
     records: dict[str, Record]
     counts: dict[Status, int]
-    carried: int
+    #: How many were carried over, by the run in which they ran, and how many others were run, by the reason.
+    carried: dict[str, int]
+    rerun: dict[str, int]
 
 
 class Differing(NamedTuple):
@@ -83,14 +85,15 @@ def _ids(columns: Columns, field: str) -> Numbers:
 def _part(columns: Columns, differs: Numbers) -> Part:
     import numpy as np
 
-    statuses = columns.values("status")
-    carried = columns.values("carried")
-    assert statuses.codes is not None and carried.codes is not None
-    numbers = np.bincount(statuses.codes, minlength=len(statuses.distinct)).tolist()
-    counts = {status: number for status, number in zip(statuses.distinct, numbers, strict=True) if number}
-    was_carried = np.array([bool(run) for run in carried.distinct])[carried.codes]
+    def tally(field: str) -> dict[Any, int]:
+        values = columns.values(field)
+        assert values.codes is not None
+        numbers = np.bincount(values.codes, minlength=len(values.distinct)).tolist()
+        return {value: number for value, number in zip(values.distinct, numbers, strict=True) if number and value}
+
     rows = np.flatnonzero(differs).tolist()
-    return Part({record.cell: record for record in columns.records_at(rows)}, counts, int(was_carried.sum()))
+    records = {record.cell: record for record in columns.records_at(rows)}
+    return Part(records, tally("status"), tally("carried"), tally("rerun"))
 
 
 def _find_edited(before: Columns, now: Columns, here: Numbers, there: Numbers) -> list[str]:

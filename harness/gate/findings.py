@@ -14,6 +14,7 @@ from onnx_parity.harness.gate.policy import Policy, Thresholds
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.causes import Cause, Causes
 from onnx_parity.harness.results.completeness import is_unfinished, why_unfinished
+from onnx_parity.harness.results.terminal_summary import explain_carried
 
 #: The speed of the machine is estimated from at least this many cases.
 _ENOUGH_CASES = 5
@@ -83,9 +84,11 @@ class Side(msgspec.Struct, frozen=True):
     end: RunEnd | None
     #: By cell. Those that cannot lead to a finding may be missing.
     records: dict[str, Record]
-    #: The number of all its records, by status, and of those that were carried over.
+    #: The number of all its records, by status; of those that were carried over, by the run in which they ran; and of
+    #: those that were run although an earlier run has them, by the reason.
     counts: dict[Status, int]
-    carried: int
+    carried: dict[str, int]
+    rerun: dict[str, int]
     #: What of it cannot be read; empty if all can.
     damage: str = ""
 
@@ -133,11 +136,7 @@ def _of_the_run(run: Side) -> Iterator[Finding]:
             FindingKind.UNFINISHED, "", f"{why_unfinished(run.info, run.end)}; parity run --resume completes it"
         )
     if run.carried:
-        yield Finding(
-            FindingKind.CARRIED,
-            "",
-            f"{run.carried} cells were not run: their results were carried over from an earlier run",
-        )
+        yield Finding(FindingKind.CARRIED, "", explain_carried(run.carried, run.rerun))
 
 
 def _of_cell(before: Record | None, now: Record) -> Found | None:

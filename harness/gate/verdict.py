@@ -170,7 +170,7 @@ def _sides(baseline: Path, run: Path) -> tuple[Side, Side, _Compared]:
     if before is not None and now is not None:
         differing = find_differing(before, now)
         one, other = (
-            Side(*about, part.records, part.counts, part.carried)
+            Side(*about, part.records, part.counts, part.carried, part.rerun)
             for about, part in ((old, differing.before), (new, differing.now))
         )
         return one, other, _Compared(differing.exports, differing.edited)
@@ -181,8 +181,9 @@ def _sides(baseline: Path, run: Path) -> tuple[Side, Side, _Compared]:
 
 def _side(info: RunInfo, end: RunEnd | None, records: Records) -> Side:
     counts = Counter(record.status for record in records)
-    carried = sum(1 for record in records if record.carried)
-    return Side(info, end, {record.cell: record for record in records}, counts, carried, records.damage)
+    carried = Counter(record.carried for record in records if record.carried)
+    rerun = Counter(record.rerun for record in records if record.rerun)
+    return Side(info, end, {record.cell: record for record in records}, counts, carried, rerun, records.damage)
 
 
 def _refuse_baseline(baseline: Path, side: Side) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,7 +33,14 @@ from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.record import RunEnd, Status
 from onnx_parity.harness.results.causes import Cause, causes_of
 from onnx_parity.harness.results.completeness import shortcomings
-from onnx_parity.harness.results.terminal_summary import cells_here, counts, not_here, summarise, without_kernel
+from onnx_parity.harness.results.terminal_summary import (
+    cells_here,
+    counts,
+    explain_carried,
+    not_here,
+    summarise,
+    without_kernel,
+)
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.running.limits import parse_limits
 from onnx_parity.harness.store import read_records
@@ -133,6 +141,7 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
     if not isinstance(declaration, Declaration) or not is_declared(name, declaration, module.path):
         return None
     matrix = module.config.stash[Matrix.KEY]
+    matrix.watch.declares(module.path)
     return DeclarationCollector.from_parent(module, name=name, declaration=declaration, runner=matrix)
 
 
@@ -386,11 +395,14 @@ class Progress:
                 terminalreporter.write_line(visible_line(line), red=True)
         for line in summarise(self._causes):
             terminalreporter.write_line(visible_line(line))
-        carried = sum(1 for record in records if record.carried)
-        carried_over = f", {carried} of them carried over" if carried else ""
+        carried = Counter(record.carried for record in records if record.carried)
+        carried_over = f", {carried.total()} of them carried over" if carried else ""
         pace = f"{self.pace.done / seconds:.0f}"
         pace += " cell/s" if pace == "1" else " cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
+        if self._matrix.part.since is not None:
+            rerun = Counter(record.rerun for record in records if record.rerun)
+            terminalreporter.write_line(visible_line(explain_carried(carried, rerun)))
         for line in (*not_here(records), without_kernel(records)):
             if line:
                 terminalreporter.write_line(visible_line(line))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import os
+import sys
 import time
 import warnings
 from collections.abc import MutableMapping, Sequence, Set
@@ -17,6 +20,8 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
+from onnx_parity.harness.cases.installed import involved, normalise
+from onnx_parity.harness.cases.watching import PACKAGE, hash_of, watch
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, FOLDER, load
 from onnx_parity.harness.matrix.shards import parse_shard
@@ -26,6 +31,7 @@ from onnx_parity.harness.pytest_plugin.failure_block import block
 from onnx_parity.harness.pytest_plugin.options import option, prefix_option
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
 from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
+from onnx_parity.harness.results.content import module_of
 from onnx_parity.harness.results.environment import describe_run, missing_here, packages_of
 from onnx_parity.harness.running.cell_process import CellProcess
 from onnx_parity.harness.running.child_process import ProcessEndedError
@@ -73,8 +79,12 @@ class Matrix:
             self.seed = project.settings.seed or 0
         self._on_node: NodeRun | None = getattr(config, "workerinput", {}).get(ON_NODE)
         # On a node of a cluster, the cells to run are named.
+        self._data = project.data
+        self.watch = watch()
+        self._hashes: dict[str, str] = {}
+        self._rerun: dict[str, str] = {}
         self._resumed, self.part = (
-            _part_of(config, self.seed, selection.subjects) if self._on_node is None else (None, Part())
+            _part_of(config, self.seed, selection.subjects, project.data) if self._on_node is None else (None, Part())
         )
         self.strict_unsupported: bool = option(config, "strict-unsupported")
         self.root: Path = option(config, "runs") or (
@@ -112,6 +122,7 @@ class Matrix:
             project=self._config.rootpath,
             also=packages_of(self.selection),
             subjects=self.selection.subjects,
+            data=self._data,
         )
         turn = self.part.since.turn if self.part.since is not None else 0
         return msgspec.structs.replace(begun, shard=option(self._config, "shard") or "", turn=turn)
@@ -146,6 +157,7 @@ class Matrix:
             unsupported.load_once(folder / unsupported.FILE)
             no_kernel.load_once(folder / no_kernel.FILE)
         split = self.part.split(items)
+        self._rerun = split.rerun
         if split.carried and self.worker in ("main", "gw0"):
             self.log.carry(split.carried)
         return split
@@ -289,7 +301,29 @@ class Matrix:
             bundle = kept[0].folder if kept else ""
             record = msgspec.structs.replace(record, bundle=bundle, message=block(record, details))
         elapsed = time.perf_counter() - start
-        return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib())
+        depends = self._depends(item)
+        return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib(), depends=depends)
+
+    def _depends(self, item: CellItem) -> tuple[str, ...]:
+        """What the cell depends on besides its declaration, the exporter and the harness, with hashes of files."""
+        from onnx_parity.harness.subjects.runtimes import RUNTIMES
+        from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+
+        cell = item.cell
+        modules = filter(None, map(module_of, (cell.exporter, cell.runtime, *cell.transforms)))
+        files = [file for each in modules if (file := getattr(sys.modules.get(each), "__file__", None))]
+        packages = [*RUNTIMES[cell.runtime].packages]
+        packages += itertools.chain.from_iterable(TRANSFORMATIONS[each].packages for each in cell.transforms)
+        needs = self.watch.needs((str(item.path), *files))
+        own = sorted({*map(normalise, packages)} - involved())
+        return tuple(dict.fromkeys((*map(self._with_hash, needs), *(f"{PACKAGE}{each}" for each in own))))
+
+    def _with_hash(self, needed: str) -> str:
+        if needed.startswith(PACKAGE):
+            return needed
+        if needed not in self._hashes:
+            self._hashes[needed] = f"{os.path.relpath(needed, self._config.rootpath)} {hash_of(needed)}"
+        return self._hashes[needed]
 
     def _dead(self, item: CellItem, ending: ProcessEndedError) -> Record:
         """The record of a cell whose process ended while it ran."""
@@ -311,10 +345,14 @@ class Matrix:
         from onnx_parity.harness.judging.outcome import blank_record
 
         blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker, options=self._options)
-        return msgspec.structs.replace(blank, began=time.time(), source=source_of(item))
+        return msgspec.structs.replace(
+            blank, began=time.time(), source=source_of(item), rerun=self._rerun.get(item.nodeid, "")
+        )
 
 
-def _part_of(config: pytest.Config, seed: int, subjects: Sequence[str]) -> tuple[RunInfo | None, Part]:
+def _part_of(
+    config: pytest.Config, seed: int, subjects: Sequence[str], data: Sequence[Path]
+) -> tuple[RunInfo | None, Part]:
     """The run that is resumed, if any, and the part of the cells that this invocation runs."""
     shard = option(config, "shard")
     durations: Path | None = option(config, "durations-of")
@@ -324,7 +362,7 @@ def _part_of(config: pytest.Config, seed: int, subjects: Sequence[str]) -> tuple
         )
     parsed = parse_shard(shard, durations) if shard else None
     earlier: Path | None = option(config, "since")
-    touched = since(earlier, seed, subjects) if earlier is not None else None
+    touched = since(earlier, seed, subjects, data, config.rootpath) if earlier is not None else None
     resume: Path | None = option(config, "resume")
     if resume is None:
         return None, Part(parsed, since=touched)

@@ -34,26 +34,31 @@ class Part:
     since: Since | None = None
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
-        split = Split([], [], [])
+        split = Split([], [], [], {})
         for item in items:
             # An item that is not a cell is a group of its own.
             if item.nodeid in self.done or not (self.shard is None or self.shard.holds(_group(item))):
                 split.left.append(item)
-            elif self.since is not None and hasattr(item, "cell") and (record := self.since.carry(_cell_item(item))):
+                continue
+            carried = self.since.carry(_cell_item(item)) if self.since is not None and hasattr(item, "cell") else ""
+            if isinstance(carried, Record):
                 split.left.append(item)
-                split.carried.append(record)
+                split.carried.append(carried)
             else:
                 split.run.append(item)
+                split.rerun[item.nodeid] = carried
         return split
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The items to run, the items to leave out, and the records carried over for some of those left out."""
+    """The items to run and why, the items to leave out, and the records carried over for some of those left out."""
 
     run: list[pytest.Item]
     left: list[pytest.Item]
     carried: list[Record]
+    #: Why an item is run though an earlier run may have its outcome, by its node id; empty if there is no such run.
+    rerun: dict[str, str]
 
 
 def _group(item: pytest.Item) -> str:

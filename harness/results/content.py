@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from onnx_parity.harness.axes import BACKEND, RUNTIME_NAMES
+from onnx_parity.harness.cases.watching import hash_of
 
 _PROJECT, _PACKAGES = "onnx_parity", ("exporter", "harness")
 #: Parts of the harness that are not used to run cells.
@@ -27,12 +28,13 @@ def room_folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def contents(subjects: Iterable[str] = ()) -> dict[str, str]:
+def contents(subjects: Iterable[str] = (), data: Iterable[Path] = ()) -> dict[str, str]:
     """The hash of each file that is used to run cells, by its name, such as `exporter/operators/shape/lowering.py`.
 
     `subjects` are the names of exporters and runtimes. Those of a user, `my_package.export:to_onnx`, have files too.
+    `data` are the files that the settings of a project name.
     """
-    found: dict[str, str] = {}
+    found = {str(path): hash_of(str(path)) for path in data}
     for module in filter(None, map(module_of, subjects)):
         found |= _own_files(module)
     for package in _PACKAGES:

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, Device, Selection, Tier
+from onnx_parity.harness.cases.installed import states
 from onnx_parity.harness.record import SCHEMA_VERSION, RunInfo
 from onnx_parity.harness.results.content import contents
 
@@ -20,10 +21,17 @@ _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscri
 
 
 def describe_run(
-    *, seed: int, tier: Tier, argv: Sequence[str], project: Path, subjects: Sequence[str] = (), also: Iterable[str] = ()
+    *,
+    seed: int,
+    tier: Tier,
+    argv: Sequence[str],
+    project: Path,
+    subjects: Sequence[str] = (),
+    also: Iterable[str] = (),
+    data: Iterable[Path] = (),
 ) -> RunInfo:
-    """The description of a run that starts now, with these exporters and runtimes, and the versions of further
-    packages. None of them is imported.
+    """The description of a run that starts now, with these exporters and runtimes, the versions of further packages,
+    and the data that the project's settings name. None of them is imported.
     """
     started = datetime.now(UTC)
     return RunInfo(
@@ -35,7 +43,8 @@ def describe_run(
         argv=tuple(argv),
         packages=package_versions(also),
         platform=platform_name(),
-        contents=contents(subjects),
+        contents=contents(subjects, data),
+        distributions=states(),
         cpus=os.cpu_count() or 0,
         commit=_git(project, "rev-parse", "HEAD"),
         edits=_edits(project),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
 from onnx_parity.harness.record import GRAVEST_FIRST, WRONG, Record, Status
@@ -11,6 +11,7 @@ from onnx_parity.harness.results.causes import Cause
 
 #: At most this many causes of each status are listed; the report lists all.
 _MOST = 20
+_MOST_REASONS = 6
 
 
 def counts(records: Iterable[Record]) -> str:
@@ -33,6 +34,20 @@ def not_here(records: Iterable[Record]) -> Iterator[str]:
         yield f"absent: {_cells(number)} more: {reason}"
     if left := reasons[_MOST:]:
         yield f"absent: {_cells(sum(number for _, number in left))} more, for {len(left)} other reasons"
+
+
+def explain_carried(carried: Mapping[str, int], rerun: Mapping[str, int]) -> str:
+    """How many cells were carried over and from where, and why others were run."""
+    runs = ", ".join(sorted(carried))
+    kept = (
+        f"{_cells(sum(carried.values()))} not run: their results were carried over from {runs}, since no file and no "
+        "package that they depend on has changed"
+    )
+    reasons = sorted(rerun.items(), key=lambda each: (-each[1], each[0]))
+    ran = [f"{number} because {reason}" for reason, number in reasons[:_MOST_REASONS]]
+    if left := reasons[_MOST_REASONS:]:
+        ran.append(f"{sum(number for _, number in left)} for {len(left)} other reasons")
+    return f"{kept}; run again: {', '.join(ran)}" if ran else kept
 
 
 def _cells(number: int) -> str:

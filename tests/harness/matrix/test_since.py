@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from onnx_parity.harness.cases.installed import states
+from onnx_parity.harness.cases.watching import PACKAGE
 from onnx_parity.harness.matrix.since import SAMPLE, Since, since
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, hash_declaration, imported_files
+from onnx_parity.harness.results.environment import package_versions, platform_name
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
 from tests.forked import Ended
@@ -39,6 +42,8 @@ def touched(*changed: str) -> set[str]:
         (["exporter/dtypes.py"], set(ALL)),
         (["exporter/lowering/opsets/axes_input.py"], set(ALL)),
         (["exporter/tracing/trace.py"], set(ALL)),
+        # What is recorded instead of an operator that the program calls: no record names that.
+        (["exporter/operators/shape/recorded.py"], set(ALL)),
         (["harness/running/stages.py"], set(ALL)),
         (["exporter/operators/activation/lowering.py", "exporter/files/write.py"], set(ALL)),
     ],
@@ -193,3 +198,84 @@ def test_a_run_since_another_runs_what_changed_and_a_sample(tmp_path: Path) -> N
     twice = set(first) - afresh(second) - afresh(third)
     assert twice
     assert {third[case].carried for case in twice} == {first_run}
+
+
+_IMPORTS = """
+import importlib
+import pathlib
+import torch
+from onnx_parity.harness.case import floats, op
+
+def _scaled(x):
+    factor = float((pathlib.Path(__file__).parent / "factor.txt").read_text())
+    return importlib.import_module("my_nets").apply(x) * factor
+
+scaled = op(_scaled, floats(2, 3))
+relu = op(torch.relu, floats(2, 3))
+"""
+
+
+def test_a_module_or_data_that_a_program_uses_and_that_changed_is_run_again(tmp_path: Path) -> None:
+    """Neither stands in the source in a way that a search for imports finds."""
+    (tmp_path / "cases.py").write_text(_IMPORTS)
+    (tmp_path / "my_nets.py").write_text("import my_base\ndef apply(x):\n    return x + my_base.ONE\n")
+    (tmp_path / "my_base.py").write_text("ONE = 1\n")
+    (tmp_path / "factor.txt").write_text("2")
+    options = (*LEAN, "-n", "0", "--opsets", "9", "--devices", "cpu")
+
+    def run_since() -> tuple[Ended, dict[str, Record]]:
+        ended = run_project(tmp_path, "pytest", *options, "--since", "runs/last", "cases.py")
+        return ended, {record.case: record for record in read_records(tmp_path / "runs" / "last")}
+
+    run_project(tmp_path, "pytest", *options, "cases.py")
+    first = read_records(tmp_path / "runs" / "last")
+    named = {record.case: {each.partition(" ")[0] for each in record.depends} for record in first}
+    # What a declaration reads, those of its file may read too.
+    assert named["scaled"] == named["relu"] > {"factor.txt", "my_base.py", "my_nets.py"}
+    (tmp_path / "my_nets.py").write_text("def apply(x):\n    raise ValueError('broken')\n")
+    ended, records = run_since()
+    assert records["scaled"].rerun == "my_nets.py changed"
+    assert records["scaled"].status is not Status.PASSED
+    assert not records["scaled"].carried
+    assert "2 because my_nets.py changed" in ended.text
+    assert ended.code == 1
+    (tmp_path / "my_nets.py").write_text("def apply(x):\n    return x + 1\n")
+    _, records = run_since()
+    assert records["scaled"].rerun == "they did not pass"
+    assert not any(each.startswith("my_base.py") for each in records["scaled"].depends)
+    (tmp_path / "factor.txt").write_text("3")
+    _, records = run_since()
+    assert records["scaled"].rerun == "factor.txt changed"
+
+
+@pytest.mark.parametrize(
+    ("depends", "changed"),
+    [
+        ((), ""),
+        ((f"{PACKAGE}timm",), "package timm"),
+        ((f"{PACKAGE}einops",), ""),
+        (("with space.py none",), ""),
+        (("with space.py 0123456789abcdef",), "with space.py"),
+    ],
+)
+def test_packages_and_files_of_a_record_are_compared(tmp_path: Path, depends: tuple[str, ...], changed: str) -> None:
+    earlier = Since(INFO, {}, frozenset(), frozenset({"timm"}), tmp_path)
+    assert earlier.find_changed(replace(RECORD, depends=depends)) == changed
+
+
+def test_nothing_is_carried_from_a_run_with_other_packages_or_without_dependencies(tmp_path: Path) -> None:
+    def unusable(**about: object) -> str:
+        info = RunInfo("earlier", "", 0, "", packages=package_versions(), platform=platform_name(), contents=contents())
+        run = create_run(tmp_path, replace(info, id=str(len(list(tmp_path.iterdir()))), **about))
+        writer = RecordWriter(run, "main")
+        writer.append(RECORD)
+        writer.close()
+        found = since(run, 0)
+        assert bool(found.records) == (not found.unusable)
+        return found.unusable
+
+    assert unusable(distributions=states()) == ""
+    assert unusable() == "the earlier run does not say what its cells depend on"
+    assert unusable(distributions={**states(), "numpy": "1.0 0123"}) == "numpy changed"
+    assert unusable(distributions={**states(), "einops": "1.0 0123"}) == ""
+    assert unusable(platform="another") == "the versions of packages or the machine are others"

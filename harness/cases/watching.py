@@ -1,0 +1,281 @@
+"""What declarations really depend on: the files and packages that are imported and read for them.
+
+While declarations are imported and cells run, imports and opened files are noted, each with the file of the code that
+asked for it. What lies between (`importlib`, torch's loader) is passed over. So a file depends on what it imports at
+its top, in a function, through a package's `__init__` or by a text, and on the data that it reads. Files of the
+exporter and the harness are not noted: a run lists all of them. What is read by other means than Python's `open`, such
+as a library in C++ that is given a path, cannot be seen; a project's settings name such files as `data`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from onnx_parity.harness.cases.installed import involved, owners, with_required
+
+__all__ = ["PACKAGE", "Watch", "hash_of", "watch"]
+
+#: How a distribution that something depends on is written, after which its name follows: `package timm`.
+PACKAGE = "package "
+#: A folder that is marked so stands for all modules of the package in it that have been imported.
+_WHOLE = "/*"
+_LARGE = 64 << 20
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_PROJECT = Path(__file__).resolve().parents[2]
+#: Of these, `RunInfo.contents` has all files. The file of the whole package only finds the others.
+_OWN = (f"{_PROJECT}/exporter/", f"{_PROJECT}/harness/", f"{_PROJECT}/onnx_parity/", f"{_PROJECT}/__init__.py")
+_NAME = "onnx_parity"
+_OWN_MODULES = (f"{_NAME}.exporter", f"{_NAME}.harness")
+_STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
+_SYSTEM = ("/proc/", "/sys/", "/dev/")
+
+
+class Watch:
+    """Imports and reads so far, as a graph. Its nodes are paths of files, and distributions."""
+
+    def __init__(self) -> None:
+        self._edges: dict[str, set[str]] = {}
+        self._written: set[str] = set()
+        self._seen: set[tuple[object, ...]] = set()
+        #: Grows with the graph.
+        self._turn = 0
+        #: The files that declare cases.
+        self._declared: set[str] = set()
+        self._known: dict[tuple[str, ...], tuple[tuple[int, int], tuple[str, ...]]] = {}
+
+    def note(self, importer: str, wanted: str) -> None:
+        targets = self._edges.setdefault(importer, set())
+        if importer != wanted and wanted not in targets:
+            targets.add(wanted)
+            self._turn += 1
+
+    def saw(self, key: tuple[object, ...]) -> bool:
+        """Whether this is not the first time."""
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        return False
+
+    def declares(self, file: Path) -> None:
+        """A file declares cases. Its packages have been imported with it."""
+        path = str(file)
+        if path not in self._declared:
+            self._declared.add(path)
+            folder = file.parent
+            while (folder / "__init__.py").exists():
+                self.note(path, str(folder / "__init__.py"))
+                folder = folder.parent
+
+    def wrote(self, file: str) -> None:
+        self._written.add(file)
+
+    def needs(self, starts: Sequence[str]) -> tuple[str, ...]:
+        """The files and distributions that files with these paths depend on, without the first of them.
+
+        To these belong files of a project that have been imported and that no file of declarations depends on, such as
+        a `conftest.py`: nobody knows what they do.
+        """
+        now, key = (self._turn, len(sys.modules)), tuple(starts)
+        known = self._known.get(key)
+        if known is None or known[0] != now:
+            known = now, self._find_needs(starts)
+            self._known[key] = known
+        return known[1]
+
+    def _find_needs(self, starts: Sequence[str]) -> tuple[str, ...]:
+        modules = [module for name, module in [*sys.modules.items()] if name != "__main__"]
+        loaded = {file for module in modules if (file := _file_of(module))}
+        own = {file for file in loaded if any(not node.startswith(PACKAGE) for node in nodes_of(file))}
+        strangers = own - self._reach([*self._declared, *starts], own)
+        found = self._reach([*starts, *strangers], own) - self._written - set(starts[:1])
+        packages = {node.removeprefix(PACKAGE) for node in found if node.startswith(PACKAGE)}
+        packages = set(with_required(packages)) - involved()
+        files = {node for node in found if not node.startswith(PACKAGE) and not node.endswith(_WHOLE)}
+        return (*sorted(files), *(f"{PACKAGE}{name}" for name in sorted(packages)))
+
+    def _reach(self, starts: Iterable[str], loaded: Iterable[str]) -> set[str]:
+        reached: set[str] = set()
+        left = list(starts)
+        while left:
+            node = left.pop()
+            if node not in reached:
+                reached.add(node)
+                left += self._edges.get(node, ())
+                if node.endswith(_WHOLE):
+                    left += [file for file in loaded if file.startswith(node.removesuffix("*"))]
+        return reached
+
+
+@cache
+def watch() -> Watch:
+    """The watch of this process. It begins with the first call, and ends with the process."""
+    owners(), involved()  # These open files themselves.
+    begun = Watch()
+    _wrap_imports(begun)
+    sys.addaudithook(_see_events_for(begun))
+    return begun
+
+
+def hash_of(file: str) -> str:
+    """A hash of the content of a file, or of the names in a folder; `none` if there is neither. Of a file that takes
+    long to read, the size and the time of its last change."""
+    try:
+        found = os.stat(file)
+        if found.st_size > _LARGE:
+            return f"{found.st_size}-{found.st_mtime_ns}"
+        data = "\0".join(sorted(os.listdir(file))).encode() if os.path.isdir(file) else Path(file).read_bytes()
+    except OSError:
+        return "none"
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+@cache
+def nodes_of(file: str) -> tuple[str, ...]:
+    """What a file is in the graph: itself, or the distributions that own it. Nothing if all outcomes depend on it."""
+    file = os.path.abspath(file)
+    if file.startswith((*_OWN, *_SYSTEM)):
+        return ()
+    parts = Path(file).parts
+    for place in ("site-packages", "dist-packages"):
+        if place in parts[:-1]:
+            names = owners().get(parts[parts.index(place) + 1])
+            if names:
+                return tuple(f"{PACKAGE}{name}" for name in names - involved())
+            break  # It was put there by hand.
+    else:
+        if file.startswith(_STANDARD):
+            return ()
+    folder, name = os.path.split(file)
+    if os.path.basename(folder) == "__pycache__":
+        source = os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")
+        return (source,)
+    return (file,)
+
+
+def _file_of(module: object) -> str:
+    file = getattr(module, "__file__", None)
+    # Modules that torch makes up have names that are no paths.
+    return file if isinstance(file, str) and os.path.isabs(file) else ""
+
+
+def _asking(frame: FrameType | None) -> str:
+    """The file, or the distribution, of the code that asks for something; empty if it is nobody's of interest."""
+    while frame is not None:
+        # Code that is compiled from a file need not have a module.
+        file = frame.f_globals.get("__file__") or frame.f_code.co_filename
+        if not file.startswith("<") and (nodes := nodes_of(file)):
+            return nodes[0]
+        if _runs_cells(file):
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+@cache
+def _runs_cells(file: str) -> bool:
+    """Whether code is of what runs cells: of what is behind it, the command line, nothing depends."""
+    return file.startswith(_OWN) or any(f"/{each}/" in file for each in ("_pytest", "pluggy", "xdist", "typer"))
+
+
+def _wrap_imports(watch: Watch) -> None:
+    import_, import_module = builtins.__import__, importlib.import_module
+
+    def importing(
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        module = import_(name, globals, locals, fromlist or (), level)
+        package = (globals or {}).get("__package__") or ""
+        top = (package if level else name).partition(".")[0]
+        if name.startswith(_OWN_MODULES) or not _is_of_interest(top, sys.modules.get(top)):
+            return module
+        if importer := _asking(sys._getframe(1)):
+            full = importlib.util.resolve_name(f"{'.' * level}{name}", package) if level else name
+            if not watch.saw((importer, full, tuple(fromlist or ()))):
+                _note_import(watch, importer, full, fromlist or ())
+        return module
+
+    def import_by_text(name: str, package: str | None = None) -> ModuleType:
+        module = import_module(name, package)
+        if importer := _asking(sys._getframe(1)):
+            full = importlib.util.resolve_name(name, package)
+            _note_import(watch, importer, full, ())
+        return module
+
+    builtins.__import__ = importing
+    importlib.import_module = import_by_text
+
+
+@cache
+def _is_of_interest(top: str, module: ModuleType | None) -> bool:
+    """Whether something depends on a top-level module that not all outcomes depend on."""
+    folders = getattr(module, "__path__", ())
+    files = [_file_of(module)] if _file_of(module) else [f"{each}/__init__.py" for each in folders]
+    return any(nodes_of(file) for file in files) or top in (_NAME, "")
+
+
+def _note_import(watch: Watch, importer: str, full: str, names: Sequence[str]) -> None:
+    parts = full.split(".")
+    for number in range(1, len(parts) + 1):
+        _note_module(watch, importer, sys.modules.get(".".join(parts[:number])))
+    # Whoever has a package as an object reaches every module that has been imported of it.
+    whole = [sys.modules.get(parts[0]), sys.modules.get(full)] if not names else []
+    base = sys.modules.get(full)
+    for name in names:
+        value = vars(base).get(name) if base is not None else None
+        module = value if isinstance(value, ModuleType) else sys.modules.get(getattr(value, "__module__", None) or "")
+        _note_module(watch, importer, module)
+        whole.append(value if isinstance(value, ModuleType) else None)
+    for package in whole:
+        for folder in getattr(package, "__path__", ()):
+            if any(not node.startswith(PACKAGE) for node in nodes_of(f"{folder}/__init__.py")):
+                watch.note(importer, f"{folder}{_WHOLE}")
+
+
+def _note_module(watch: Watch, importer: str, module: object) -> None:
+    if file := _file_of(module):
+        for node in nodes_of(file):
+            watch.note(importer, node)
+
+
+def _see_events_for(watch: Watch) -> Callable[[str, tuple[Any, ...]], None]:
+    def see(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, mode, flags = arguments
+            if isinstance(path, int) or path is None:
+                return
+            writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool(flags & _WRITING)
+            _see_file(watch, path, writes=writes)
+        elif (
+            event in ("os.listdir", "os.scandir")
+            and isinstance(arguments[0], str | bytes | os.PathLike)
+            # Python lists the folders in which it looks for modules.
+            and "importlib" not in sys._getframe(1).f_code.co_filename
+        ):
+            _see_file(watch, arguments[0], writes=False)
+
+    return see
+
+
+def _see_file(watch: Watch, path: Any, *, writes: bool) -> None:
+    file = os.path.abspath(os.fsdecode(path))
+    if writes:
+        watch.wrote(file)
+    elif nodes := nodes_of(file):
+        importer = _asking(sys._getframe(2))
+        for node in nodes if importer else ():
+            watch.note(importer, node)
