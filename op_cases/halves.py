@@ -73,6 +73,18 @@ halves_beside_numbers = op(
     number=_BEYOND,
     dtypes=_HALVES,
 )
+halves_of_logarithms = op(
+    lambda x, f, number: (f(x, number), f(number, x)),
+    given([0.5, 2.0, 3.0, 0.0, 100.0, 60000.0]),
+    f=[torch.xlogy, torch.special.xlog1py],
+    number=[1e5, 1e9, 1e-8, 70000],
+    dtypes=_HALVES,
+)
+halves_logit = op(torch.logit, given([0.0, 1e-3, 0.25, 0.75, 0.999, 1.0]), eps=[1e-6, 1e-8, 0.1, None], dtypes=_HALVES)
+softplus_beyond_threshold = op(
+    F.softplus, given([0.5, -2.0, 88.0, 89.0, 100.0, 60000.0, -60000.0]), threshold=[80.0, 1e5], beta=[1.0, 2.0],
+    dtypes=(*_HALVES, torch.float32),
+)  # fmt: skip
 halves_in_place = op(lambda x, f, number: f(x.clone(), number), _FEW,
     f=[torch.Tensor.mul_, torch.Tensor.div_], number=_BEYOND, dtypes=_HALVES,
 )  # fmt: skip

@@ -208,7 +208,7 @@ as_strided_of_dynamic_sizes = op(
 
 def _through_dlpack(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     own = x + 1
-    shared = torch.from_dlpack(own)
+    shared = torch.utils.dlpack.from_dlpack(own)
     shared.mul_(2)
     return own, torch.utils.dlpack.from_dlpack(x, copy=True) * 2
 

@@ -30,7 +30,7 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
     return [part.item() if self.ndim == 1 else part.tolist() for part in self.unbind(0)]
 
 
-def _is_nonzero(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
+def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:
     """Whether a number is not zero, as a truth value that is computed: other numbers may have the same."""
     is_truth_value = not isinstance(self, torch.Tensor) or self.dtype is torch.bool or self.is_quantized
     return torchs(self if is_truth_value else self != 0)

@@ -120,7 +120,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if name == "IntType" and isinstance(value, bool):
         return False
     if isinstance(value, torch.Tensor) and name in ("IntType", "FloatType", "BoolType"):
-        return name == _number_of(value.dtype)
+        return bool(name == _number_of(value.dtype))
     return isinstance(value, _PYTHON.get(name, ()))
 
 

@@ -125,7 +125,7 @@ class SizeNode(SymNode):
     def _graph_repr(self) -> str:
         """The text of a symbolic number: for the program that of the number in the example, else that of a symbol."""
         asker = current_frame(2)
-        if asker is None or not records_here() or not is_users_file(asker.f_code.co_filename):
+        if not records_here() or not is_users_file(asker.f_code.co_filename):
             return str(self.str())
         return recorder_here().reader.text_of(str(self.pytype(self.hint) if self.has_hint() else self.str()))
 

@@ -83,12 +83,16 @@ def celu(g: Graph, self: Value, alpha: float = 1) -> Value:
 @lowering("aten::softplus")
 def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> Value:
     """log(1 + exp(beta * x)) / beta, and x where beta * x > threshold"""
-    (x,) = g.promote_exactly(self, dtype=self.dtype, factors=[beta])
+    highest = math.log(torch.finfo(torch.float64 if self.dtype is torch.float64 else torch.float32).max)
+    (x,) = g.promote_exactly(self, dtype=self.dtype, factors=[beta, *[threshold] * (threshold > highest)])
     scaled = x if beta == 1 else g.op("Mul", x, beta)
     y = g.softplus(scaled)
+    if threshold > highest:
+        # torch's exponential is infinite there.
+        y = g.where(g.greater(scaled, g.const(highest, x.dtype)), g.const(math.inf, x.dtype), y)
     y = y if beta == 1 else g.op("Div", y, beta)
     # From this threshold on, both formulas round to the same number.
-    if threshold >= -math.log(torch.finfo(self.dtype).eps):
+    if highest >= threshold >= -math.log(torch.finfo(self.dtype).eps):
         return g.cast(y, self.dtype)
     return g.cast(g.where(g.greater(scaled, g.const(threshold, x.dtype)), x, y), self.dtype)
 

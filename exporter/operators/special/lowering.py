@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -11,6 +12,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.series import chebyshev, choose, number, result, wide
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.recorded import decomposition_of
 from onnx_parity.exporter.registry.results import result_of
 
 __all__ = ["digamma"]
@@ -129,6 +131,42 @@ def digamma(g: Graph, self: Value) -> Value:
 
 
 # --- what is recorded instead -----------------------------------------------------------------------------------------
+
+
+_ROUNDS = "torch's decomposition computes with the number, which its kernel rounds to the dtype of the result"
+
+
+def _as_tensor(number: float, x: torch.Tensor) -> torch.Tensor:
+    """A number in the dtype of the result of a function of it and a tensor."""
+    return torch.full([], number, dtype=torch.result_type(x, 1.0), device=x.device)
+
+
+@decomposition_of("aten::xlogy.Scalar_Other", why=_ROUNDS)
+def xlogy_of_number(self: torch.Tensor, other: float) -> torch.Tensor:
+    return torch.xlogy(self, _as_tensor(other, self))
+
+
+@decomposition_of("aten::xlogy.Scalar_Self", why=_ROUNDS)
+def xlogy_by_number(self: float, other: torch.Tensor) -> torch.Tensor:
+    return torch.xlogy(_as_tensor(self, other), other)
+
+
+@decomposition_of("aten::special_xlog1py.other_scalar", why=_ROUNDS)
+def xlog1py_of_number(self: torch.Tensor, other: float) -> torch.Tensor:
+    return torch.special.xlog1py(self, _as_tensor(other, self))
+
+
+@decomposition_of("aten::special_xlog1py.self_scalar", why=_ROUNDS)
+def xlog1py_by_number(self: float, other: torch.Tensor) -> torch.Tensor:
+    return torch.special.xlog1py(_as_tensor(self, other), other)
+
+
+@decomposition_of("aten::logit", why=_ROUNDS)
+def logit(self: torch.Tensor, eps: float | None = None) -> Any:
+    if eps is None or self.dtype not in (torch.float16, torch.bfloat16):
+        return NotImplemented
+    least = _as_tensor(eps, self)
+    return torch.logit(torch.minimum(torch.maximum(self, least), 1 - least))
 
 
 copy_back("logit_", "sinc_", "xlogy_", to=DYNAMIC)

@@ -167,7 +167,8 @@ def test_the_identity_of_a_condition_on_sizes(program: Callable[..., Any]) -> No
 
 
 def is_other(x: torch.Tensor) -> torch.Tensor:
-    return x * 3 if 1 is True or None is True or (x > 0) is True or x.shape[0] is False else x * 2  # noqa: F632
+    others: list[Any] = [1, None, x > 0, x.shape[0]]
+    return x * 3 if any(each is True or each is False for each in others) else x * 2
 
 
 def test_what_is_no_condition_is_not_true() -> None:
