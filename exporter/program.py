@@ -251,9 +251,9 @@ class ONNXProgram:
     def verify(self) -> None:
         """Raise `VerificationError` unless the model is valid and computes in onnxruntime what the program computes.
 
-        They are compared for the example inputs, for inputs with the same numbers in another order, and for other
-        sizes of every dynamic axis. The number of outputs, dtypes and shapes must be equal, and values may differ from
-        the program's in float64 by as much as the program's own results may.
+        They are compared for the example inputs, for other numbers, and for other sizes of every dynamic axis, also 0,
+        unless the program itself refuses them. The number of outputs, dtypes and shapes must be equal, and values may
+        differ from the program's in float64 by as much as the program's own results may.
         """
         # Imported here, because most programs are exported without it, and the import takes 7 ms.
         from onnx_parity.exporter.verification.verify import verify

@@ -120,12 +120,12 @@ def assert_onnx_program(
             raise ArgumentError(f"{name} is {given!r}: give a number that is not negative, or None")
     if not isinstance(program, ONNXProgram):
         raise ArgumentError(f"program is {program!r}: give what onnx_parity.export returns")
-    in_torch = ProgramOutputs(program.source, program.returned, len(program.model.graph))
+    in_torch = ProgramOutputs.of(program)
     trial = Trial.given(program.source, args, kwargs)
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
     outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:
-        verdict = judge([to_array(output) for output in outputs], in_torch.expected(trial, closely=True))
+        verdict = judge([to_array(output) for output in outputs], in_torch.expected(trial))
         if not verdict.passed:
             raise VerificationError(
                 f"the outputs of the model differ from those of the program in torch: {verdict.detail}"

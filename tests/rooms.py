@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/torch_inside": 2050,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 2000,
-    "exporter/verification": 2250,
+    "exporter/verification": 2750,
     "harness": 3150,
     "harness/cases": 1950,
     "harness/cluster": 2300,

@@ -75,7 +75,7 @@ def verify_onnx_program(
 
     trial = Trial.given(onnx_program.source, args, kwargs)
     feeds = onnx_program.feeds(trial.args, trial.kwargs)
-    in_torch = ProgramOutputs(onnx_program.source, onnx_program.returned, len(onnx_program.model.graph))
+    in_torch = ProgramOutputs.of(onnx_program)
     expected = in_torch.outputs(trial)
     actual = onnx_program.runtime_session().run(feeds)
     names = [

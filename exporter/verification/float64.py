@@ -129,13 +129,13 @@ class _InDtype(TorchDispatchMode):
 
 
 def _refuse_indices_without_bag(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """In float64, torch 2.13 writes beyond a tensor if there are indices, and the last offset is the only one.
+    """In float64, torch 2.13 writes beyond a tensor if there are indices, and no bag for them.
 
     Like a write that would be lost, it is a TypeError: the program cannot be run in this dtype.
     """
     _, indices, offsets, *arguments = args
     of_last = arguments[_LAST_OFFSET] if len(arguments) > _LAST_OFFSET else kwargs.get("include_last_offset", False)
-    if of_last and offsets.numel() == 1 and indices.numel():
+    if offsets.numel() == int(of_last) and indices.numel():
         raise TypeError("there is no bag for the indices")
 
 

@@ -17,6 +17,9 @@ of an output has its own tolerance, which depends on torch's own error from floa
    that are computed from larger numbers: onnxruntime's Elu is exp(x) - 1, and torch's is expm1.
 4. A change far larger than the element is a jump (`floor` next to an integer), not noise, and is not counted. If
    torch's own result is a jump away from the float64 result, torch's result is the centre.
+   It is no jump if the element changes less where the inputs do: where numbers cancel, as in the norm of a constant
+   image, the change is large beside an element of 0, and is noise. Neither is torch's own error a jump if the element
+   has none in float64, as with the divergence of equal distributions; its errors for similar inputs then count too.
 5. Without a float64 result, the tolerance is that of the dtype, around torch's result. The same holds for elements
    where float64 gives NaN or infinity and torch a number. A declared tolerance replaces all of these; for float16 and
    bfloat16 only where it is larger.
@@ -24,11 +27,14 @@ of an output has its own tolerance, which depends on torch's own error from floa
 The following must always be equal: the number of outputs, dtypes, shapes, ints, booleans, and the positions of NaN and
 infinities. The sign of a zero must be equal if it does not depend on rounding, that is if float64 and every change of
 the inputs give the same zero as torch.
+
+Most outputs are so close to torch's that they are within every tolerance that these rules may give. `is_surely_right`
+tells so without a run in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -36,7 +42,20 @@ import numpy as np
 
 from onnx_parity.exporter.arrays import BFLOAT16, EIGHT_BITS, Array, Float64Array, Mask, epsilon, is_float, ulp
 
-__all__ = ["EXACT_HEADROOM", "FALLBACK", "Distance", "Expected", "Verdict", "expect", "judge"]
+__all__ = [
+    "EXACT_HEADROOM",
+    "FALLBACK",
+    "JUMP",
+    "LESS",
+    "Distance",
+    "Expected",
+    "Probes",
+    "Verdict",
+    "expect",
+    "is_surely_right",
+    "judge",
+    "typical_magnitude",
+]
 
 #: The headroom of an exact result.
 EXACT_HEADROOM = 1e9
@@ -45,6 +64,15 @@ FLOOR_ULPS = 8.0
 TYPICAL_ULPS = 2.0
 #: The factor in rule 2 is at most this, so that one element with a large error does not excuse all others.
 MOST_ROUNDINGS = 64.0
+#: By which share of the other changes inputs are changed to tell noise from a jump.
+LESS = 1 / 8
+#: A change that becomes this share of itself then is noise: 1/8 where it is linear, 0.35 at a square root of 0, 1/64
+#: where it is quadratic. A jump stays what it is, or vanishes.
+_SHARES_OF_NOISE = (LESS**3, 0.5)
+#: Each tolerance is at least `FLOOR_ULPS` units, and at least `NOISE_FACTOR` times torch's own error from float64. So
+#: it includes what is this share of `FLOOR_ULPS` units away from torch's result; half of that, because the units are
+#: those of the float64 result, which may have the next lower exponent.
+_SURELY_NEAR = 0.5 * (1 - 1 / NOISE_FACTOR)
 #: A change by more than this share of the element (or of the output's typical element) is a jump.
 JUMP = {np.dtype(np.float16): 0.1, BFLOAT16: 0.5, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 #: The smallest and largest positive numbers that JSON can represent.
@@ -71,6 +99,15 @@ class Expected(msgspec.Struct, frozen=True):
     ulp: Float64Array | None = None
     #: The elements that are zeros whose sign must be equal; None if there are none.
     zeros: Mask | None = None
+
+
+class Probes(msgspec.Struct, frozen=True):
+    """What tells noise from jumps."""
+
+    #: The float64 results for inputs that are changed, and that are changed by `LESS` as much.
+    changes: Sequence[tuple[Float64Array, Float64Array]]
+    #: torch's errors for similar inputs.
+    errors: Sequence[Float64Array]
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -112,6 +149,8 @@ def expect(
     rounded_by: float = 0.0,
     nearby: Sequence[Float64Array] = (),
     coarse: Float64Array | None = None,
+    probe: Callable[[], Probes] | None = None,
+    partly: bool = False,
     declared: float | None = None,
     signed_zeros: bool = True,
 ) -> Expected:
@@ -122,7 +161,10 @@ def expect(
     `moved_by` is the relative size of the inputs' change. For an output of a wider dtype than the inputs it is scaled
     down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models), and over `nearby`,
     its errors for similar inputs. `coarse` is the float32 result for a float64 `value`. Its scaled error is used
-    as torch's own.
+    as torch's own. `probe` is called if a change is large enough to be a jump, to find out whether it is (rule 4).
+
+    `partly` tells that `moved` are some of the changes, or none, that rule 2 for operators needs. The tolerance is then
+    at most what it becomes with all of them.
     """
     if not is_float(value.dtype):
         return Expected(value)
@@ -137,21 +179,32 @@ def expect(
     with np.errstate(invalid="ignore", over="ignore"):
         own_error = np.where(finite, np.abs(in_torch - centre), 0.0)
         magnitude = np.where(finite, np.abs(centre), 0.0)
-        typical = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
+        typical = typical_magnitude(magnitude)
         jump = _largest_rounding(value.dtype, rounded_by) * np.maximum(magnitude, typical)
+        scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
+        movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
+        steep = np.zeros_like(centre)
+        if probe is not None and (jumped.any() or any((movement > jump).any() for movement in movements)):
+            probes = probe()
+            largest = np.maximum.reduce([own_error, *(each for each in probes.errors if each.shape == exact.shape)])
+            steep, jumps = _steepness(exact, probes, jump, scale, largest)
+            own_error = np.where((largest > jump) & ~jumps, largest, own_error)
+            jumped &= jumps & (own_error > MOST_ROUNDINGS * steep)
         centre = np.where(jumped, in_torch, centre)
         own_error = np.where(jumped, 0.0, own_error)
         if coarse is not None and value.dtype == np.float64 and coarse.shape == exact.shape:
             error = np.abs(coarse - exact) * (epsilon(value.dtype) / epsilon(np.dtype(np.float32)))
             own_error = np.maximum(own_error, np.where(error <= jump, error, 0.0))
         unit = ulp(np.where(finite, centre, 0.0), value.dtype)
-        scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
-        movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         for error in nearby if not moved else ():
             if error.shape == exact.shape:
-                own_error = np.maximum(own_error, np.where(error <= jump, error, 0.0))
-        noise = _noise(own_error, movements, jump, unit)
+                is_noise = error <= np.maximum(jump, MOST_ROUNDINGS * steep)
+                own_error = np.maximum(own_error, np.where(is_noise, error, 0.0))
+        if partly:
+            noise = np.maximum(_sensitivity(movements, steep, jump, unit), own_error) if moved else own_error
+        else:
+            noise = _noise(own_error, movements, steep, jump, unit)
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
     tolerance = np.maximum(NOISE_FACTOR * noise, floor)
@@ -183,16 +236,54 @@ def _certain_zeros(value: Array, twins: Sequence[Float64Array]) -> Mask | None:
     return zeros
 
 
+def typical_magnitude(values: Array) -> float:
+    """The median of the magnitudes of those elements that are finite and not 0; 0 if there are none."""
+    magnitude = np.abs(values[np.isfinite(values) & (values != 0)].astype(np.float64))
+    return float(np.median(magnitude)) if magnitude.size else 0.0
+
+
+def _steepness(
+    exact: Float64Array, probes: Probes, jump: Float64Array, scale: float, error: Float64Array
+) -> tuple[Float64Array, Mask]:
+    """The changes that are as large as a jump, and are noise, 0 for other elements; and the elements that jump, far
+    enough to be a reason for this error."""
+    steep, jumps = np.zeros_like(exact), np.zeros(exact.shape, bool)
+    least, most = _SHARES_OF_NOISE
+    for moved, moved_less in probes.changes:
+        if moved.shape == moved_less.shape == exact.shape:
+            movement, less = scale * np.abs(moved - exact), scale * np.abs(moved_less - exact)
+            is_noise = (less >= least * movement) & (less <= most * movement)
+            is_large = movement > jump
+            steep = np.maximum(steep, np.where(is_large & is_noise, movement, 0.0))
+            jumps |= is_large & ~is_noise & (2 * movement >= error)
+    return steep, jumps
+
+
+def _sensitivity(
+    movements: Sequence[Float64Array], steep: Float64Array, jump: Float64Array, unit: Float64Array
+) -> Float64Array:
+    sensitivity: Float64Array = np.maximum(
+        unit / 2, _SMALLEST
+    )  # Half of the smallest number is zero, which cannot be a divisor.
+    for movement in movements:
+        sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
+    sensitivity = np.maximum(sensitivity, steep)
+    return sensitivity
+
+
 def _noise(
-    own_error: Float64Array, movements: Sequence[Float64Array], jump: Float64Array, unit: Float64Array
+    own_error: Float64Array,
+    movements: Sequence[Float64Array],
+    steep: Float64Array,
+    jump: Float64Array,
+    unit: Float64Array,
 ) -> Float64Array:
     if not own_error.size:
         return own_error
     if not movements:
-        return np.full_like(own_error, own_error.max())
-    sensitivity = np.maximum(unit / 2, _SMALLEST)  # Half of the smallest number is zero, which cannot be a divisor.
-    for movement in movements:
-        sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
+        largest: Float64Array = np.maximum(own_error.max(), steep)
+        return largest
+    sensitivity = _sensitivity(movements, steep, jump, unit)
     roundings = min(max(float((own_error / sensitivity).max()), 1.0), MOST_ROUNDINGS)
     noise: Float64Array = np.maximum(sensitivity * roundings, own_error)
     return noise
@@ -201,6 +292,32 @@ def _noise(
 def _within(value: Array, centre: Float64Array, relative: float, absolute: float) -> Expected:
     magnitude = np.where(np.isfinite(centre), np.abs(centre), 0.0)
     return Expected(value, centre, relative * magnitude + absolute, ulp(magnitude, value.dtype))
+
+
+def is_surely_right(got: Array, value: Array, noise: float = 0.0) -> bool:
+    """Whether a runtime's output is within every tolerance that torch's `value` can have: False does not mean that it
+    is wrong. `noise` is what torch's results are known to be wrong by, as a share of the typical element.
+    """
+    if got.dtype != value.dtype or got.shape != value.shape:
+        return False
+    same = got == value
+    if (same & ((value != 0) | (np.signbit(got) == np.signbit(value)))).all() if is_float(value.dtype) else same.all():
+        return True
+    if value.dtype not in (np.float32, np.float64):
+        return False
+    finite = np.isfinite(value)
+    both_nan = np.isnan(got) & np.isnan(value)
+    if not (np.isfinite(got) | ~finite).all() or not (finite | same | both_nan).all():
+        return False
+    if ((value == 0) & (got == 0) & (np.signbit(got) != np.signbit(value))).any():
+        return False
+    wide = np.where(finite, value, 0.0).astype(np.float64)
+    typical = typical_magnitude(value)
+    floor = np.maximum(
+        FLOOR_ULPS * ulp(wide, value.dtype), TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype)
+    )
+    near = np.maximum(_SURELY_NEAR * floor, NOISE_FACTOR * _SURELY_NEAR * noise * typical)
+    return bool((np.abs(np.where(finite, got, 0.0) - wide) <= near).all())
 
 
 def judge(outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
@@ -229,10 +346,17 @@ def _judge_output(number: int, got: object, want: Expected) -> Verdict:
         flipped = want.zeros & (got == 0) & (np.signbit(got) != np.signbit(value))
         if flipped.any():
             return _different(number, got, value, flipped, "the sign of zero differs")
-    if (got == value).all():
+    unlike = got != value
+    if not unlike.any():
         return Verdict(True, "", _exact(number, value))
     if want.centre is None or want.tolerance is None or want.ulp is None:
-        return _different(number, got, value, got != value, "differs")
+        if is_float(value.dtype):
+            unlike &= ~(np.isnan(got) & np.isnan(value))
+        return (
+            _different(number, got, value, unlike, "differs")
+            if unlike.any()
+            else Verdict(True, "", _exact(number, value))
+        )
     return _judge_floats(number, got, want.value, want.centre, want.tolerance, want.ulp)
 
 

@@ -7,7 +7,8 @@ as arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,9 +19,9 @@ from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
-from onnx_parity.exporter.verification.oracle import Expected, expect
+from onnx_parity.exporter.verification.oracle import LESS, Expected, Probes, expect
 
-__all__ = ["MOVES", "Twin", "expected_outputs", "moved"]
+__all__ = ["MOVES", "Measurement", "Twin", "expected_outputs", "moved"]
 
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 _Inputs = TypeVar("_Inputs")
@@ -81,9 +82,9 @@ class Twin(Generic[_Program, _Inputs]):
         return in_width(tensor.detach(), self._dtype)
 
 
-def moved(inputs: _Inputs, seed: int, least: float = 0.0) -> _Inputs:
-    """The inputs in float64, with each number changed by one unit in the last place of its dtype, up or down, or by
-    `least` of its size where that is more.
+def moved(inputs: _Inputs, seed: int, least: float = 0.0, share: float = 1.0) -> _Inputs:
+    """The inputs in float64, with each number changed by one unit in the last place of its dtype, or this share of it,
+    up or down, or by `least` of its size where that is more.
 
     On a GPU no number of magnitude at most 1 becomes larger than 1: a kernel that asserts that its numbers are
     probabilities would end all use of the device by this process. On the CPU such a kernel raises an error.
@@ -97,6 +98,7 @@ def moved(inputs: _Inputs, seed: int, least: float = 0.0) -> _Inputs:
             return tensor
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
         wide, signs, eps = tensor.detach().double(), signs.to(tensor.device), max(torch.finfo(tensor.dtype).eps, least)
+        eps *= share
         if tensor.device.type != "cpu":
             magnitude = wide.abs()
             signs = torch.where((magnitude <= 1) & (magnitude * (1 + eps) > 1), -1.0, signs)
@@ -127,25 +129,139 @@ def expected_outputs(
     precision of what is rounded inside, if that is more than the inputs' own. The other arguments are those of
     `expect`.
     """
-    exact = None if twin is None else twin.outputs(inputs)
-    followed = [None if twin is None else twin.outputs(moved(inputs, seed)) for seed in seeds]
-    wide = any(value.dtype == np.float64 for value in values)
-    of_float32 = coarse.outputs(inputs) if wide and coarse is not None else None
-    nearby = [] if twin is None or again is None or seeds else _errors_nearby(values, inputs, twin, again, rounded_by)
-    return [
-        expect(
-            value,
-            _at(exact, number),
-            [other for outputs in followed if (other := _at(outputs, number)) is not None],
-            moved_by=moved_by,
-            rounded_by=rounded_by,
-            nearby=[other for errors in nearby if (other := _at(errors, number)) is not None],
-            coarse=_at(of_float32, number),
-            declared=declared,
-            signed_zeros=signed_zeros,
+    measured = Measurement(
+        values,
+        inputs,
+        twin,
+        coarse,
+        seeds=seeds,
+        moved_by=moved_by,
+        again=again,
+        rounded_by=rounded_by,
+        declared=declared,
+        signed_zeros=signed_zeros,
+    )
+    return measured.expected()
+
+
+class Measurement(Generic[_Inputs]):
+    """The expected outputs for some inputs. Runs of the program are made when they are needed, and once.
+
+    The arguments are those of `expected_outputs`.
+    """
+
+    def __init__(
+        self,
+        values: Sequence[Array],
+        inputs: _Inputs,
+        twin: Twin[Any, _Inputs] | None,
+        coarse: Twin[Any, _Inputs] | None,
+        *,
+        seeds: Sequence[int],
+        moved_by: float,
+        again: Callable[[_Inputs], Sequence[Array]] | None = None,
+        rounded_by: float = 0.0,
+        declared: float | None = None,
+        signed_zeros: bool = True,
+    ) -> None:
+        self.values = values
+        self._inputs = inputs
+        self._twin = twin
+        self._coarse = coarse
+        self._seeds = tuple(seeds)
+        self._moved_by = moved_by
+        self._again = again
+        self._rounded_by = rounded_by
+        self._declared = declared
+        self._signed_zeros = signed_zeros
+        self._followed: list[list[Float64Array] | None] = []
+
+    @cached_property
+    def exact(self) -> list[Float64Array] | None:
+        """The outputs in float64; None if the program cannot be run in it."""
+        return None if self._twin is None else self._twin.outputs(self._inputs)
+
+    def steps(self) -> Iterator[list[Expected]]:
+        """The expected outputs with tolerances that need few runs, and then with larger ones, which need more.
+
+        What is right by one of them is right by the last.
+        """
+        if self.exact is not None:
+            yield from (self.expected(moves, closely=False) for moves in ((0, 1) if self._seeds else (0,)))
+        yield self.expected()
+
+    def expected(self, moves: int = MOVES, *, closely: bool = True) -> list[Expected]:
+        """The expected outputs, if the inputs are changed this often at most.
+
+        `closely` tells to find out which large changes are jumps, and how large torch's errors are for similar inputs.
+        """
+        followed = [outputs for seed in self._seeds[:moves] if (outputs := self._after(seed)) is not None]
+        wide = any(value.dtype == np.float64 for value in self.values)
+        of_float32 = self._of_float32 if wide else None
+        nearby = self._nearby if closely and not self._seeds else ()
+        return [
+            expect(
+                value,
+                _at(self.exact, number),
+                [other for outputs in followed if (other := _at(outputs, number)) is not None],
+                moved_by=self._moved_by,
+                rounded_by=self._rounded_by,
+                nearby=[other for errors in nearby if (other := _at(errors, number)) is not None],
+                coarse=_at(of_float32, number),
+                probe=partial(self._probed, number) if closely and (self._seeds or self._again) else None,
+                partly=moves < len(self._seeds),
+                declared=self._declared,
+                signed_zeros=self._signed_zeros,
+            )
+            for number, value in enumerate(self.values)
+        ]
+
+    def _after(self, seed: int) -> list[Float64Array] | None:
+        """The outputs in float64 for inputs that are changed, in the order of the seeds."""
+        number = self._seeds.index(seed)
+        if number == len(self._followed):
+            self._followed.append(None if self._twin is None else self._twin.outputs(moved(self._inputs, seed)))
+        return self._followed[number]
+
+    @cached_property
+    def _of_float32(self) -> list[Float64Array] | None:
+        return None if self._coarse is None else self._coarse.outputs(self._inputs)
+
+    @cached_property
+    def _nearby(self) -> Sequence[Sequence[Float64Array]]:
+        """torch's errors for similar inputs, for as many as are needed by the output of the fewest elements."""
+        if self._twin is None or self._again is None:
+            return ()
+        floats = (value.size for value in self.values if value.size and is_float(value.dtype))
+        times = math.ceil(_SAMPLES / min(floats, default=_SAMPLES)) - 1
+        return _errors_nearby(self.values, self._inputs, self._twin, self._again, self._rounded_by, times)
+
+    @cached_property
+    def _changes(self) -> list[tuple[list[Float64Array], list[Float64Array]]]:
+        """The outputs for inputs that are changed, and changed less."""
+        if self._twin is None:
+            return []
+        pairs = []
+        for seed in self._seeds or range(MOVES):
+            far = self._after(seed) if self._seeds else self._twin.outputs(moved(self._inputs, seed))
+            near = self._twin.outputs(moved(self._inputs, seed, share=LESS))
+            if far is not None and near is not None:
+                pairs.append((far, near))
+        return pairs
+
+    @cached_property
+    def _errors(self) -> list[list[Float64Array]]:
+        """torch's errors for similar inputs."""
+        if self._twin is None or self._again is None:
+            return []
+        return _errors_nearby(self.values, self._inputs, self._twin, self._again, self._rounded_by, MOVES)
+
+    def _probed(self, number: int) -> Probes:
+        pairs = ((_at(far, number), _at(near, number)) for far, near in self._changes)
+        return Probes(
+            changes=[(far, near) for far, near in pairs if far is not None and near is not None],
+            errors=[other for errors in self._errors if (other := _at(errors, number)) is not None],
         )
-        for number, value in enumerate(values)
-    ]
 
 
 def _errors_nearby(
@@ -154,11 +270,11 @@ def _errors_nearby(
     twin: Twin[Any, _Inputs],
     again: Callable[[_Inputs], Sequence[Array]],
     rounded_by: float,
+    times: int,
 ) -> list[list[Float64Array]]:
-    """torch's errors for similar inputs, for as many as are needed by the output of the fewest elements."""
-    fewest = min((value.size for value in values if value.size and is_float(value.dtype)), default=_SAMPLES)
+    """torch's errors for similar inputs, as many times."""
     errors = []
-    for seed in range(math.ceil(_SAMPLES / fewest) - 1):
+    for seed in range(times):
         near = _similar(inputs, seed, rounded_by)
         exact = twin.outputs(near)
         if exact is None:

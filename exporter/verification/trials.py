@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,11 +11,11 @@ import torch
 
 from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
-from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.verification.sizes import Sizes
 
-__all__ = ["Trial", "other_sizes", "trials"]
+__all__ = ["Trial", "at_sizes", "sizes_of", "trials"]
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -41,24 +42,29 @@ class Trial(msgspec.Struct, frozen=True):
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
 
-def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers; the example's
-    values in reverse order; and other values within their bounds. The last ones reveal results that became constants of
-    the model, since a sum or a maximum is the same in any order.
+def trials(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
+    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers; and the
+    example's values in reverse order, and smaller. The last ones reveal results that became constants of the model: a
+    sum or a maximum is the same in any order.
 
-    `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
+    Of each list those inputs count that the program accepts first. `keeps_order` is for programs that search sorted
+    sequences: sorted tensors stay sorted.
     """
-    yield Trial.given(source, None, None)
+    yield [Trial.given(source, None, None)]
     if source.layout is not None:
-        yield from _other_contents(source)
+        yield from ([trial] for trial in _other_contents(source))
     before = Trial("", source.args, source.kwargs).tensors()
-    for what, changed in (
-        ("the example's numbers in reverse", _still_sorted if keeps_order else _reversed),
-        ("numbers closer to the smallest of the example", _closer_together),
-    ):
-        trial = Trial(what, *pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs)))
-        if any(not torch.equal(a, b) for a, b in zip(trial.tensors(), before, strict=True)):
-            yield trial
+    in_reverse = _still_sorted if keeps_order else _reversed
+    changed = [
+        Trial(what, *pytree.tree_map_only(torch.Tensor, change, (source.args, source.kwargs)))
+        for what, change in (
+            ("the example's numbers in reverse, and smaller", lambda given: _smaller(in_reverse(given))),
+            ("smaller numbers than in the example", _smaller),
+            ("the example's numbers in reverse", in_reverse),
+        )
+    ]
+    if any(not torch.equal(a, b) for a, b in zip(changed[0].tensors(), before, strict=True)):
+        yield changed
     inputs = source.inputs(source.args, source.kwargs)
     for position in source.looked_at:
         given = inputs[position]
@@ -67,7 +73,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
         for other in (_half_changed(given), _negated(given), _larger(given)):
             if not torch.equal(other, given):
                 others = [*inputs[:position], other, *inputs[position + 1 :]]
-                yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
+                yield [Trial("other values in an input that the program decides by", *source.with_inputs(others))]
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
@@ -125,21 +131,25 @@ def _has_arithmetic(tensor: torch.Tensor) -> bool:
 
 
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers closer together, and other numbers in reverse order."""
+    """Numbers in reverse order that are not sorted."""
     is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
-    return _closer_together(tensor) if is_sorted else _reversed(tensor)
+    return tensor.detach() if is_sorted else _reversed(tensor)
 
 
-def _closer_together(tensor: torch.Tensor) -> torch.Tensor:
-    """Floats moved towards the smallest. They keep their order and bounds, so that the program accepts them. Bools are
-    inverted."""
+def _smaller(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats of half the magnitude, or a quarter where they are negative, within the bounds of the example. They keep
+    their order and signs, and zeros stay zeros, so that the program accepts them: where a mask is added, 0 is what a
+    score must not be moved from, or rounding takes the score. Bools are inverted."""
     plain = tensor.detach()
     if plain.dtype is torch.bool:
         return ~plain
     if not _has_arithmetic(plain) or not (finite := plain[plain.isfinite()]).numel():
         return plain
     least, greatest = finite.aminmax()
-    return plain * 0.5 if least == greatest else least + (plain - least) * 0.5
+    if least == greatest:
+        return plain * 0.5
+    nearest = least.clamp(min=0) + greatest.clamp(max=0)
+    return nearest + (plain - nearest) * torch.where(plain < nearest, 0.25, 0.5).to(plain.dtype)
 
 
 def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
@@ -151,14 +161,8 @@ def _is_ordered(tensor: torch.Tensor, axis: int) -> bool:
     return _is_sorted(tensor, axis) or _is_sorted(tensor.flip(axis), axis)
 
 
-def other_sizes(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
-    """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1.
-
-    For each choice of sizes there are one or two, of which the first counts that the program accepts.
-
-    Sizes that depend on each other change together: an axis whose name is an expression over others has its value; and
-    where sizes of the example agree, or one is the sum of two others, that is tried to hold as well.
-    """
+def sizes_of(source: Source) -> Sizes:
+    """The sizes of the dynamic axes."""
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
@@ -167,60 +171,73 @@ def other_sizes(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
         assert example is not None, "in the example, inputs that may be None are tensors"
         for axis, name in named.items():
             sizes.setdefault(name, example.shape[axis])
-    if not sizes:
-        return
-    expressions = [name for name in sizes if is_expression(name, sizes)]
-    free = {name: size for name, size in sizes.items() if name not in expressions}
-    larger = {name: size + 1 + number for number, (name, size) in enumerate(free.items())}
-    tried = [sizes]
-    for wanted in (larger, {name: 2 * size for name, size in free.items()}, dict.fromkeys(free, 1)):
-        for related in (wanted, _as_in_example(free, wanted)):
-            bounded = {name: _within(size, source.axes.ranges.get(name)) for name, size in related.items()}
-            bounded |= {name: evaluated(name, bounded) for name in expressions}
-            if bounded not in tried:
-                tried.append(bounded)
-                unlike, moved = _resized(source, bounded, keeps_order, unlike=True)
-                repeated, _ = _resized(source, bounded, keeps_order, unlike=False)
-                yield [unlike, repeated] if moved else [repeated]
+    return Sizes(sizes, source.axes.ranges)
 
 
-def _as_in_example(example: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """The wanted sizes, changed so that those are equal that are equal in the example, and sums are sums."""
-    related: dict[str, int] = {}
-    by_size: dict[int, str] = {}
-    for name, size in sorted(example.items(), key=lambda item: item[1]):
-        terms = next(
-            ((one, other) for one, a in example.items() for other, b in example.items() if a + b == size and a and b),
-            None,
-        )
-        if size in by_size:
-            related[name] = related[by_size[size]]
-        elif terms is not None:
-            related[name] = sum(related[by_size[example[term]]] for term in terms)
-        else:
-            related[name] = wanted[name]
-        by_size.setdefault(size, name)
-    return {name: related[name] for name in example}
+def at_sizes(source: Source, before: Sizes, sizes: Mapping[str, int], keeps_order: bool) -> list[Trial]:
+    """Inputs of these sizes, with the values of the example, of which those count that the program accepts first.
+
+    `before` are the sizes of the example. First, integers that are counts of an axis, such as lengths and offsets, have
+    the same share of it, and measured values differ from each other; then all values are the example's own; and then
+    positions are within the axes that have become shorter.
+    """
+    resized = [
+        _resized(source, sizes, keeps_order, unlike=True, changed=partial(_counted, before.example, sizes)),
+        _resized(source, sizes, keeps_order, unlike=False, changed=torch.Tensor.detach),
+        _resized(source, sizes, keeps_order, unlike=False, changed=partial(_shortened, before.example, sizes)),
+    ]
+    different: list[Trial] = []
+    for trial in resized:
+        if not any(all(map(torch.equal, trial.tensors(), known.tensors())) for known in different):
+            different.append(trial)
+    return different
 
 
-def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
-    return size if bounds is None else int(max(min(size, bounds[1]), bounds[0]))
+def _counted(before: Mapping[str, int], sizes: Mapping[str, int], tensor: torch.Tensor) -> torch.Tensor:
+    """Integers of which the greatest is the size of an axis, as with lengths and offsets, have the same share of it."""
+    if _has_integers(tensor) and int(tensor.min()) >= 0:
+        greatest = int(tensor.max())
+        for name, size in before.items():
+            if size == greatest > 1 and sizes[name] != size:
+                return (tensor * sizes[name] + size - 1).div(size, rounding_mode="floor").to(tensor.dtype)
+    return tensor.detach()
+
+
+def _shortened(before: Mapping[str, int], sizes: Mapping[str, int], tensor: torch.Tensor) -> torch.Tensor:
+    """Integers below the size of an axis, which may be positions in it, are below its new size."""
+    if _has_integers(tensor):
+        greatest = int(tensor.max())
+        within = [size for name, size in sizes.items() if 0 < size <= greatest < before[name]]
+        if within:
+            return tensor.clamp(max=min(within) - 1)
+    return tensor.detach()
+
+
+def _has_integers(tensor: torch.Tensor) -> bool:
+    is_integer = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool)
+    return is_integer and tensor.numel() > 0
 
 
 #: By how much of their distance to the middle the repeated values of an example are moved for each repetition.
 _MOVED = 1 / 64
 
 
-def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool, *, unlike: bool) -> tuple[Trial, bool]:
-    """The values of the example, repeated or cut to fill each size. For a list, its tensors are resized.
+def _resized(
+    source: Source,
+    sizes: Mapping[str, int],
+    keeps_order: bool,
+    *,
+    unlike: bool,
+    changed: Callable[[torch.Tensor], torch.Tensor],
+) -> Trial:
+    """The values of the example, changed, and repeated or cut to fill each size. For a list, its tensors are resized.
 
     Where no two elements of an example are alike, `unlike` moves those that are repeated, so that it stays certain
-    which are the greatest. Returns whether there are such elements too.
+    which are the greatest.
     """
-    moved = False
 
     def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
-        nonlocal moved
+        tensor = changed(tensor)
         for axis, name in named.items():
             before = tensor.shape[axis]
             if not before:
@@ -228,11 +245,11 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool, *, unl
             where = torch.arange(sizes[name], device=tensor.device) % before
             in_order = keeps_order and not tensor.is_complex() and _is_ordered(tensor, axis)
             if in_order:
-                where = where.sort().values
+                # The ends stay: the last offset is the number of indices.
+                where = torch.linspace(0, before - 1, sizes[name], device=tensor.device).round().long()
             moves = unlike and not in_order and sizes[name] > before and _are_unlike(tensor)
             tensor = tensor.detach().index_select(axis, where)
             if moves:
-                moved = True
                 times = torch.arange(sizes[name], device=tensor.device) // before
                 least, greatest = tensor.aminmax()
                 middle = least + (greatest - least) / 2
@@ -249,7 +266,7 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool, *, unl
             # The first tensor keeps its size, so that the sizes within the list differ.
             inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
     what = ", ".join(f"{name}={size}" for name, size in sizes.items())
-    return Trial(what, *source.with_inputs(inputs, sizes)), moved
+    return Trial(what, *source.with_inputs(inputs, sizes))
 
 
 def _are_unlike(tensor: torch.Tensor) -> bool:

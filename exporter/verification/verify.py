@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import torch
 
-from onnx_parity.exporter.arrays import Array, to_array
+from onnx_parity.exporter.arrays import Array, is_float, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.graph.graph import operator_name
@@ -25,7 +28,7 @@ from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.silent import silent
-from onnx_parity.exporter.verification.trials import Trial, other_sizes, trials
+from onnx_parity.exporter.verification.trials import Trial, at_sizes, sizes_of, trials
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
@@ -35,15 +38,15 @@ __all__ = ["FailedTrialError", "verify"]
 #: How often a program that draws random numbers is run again. A few of these may be the same by chance.
 _RUNS = 8
 #: Operators with an argument whose elements have to be in order.
-_OF_ORDERED = frozenset(
-    {
-        "aten::_embedding_bag",
-        "aten::_embedding_bag_forward_only",
-        "aten::_pack_padded_sequence",
-        "aten::bucketize",
-        "aten::searchsorted",
-    }
-)
+_OF_ORDERED = frozenset({"aten::_pack_padded_sequence", "aten::bucketize", "aten::searchsorted"})
+
+
+#: Operators by which onnxruntime 1.31 ends the process if there is nothing in the batch.
+_ENDING_THE_PROCESS = frozenset({"GRU", "LSTM", "RNN"})
+
+
+#: Operators by which torch 2.13 ends the process if there are indices, and no bag for them.
+_OF_BAGS = frozenset({"aten::_embedding_bag", "aten::_embedding_bag_forward_only"})
 
 
 class FailedTrialError(VerificationError):
@@ -66,29 +69,46 @@ class _Verification:
 
     def __init__(self, program: ONNXProgram) -> None:
         self._program = program
-        self._in_torch = ProgramOutputs(program.source, program.returned, len(program.model.graph))
+        self._in_torch = ProgramOutputs.of(program)
         self._session = _session(program)
+        self._operators = _operators_of(program)
+        nodes = program.model.graph.all_nodes()
+        self._ends_the_process = not _ENDING_THE_PROCESS.isdisjoint(node.op_type for node in nodes)
 
     def run(self) -> None:
-        source, keeps_order = self._program.source, _takes_ordered(self._program)
+        source, keeps_order = self._program.source, not (_OF_ORDERED | _OF_BAGS).isdisjoint(self._operators)
         if any(isinstance(each, torch.Tensor) and each.is_meta for each in tree_leaves((source.args, source.kwargs))):
             raise VerificationError(
                 "an example input is on the meta device, which has no data to run the model on: give an example with "
                 "values, or export without verify=True"
             )
-        for trial in trials(source, keeps_order):
-            self._compare(trial)
+        for alternatives in trials(source, keeps_order):
+            self._compare(alternatives)
+        self._compare_at_other_sizes(keeps_order)
+
+    def _compare_at_other_sizes(self, keeps_order: bool) -> None:
+        source = self._program.source
+        sizes = sizes_of(source)
+        pending = deque(sizes.changes())
+        tried: list[dict[str, int]] = [sizes.example]
         refused: list[str] = []
-        tried = 0
-        for alternatives in other_sizes(source, keeps_order):
-            reason = ""
-            for trial in alternatives:
-                reason = self._compare(trial)
+        accepted = 0
+        while pending:
+            change = pending.popleft()
+            reasons: list[str] = []
+            for variant in sizes.variants(change):
+                if variant in tried or any(each.holds_for(variant) is False for each in self._program.assumptions):
+                    continue
+                tried.append(variant)
+                reason = self._compare(at_sizes(source, sizes, variant, keeps_order))
                 if not reason:
+                    accepted += 1
                     break
-            refused += [f"{alternatives[0].what}: {reason}"] if reason else []
-            tried += 1
-        if refused and len(refused) == tried:
+                reasons.append(f"{', '.join(f'{name}={size}' for name, size in variant.items())}: {reason}")
+            else:
+                refused += reasons
+                pending.extendleft(reversed(list(sizes.apart(change))) if reasons else ())
+        if refused and not accepted:
             raise VerificationError(
                 "the export asked for dynamic axes, but the program itself fails in torch at every other size of them:"
                 "\n  - "
@@ -96,30 +116,40 @@ class _Verification:
                 + "\nExport with these axes static, or write the program for any size."
             )
 
-    def _compare(self, trial: Trial) -> str:
-        """Compare the model with the program. Returns the program's error if it does not accept the inputs."""
-        with progress(f"verifying the model for {trial.what}"), silent() if trial.invented else nullcontext():
-            return self._compared(trial)
+    def _compare(self, alternatives: Sequence[Trial]) -> str:
+        """Compare the model with the program, for the inputs that it accepts first. Returns the first error of the
+        program if it accepts none of them."""
+        reasons = []
+        for trial in alternatives:
+            with progress(f"verifying the model for {trial.what}"), silent() if trial.invented else nullcontext():
+                reason = self._compared(trial)
+            if not reason:
+                return ""
+            reasons.append(reason)
+        return reasons[0]
 
     def _compared(self, trial: Trial) -> str:
         program = self._program
+        if trial.invented and not _OF_BAGS.isdisjoint(self._operators) and _has_no_bag(trial):
+            return "ValueError: torch ends the process if there are indices, and no bag for them"
         try:
-            expected = self._in_torch.expected(trial)
+            measured = self._in_torch.measured(trial)
         except VerificationError:
             raise
         except Exception as error:
             if not trial.invented:
                 raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
             return f"{type(error).__name__}: {error}"
+        if trial.invented and _are_undefined(measured.values):
+            return ""  # A mean of nothing, for example, which runtimes refuse.
         try:
-            results = item_by_item(self._session.run(program.feeds(trial.args, trial.kwargs)))
+            results = self._results(trial)
         except errors_of_runtimes() as error:
-            raise FailedTrialError(f"the model fails for {trial.what}: {error}", trial, expected) from error
+            raise FailedTrialError(
+                f"the model fails for {trial.what}: {error}", trial, measured.expected(closely=False)
+            ) from error
         outputs = [to_array(result) for result in results]
-        verdict = judge(outputs, expected)
-        if not verdict.passed:
-            expected = self._in_torch.expected(trial, closely=True)
-            verdict = judge(outputs, expected)
+        verdict, expected = self._in_torch.judge(measured, outputs)
         if not verdict.passed and len(outputs) == len(expected):
             verdict = judge(outputs, self._without_random(trial, expected, outputs))
         if not verdict.passed:
@@ -130,7 +160,23 @@ class _Verification:
             raise FailedTrialError(message, trial, expected)
         return ""
 
-    def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
+    def _results(self, trial: Trial) -> list[torch.Tensor]:
+        """The model's outputs. Those of nothing are onnx.reference's: there, onnxruntime refuses what torch computes,
+        such as a mean, and ends the process by some operators. It is asked only for what onnx.reference refuses."""
+        feeds = self._program.feeds(trial.args, trial.kwargs)
+        if trial.invented and any(not tensor.numel() for tensor in trial.tensors()):
+            try:
+                return item_by_item(self._of_nothing.run(feeds))
+            except _errors_of_nothing():
+                if self._ends_the_process:
+                    raise
+        return item_by_item(self._session.run(feeds))
+
+    @cached_property
+    def _of_nothing(self) -> ReferenceSession:
+        return ReferenceSession(self._program.model)
+
+    def _without_random(self, trial: Trial, expected: Sequence[Expected], outputs: list[Array]) -> list[Expected]:
         """The expected outputs. Outputs that differ between runs in torch are random, and any value is accepted."""
         first = self._in_torch.outputs(trial)
         is_random = [False] * len(first)
@@ -138,7 +184,7 @@ class _Verification:
             before = torch.random.get_rng_state()
             again = self._in_torch.outputs(trial)
             pairs = zip(is_random, first, again, strict=True)
-            is_random = [known or not torch.equal(one, other) for known, one, other in pairs]
+            is_random = [known or not _are_alike(one, other) for known, one, other in pairs]
             if torch.equal(before, torch.random.get_rng_state()):
                 break
         wanted = []
@@ -148,12 +194,32 @@ class _Verification:
         return wanted
 
 
-def _takes_ordered(program: ONNXProgram) -> bool:
-    """Whether the program takes sequences in order. torch refuses others, or does not define the result."""
+def _errors_of_nothing() -> tuple[type[Exception], ...]:
+    """What onnx.reference raises for arrays of no elements."""
+    return (*errors_of_runtimes(), ArithmeticError, LookupError, AssertionError)
+
+
+def _has_no_bag(trial: Trial) -> bool:
+    """Whether offsets are too few for a bag, if the last of them is its end."""
+    return any(not tensor.is_floating_point() and tensor.numel() < 2 for tensor in trial.tensors())
+
+
+def _are_undefined(values: Sequence[Array]) -> bool:
+    """Whether the program's outputs are NaN alone."""
+    values = [value for value in values if value.size]
+    return bool(values) and all(is_float(value.dtype) and bool(np.isnan(value).all()) for value in values)
+
+
+def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool(((one == other) | (one != one) & (other != other)).all())
+
+
+def _operators_of(program: ONNXProgram) -> frozenset[str]:
+    """The operators of the program that nodes of the model were written for."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)
-    return any(operator_name(origin.op) in _OF_ORDERED for origin in origins if origin is not None)
+    return frozenset(operator_name(origin.op) for origin in origins if origin is not None)
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:

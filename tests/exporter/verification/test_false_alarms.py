@@ -1,0 +1,102 @@
+"""Right models that a verification must not refuse: where numbers cancel, zeros, NaN, and empty inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import onnx_parity
+
+SEEDS = range(10)
+
+
+@pytest.mark.parametrize("fill", [0.1, 1 / 3, 3.3])
+@pytest.mark.parametrize("axes", [None, {"x": {0: "batch"}}])
+def test_norms_of_constant_images(fill: float, axes: Any) -> None:
+    for norm in (nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.LayerNorm([4, 5, 6])):
+        x = torch.full((2, 4, 5, 6), fill)
+        onnx_parity.export(norm.eval(), (x,), input_names=["x"], dynamic_axes=axes, verify=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_divergence_of_equal_distributions(seed: int) -> None:
+    torch.manual_seed(seed)
+    logits = torch.rand(4, 6)
+    rows = logits.softmax(-1)
+    for reduction in ("sum", "none", "batchmean"):
+        onnx_parity.export(nn.KLDivLoss(reduction=reduction), (rows.log(), rows), verify=True)
+        onnx_parity.export(
+            lambda x, y, reduction: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction=reduction),
+            (logits, logits, reduction),
+            verify=True,
+        )
+
+
+class _Masked(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:
+        return self.attention(x, x, x, attn_mask=mask)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_with_a_mask_of_large_numbers(seed: int, causal: bool) -> None:
+    torch.manual_seed(seed)
+    steps = 5
+    mask = torch.triu(torch.full((steps, steps), -1e9), 1) if causal else (torch.rand(steps, steps) > 0.5) * -1e9
+    onnx_parity.export(_Masked(8).eval(), (torch.randn(2, steps, 8), mask), verify=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_sign_of_zero_in_sums(seed: int) -> None:
+    torch.manual_seed(seed)
+    factor = torch.randint(-2, 3, (3, 3)).float().tril(-1) + 3 * torch.eye(3)
+    onnx_parity.export(torch.cholesky_inverse, (factor,), verify=True)
+    onnx_parity.export(torch.cholesky_inverse, (torch.diag(torch.rand(4) + 0.5),), verify=True)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("last", [False, True])
+def test_offsets_end_where_the_indices_do(mode: str, last: bool) -> None:
+    bags = nn.EmbeddingBag(10, 4, mode=mode, include_last_offset=last)
+    axes = {"input": {0: "indices"}, "offsets": {0: "bags"}}
+    example = torch.arange(9), torch.tensor([0, 3, 5, 9] if last else [0, 3, 5])
+    for dynamic in (axes, {"input": axes["input"]}, {"offsets": axes["offsets"]}):
+        onnx_parity.export(bags, example, input_names=[*axes], dynamic_axes=dynamic, verify=True)
+
+
+def test_a_mean_of_nothing_is_not_defined() -> None:
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    onnx_parity.export(
+        lambda x: F.interpolate(x, (1, 1), mode="area"), (torch.rand(2, 3, 7, 7),), dynamic_axes=axes, verify=True
+    )
+
+
+def test_recurrent_layers_of_nothing_do_not_end_the_process() -> None:
+    axes = {"input": {0: "steps", 1: "batch"}}
+    onnx_parity.export(nn.LSTM(4, 3), (torch.rand(5, 2, 4),), input_names=["input"], dynamic_axes=axes, verify=True)
+
+
+def test_programs_that_return_nan_beside_numbers() -> None:
+    """The element that is named is the one that differs, whatever is NaN in both."""
+    x = torch.tensor([[1.0, -1.0, 2.0], [4.0, 5.0, 6.0]])
+    onnx_parity.export(torch.sqrt, (x,), verify=True)
+    table = {"aten::sqrt": lambda g, x: g.op("Mul", g.op("Sqrt", x), g.const(torch.tensor([1.0, 1.0, 1.5])))}
+    with pytest.raises(onnx_parity.VerificationError, match=r"output 0 at \(1, 2\): runtime 3.67\d*, torch 2.44\d*"):
+        onnx_parity.export(torch.sqrt, (x,), verify=True, custom_translation_table=table)
+
+
+def test_random_results_beside_nan() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.rand(3), x.sqrt() * 1.0
+
+    table = {"aten::sqrt": lambda g, x: g.op("Add", g.op("Sqrt", x), 0.5)}
+    with pytest.raises(onnx_parity.VerificationError, match=r"output 1 at \(1,\): runtime 1.5, torch 1"):
+        onnx_parity.export(program, (torch.tensor([-1.0, 1.0]),), verify=True, custom_translation_table=table)
