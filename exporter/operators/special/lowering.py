@@ -152,12 +152,12 @@ def xlogy_by_number(self: float, other: torch.Tensor) -> torch.Tensor:
 
 
 @decomposition_of("aten::special_xlog1py.other_scalar", why=_ROUNDS)
-def xlog1py_of_number(self: torch.Tensor, other: float) -> torch.Tensor:
+def xlog1py_of_number(self: torch.Tensor, other: float) -> Any:
     return torch.special.xlog1py(self, _as_tensor(other, self))
 
 
 @decomposition_of("aten::special_xlog1py.self_scalar", why=_ROUNDS)
-def xlog1py_by_number(self: float, other: torch.Tensor) -> torch.Tensor:
+def xlog1py_by_number(self: float, other: torch.Tensor) -> Any:
     return torch.special.xlog1py(_as_tensor(self, other), other)
 
 
