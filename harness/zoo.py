@@ -4,8 +4,8 @@
 
 Each name that the package lists is a case, `timm_models[test_vit]`. A model is built when a cell of it runs, and only
 then is it known which inputs it has. The default tier runs the few models that are named, at one opset; the full tier
-runs all of them, at the opsets in `FULL_OPSETS`. If the package is not installed there is one case, whose cells are
-absent.
+runs all of them, at the opsets in `FULL_OPSETS`. If the package is not installed, or
+cannot be imported, there is one case, whose cells are absent.
 """
 
 from __future__ import annotations
@@ -75,12 +75,24 @@ class Source(Listing):
         for model in self._models(selection.tier):
             yield ListedModel(self, name, f"{name}[{model}]", {}, model), selection.dtypes or self.dtypes
 
+    def listed(self) -> Sequence[str]:
+        """The names that the package lists. Raises `CannotBuildError` if it cannot be used here, with the reason."""
+        if find_spec(self.package) is None:
+            raise CannotBuildError(f"{self.package} is not installed: install the extra {self.extra!r}")
+        try:
+            return self.names()
+        except Exception as error:  # Importing a package runs its code, which may raise anything.
+            raise CannotBuildError(f"{self.package} cannot be imported here: {error_line(error)}") from error
+
     def _models(self, tier: Tier) -> Sequence[str]:
         if find_spec(self.package) is None:
             return (_NOT_INSTALLED,)
         if tier is not Tier.FULL:
             return self.few
-        listed = self.names()
+        try:
+            listed = self.listed()
+        except CannotBuildError:
+            return (_NOT_INSTALLED,)
         if gone := [model for model in self.few if model not in listed]:
             raise DeclarationError(f"{self.place}: {self.package} does not list {', '.join(gone)}. Correct few=.")
         return listed
@@ -107,7 +119,7 @@ class ListedModel(Case, OwnProgram):
         source = self.declaration
         assert isinstance(source, Source)
         if self.model == _NOT_INSTALLED:
-            raise CannotBuildError(f"{source.package} is not installed: install the extra {source.extra!r}")
+            source.listed()
         if self.model in source.refusals:
             raise CannotBuildError(source.refusals[self.model])
         made: list[Built] = []

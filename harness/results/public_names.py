@@ -240,10 +240,12 @@ def _list_models() -> Iterator[NameGroup]:
 
 
 def _models_of(name: str, source: Source) -> list[PublicName]:
-    if find_spec(source.package) is None:
-        why = f"{source.package} is not installed here: install the extra {source.extra!r}"
-        return [PublicName(name, why, counts=False)]
-    return [PublicName(f"{name}[{model}]") for model in source.names()]
+    from onnx_parity.harness.zoo import CannotBuildError
+
+    try:
+        return [PublicName(f"{name}[{model}]") for model in source.listed()]
+    except CannotBuildError as error:
+        return [PublicName(name, str(error), counts=False)]
 
 
 def _torchvision_models() -> Iterator[str]:

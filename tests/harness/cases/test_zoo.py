@@ -16,6 +16,7 @@ from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import consult
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.record import Status
+from onnx_parity.harness.results.public_names import PublicName, _models_of
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.zoo import FULL_OPSETS, Built, CannotBuildError, Source, every, first_that_runs
 
@@ -155,3 +156,15 @@ def test_batch_norms_have_the_statistics_of_four_calls() -> None:
     torch.testing.assert_close(norm.running_mean, torch.stack([each.mean(0) for each in calls]).mean(0))
     variances = torch.stack([each.var(0) for each in calls]).mean(0)
     torch.testing.assert_close(norm.running_var, variances.clamp(min=variances.mean()))
+
+
+def test_a_package_that_cannot_be_imported_is_one_absent_case_and_one_line() -> None:
+    def names() -> Sequence[str]:
+        raise RuntimeError("Failed to import its image processors:\nNo module named 'torchvision'")
+
+    declared = every("torch", names, _build, extra="zoo", few=("linear",), dynamic=_DYNAMIC)
+    ran = outcomes(declared, Tier.FULL)
+    assert {outcome.status for outcome in ran.values()} == {Status.ABSENT}
+    (line,) = {outcome.reason for outcome in ran.values()}
+    assert line == "torch cannot be imported here: RuntimeError: Failed to import its image processors:"
+    assert _models_of("models", declared) == [PublicName("models", line, counts=False)]
