@@ -76,6 +76,9 @@ def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:
         times = (f"{seconds[subject]:.1f}" for seconds in (board.seconds, board.shared_by))
         table.add_row(escape(visible_line(subject)), *numbers, *times)
     terminal.print(table)
+    for culprit, number in board.not_theirs.items():
+        line = f"not counted: {number} cells, whose results {culprit} is to blame for"
+        terminal.print(visible_line(line), markup=False, highlight=False, soft_wrap=True)
     shown = [row for row in board.rows if every or not row.all_alike]
     if shown:
         several = len({opset for row in board.rows for each in row.scores.values() for opset in _opsets(each)}) > 1

@@ -91,6 +91,19 @@ class Scoreboard(msgspec.Struct, frozen=True):
     #: The same by the cells in which it was done: those of the runtime that was given a model first.
     shared_by: dict[str, float]
     rows: list[OperatorScores]
+    #: Cells in which a runtime computed what others made wrong before, by whose mistake it is: `exporter torch_dynamo`.
+    not_theirs: dict[str, int]
+
+
+def _culprit(record: Record) -> str:
+    """Whose mistake a cell shows, if it is not the runtime's; empty otherwise."""
+    match record.blame:
+        case Blame.EXPORTER:
+            return f"exporter {record.exporter}"
+        case Blame.TRANSFORMATION:
+            return f"transformation {record.transforms}"
+        case _:
+            return ""
 
 
 def ending_of(record: Record) -> Ending | None:
@@ -117,8 +130,12 @@ def score(records: Iterable[Record]) -> Scoreboard:
     endings: list[tuple[Record, Ending]] = []
     own: defaultdict[str, float] = defaultdict(float)
     shared: defaultdict[str, float] = defaultdict(float)
+    not_theirs: Counter[str] = Counter()
     for record in records:
-        if (ending := ending_of(record)) is not None:
+        ending = ending_of(record)
+        if ending is not None and (culprit := _culprit(record)):
+            not_theirs[culprit] += 1
+        elif ending is not None:
             endings.append((record, ending))
         of_runtime = sum(record.seconds.get(stage, 0.0) for stage in _BY_THE_RUNTIME)
         own[str(_subject(record))] += of_runtime
@@ -147,6 +164,7 @@ def score(records: Iterable[Record]) -> Scoreboard:
         sum(shared.values()),
         {name: shared[name] for name in names},
         rows,
+        dict(not_theirs.most_common()),
     )
 
 

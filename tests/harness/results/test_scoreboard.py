@@ -152,3 +152,13 @@ def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: P
     assert next(iter(parsed)) == "findings"
     right = write_run(tmp_path / "right", [record()])
     assert CliRunner().invoke(app, ["scoreboard", str(right)]).exit_code == 0
+
+
+def test_what_an_exporter_got_wrong_is_not_counted_for_a_runtime() -> None:
+    wrong = {**WRONG, "blame": Blame.EXPORTER, "exporter": "torch_dynamo"}
+    changed = {**WRONG, "blame": Blame.TRANSFORMATION, "transforms": "onnxslim"}
+    records = [replace(RECORD, **each) for each in (wrong, wrong, changed, WRONG)]
+    board = score(records)
+    assert board.not_theirs == {"exporter torch_dynamo": 2, "transformation onnxslim": 1}
+    assert [total for each in board.totals.values() for total in each.items()] == [(Ending.WRONG, 1)]
+    assert [each.blame for each in board.findings] == [Blame.RUNTIME]
