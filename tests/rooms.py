@@ -37,7 +37,7 @@ BUDGETS = {
     "exporter/sources": 500,
     "exporter/torch_inside": 2050,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 2000,
+    "exporter/tracing": 2050,
     "exporter/verification": 2750,
     "harness": 3150,
     "harness/cases": 1950,
