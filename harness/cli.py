@@ -26,6 +26,7 @@ from onnx_parity.harness.commands.merge import merge
 from onnx_parity.harness.commands.node_tests import node_tests
 from onnx_parity.harness.commands.operator import operator
 from onnx_parity.harness.commands.opinfo_survey import survey
+from onnx_parity.harness.commands.pack import pack
 from onnx_parity.harness.commands.query import query
 from onnx_parity.harness.commands.reduce import reduce as reduce_cell
 from onnx_parity.harness.commands.report import report
@@ -117,4 +118,5 @@ app.command()(search)
 app.command()(findings)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
+app.command()(pack)
 app.command("opinfo-survey")(survey)

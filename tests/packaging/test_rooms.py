@@ -21,7 +21,7 @@ PACKAGE = "onnx_parity"
 MAY_IMPORT = {
     "exporter": (),
     "harness": ("exporter",),
-    "op_cases": ("harness.case", "harness.opinfo"),
+    "op_cases": ("harness.case", "harness.onnx_node", "harness.opinfo"),
     "model_zoo": ("harness.case", "harness.zoo"),
     "reports": (
         "harness.record",
@@ -52,7 +52,7 @@ LAYERS = {
     "exporter/rewrites": ("engine", "tables"),
     "harness": (
         "cases", "subjects", "transformations", "results", "operators", "expecting", "matrix", "judging", "running",
-        "cluster", "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",
+        "conformance", "cluster", "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

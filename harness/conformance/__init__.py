@@ -1,0 +1,1 @@
+"""The conformance pack: cases as files, for runtimes that are tested without Python."""
