@@ -93,6 +93,8 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    for culprit, number in comparison.not_theirs.items():
+        terminal.print(escape(visible_line(f"not counted: {number} points, where {culprit} is to blame")))
     for reason, number in comparison.absent.items():
         terminal.print(
             f"{number} cells could not run with any exporter, and are not counted: {visible_line(reason)}",

@@ -10,7 +10,7 @@ import msgspec
 
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cell_ids import runtime_asked
-from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Stage, Status
+from onnx_parity.harness.record import GRAVEST_FIRST, Blame, Kind, Record, Stage, Status
 from onnx_parity.harness.results.causes import CauseSummary, causes_of
 
 
@@ -103,6 +103,8 @@ class Comparison(msgspec.Struct, frozen=True):
     others: int
     #: Why points could not run with any exporter, as where a device is missing, to their number. They count nowhere.
     absent: dict[str, int]
+    #: Points at which a runtime or a transformation is to blame for a result, to their number. They count nowhere too.
+    not_theirs: dict[str, int]
     totals: dict[str, dict[Status, int]]
     #: For each exporter, the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
@@ -126,7 +128,8 @@ def compare(records: Iterable[Record]) -> Comparison:
         for point, cells in found.items()
         if all(record.status is Status.ABSENT for record in cells.values())
     }
-    found = {point: cells for point, cells in found.items() if point not in nowhere}
+    culprits = {point: culprit for point, cells in found.items() if (culprit := _culprit(cells.values()))}
+    found = {point: cells for point, cells in found.items() if point not in nowhere and point not in culprits}
     common = {point: cells for point, cells in found.items() if len(cells) == len(exporters)}
     cells: defaultdict[tuple[Kind, str, str], list[Record]] = defaultdict(list)
     for at in common.values():
@@ -141,6 +144,7 @@ def compare(records: Iterable[Record]) -> Comparison:
         common=len(common),
         others=len(found) - len(common),
         absent=dict(Counter(nowhere.values()).most_common()),
+        not_theirs=dict(Counter(culprits.values()).most_common()),
         totals={exporter: _counts(at[exporter] for at in common.values()) for exporter in exporters},
         by_operator={
             exporter: dict(Counter(row.standings[exporter].gravest for row in rows)) for exporter in exporters
@@ -151,6 +155,16 @@ def compare(records: Iterable[Record]) -> Comparison:
         missed=tuple(cause.summary for cause in causes_of(_find_missed(found.values()))),
         graphs=_graphs(found),
     )
+
+
+def _culprit(records: Iterable[Record]) -> str:
+    """What else than an exporter is to blame for one of these results; empty if nothing is."""
+    for record in records:
+        if record.blame is Blame.RUNTIME:
+            return f"runtime {runtime_asked(record)}"
+        if record.blame is Blame.TRANSFORMATION:
+            return f"transformation {record.transforms}"
+    return ""
 
 
 def _order_exporters(exporters: set[str]) -> tuple[str, ...]:

@@ -97,13 +97,11 @@ class Scoreboard(msgspec.Struct, frozen=True):
 
 def _culprit(record: Record) -> str:
     """Whose mistake a cell shows, if it is not the runtime's; empty otherwise."""
-    match record.blame:
-        case Blame.EXPORTER:
-            return f"exporter {record.exporter}"
-        case Blame.TRANSFORMATION:
-            return f"transformation {record.transforms}"
-        case _:
-            return ""
+    others = {
+        Blame.EXPORTER: f"exporter {record.exporter}",
+        Blame.TRANSFORMATION: f"transformation {record.transforms}",
+    }
+    return others.get(record.blame, "") if record.blame is not None else ""
 
 
 def ending_of(record: Record) -> Ending | None:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from onnx_parity.harness.cell_ids import runtime_asked
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.record import Kind, Record, Status
+from onnx_parity.harness.record import Blame, Kind, Record, Status
 from onnx_parity.harness.results.exporters_compared import compare
 from tests.records import RECORD, write_run
 
@@ -183,3 +184,13 @@ def test_it_speaks_json_and_refuses_what_is_no_run(run: Path) -> None:
         2,
         "nowhere is not a run: it has no run.json. `parity run` makes one.\n",
     )
+
+
+def test_what_a_runtime_got_wrong_is_not_counted_for_an_exporter() -> None:
+    wrong = msgspec.structs.replace(record("mish", "parity", FAILED), blame=Blame.RUNTIME)
+    changed = msgspec.structs.replace(record("gelu", "parity", FAILED), blame=Blame.TRANSFORMATION, transforms="slim")
+    others = [record("mish", "torch_dynamo", PASSED), record("gelu", "torch_dynamo", PASSED)]
+    found = compare([*RECORDS, wrong, changed, *others])
+    without = compare([*RECORDS, record("gelu", "torch_dynamo", PASSED)])
+    assert found.not_theirs == {f"runtime {runtime_asked(wrong)}": 1, "transformation slim": 1}
+    assert (found.totals, found.missed, found.behind) == (without.totals, without.missed, without.behind)
