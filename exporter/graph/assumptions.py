@@ -57,8 +57,9 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if len(known) < len(self.of_sizes.free_symbols):
             return None
         try:
-            # What is compared are sizes: `n - 1` is none for an axis that is empty, of which nothing is known then.
-            return not any(side.at(known) < 0 for side in _compared(self.of_sizes)) and bool(self.of_sizes.at(known))
+            if 0 in known.values() and any(side.at(known) < 0 for side in _compared(self.of_sizes)):
+                return False  # What is compared are sizes: `n - 1` is none for an axis that is empty.
+            return bool(self.of_sizes.at(known))
         except (ArithmeticError, ValueError):  # A quotient by 0, at which the program fails.
             return False
 
@@ -72,11 +73,11 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def _compared(condition: Expression) -> Iterator[Expression]:
-    """The numbers that a condition compares."""
+    """The whole numbers that a condition compares, and that are computed from sizes."""
     for each in condition.args:
         if isinstance(each, Condition):
             yield from _compared(each)
-        else:
+        elif each.free_symbols and not each.is_float:
             yield each
 
 

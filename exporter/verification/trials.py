@@ -161,8 +161,8 @@ def _is_ordered(tensor: torch.Tensor, axis: int) -> bool:
     return _is_sorted(tensor, axis) or _is_sorted(tensor.flip(axis), axis)
 
 
-def sizes_of(source: Source) -> Sizes:
-    """The sizes of the dynamic axes."""
+def sizes_of(source: Source, further: Mapping[str, Sequence[int]] | None = None) -> Sizes:
+    """The sizes of the dynamic axes, and `further` ones that may tell, by their names."""
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
@@ -171,7 +171,7 @@ def sizes_of(source: Source) -> Sizes:
         assert example is not None, "in the example, inputs that may be None are tensors"
         for axis, name in named.items():
             sizes.setdefault(name, example.shape[axis])
-    return Sizes(sizes, source.axes.ranges)
+    return Sizes(sizes, source.axes.ranges, further)
 
 
 def at_sizes(source: Source, before: Sizes, sizes: Mapping[str, int], keeps_order: bool) -> list[Trial]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -31,6 +32,7 @@ from onnx_parity.exporter.verification.silent import silent
 from onnx_parity.exporter.verification.trials import Trial, at_sizes, sizes_of, trials
 
 if TYPE_CHECKING:
+    from onnx_parity.exporter.graph.assumptions import Assumption
     from onnx_parity.exporter.program import ONNXProgram
 
 __all__ = ["FailedTrialError", "verify"]
@@ -88,7 +90,9 @@ class _Verification:
 
     def _compare_at_other_sizes(self, keeps_order: bool) -> None:
         source = self._program.source
-        sizes = sizes_of(source)
+        assumptions = self._program.assumptions
+        stated = [each for each in assumptions if each.is_stated]
+        sizes = sizes_of(source, _on_both_sides(assumptions))
         pending = deque(sizes.changes())
         tried: list[dict[str, int]] = [sizes.example]
         refused: list[str] = []
@@ -97,7 +101,7 @@ class _Verification:
             change = pending.popleft()
             reasons: list[str] = []
             for variant in sizes.variants(change):
-                if variant in tried or any(each.holds_for(variant) is False for each in self._program.assumptions):
+                if variant in tried or any(each.holds_for(variant) is False for each in stated):
                     continue
                 tried.append(variant)
                 reason = self._compare(at_sizes(source, sizes, variant, keeps_order))
@@ -238,3 +242,19 @@ def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise VerificationError(f"the model is not valid ONNX: {error}") from error
     return runtime if runtime is not None else ReferenceSession(program.model)
+
+
+#: Up to which size of an axis the sides of a condition are looked for.
+_LARGEST = 256
+
+
+def _on_both_sides(assumptions: Sequence[Assumption]) -> dict[str, list[int]]:
+    """For each condition on one axis, the least size above 1 where it holds, and the least where it does not."""
+    further: dict[str, list[int]] = {}
+    for each in assumptions:
+        names = [] if each.of_sizes is None else sorted(str(symbol) for symbol in each.of_sizes.free_symbols)
+        if len(names) == 1:
+            for side in (True, False):
+                found = (size for size in range(2, _LARGEST) if each.holds_for({names[0]: size}) is side)
+                further.setdefault(names[0], []).extend(itertools.islice(found, 1))
+    return further

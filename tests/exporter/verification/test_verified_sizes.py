@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -108,3 +109,15 @@ def test_offsets_without_a_bag_do_not_end_the_process() -> None:
     example = torch.arange(9), torch.tensor([0, 3, 3, 9])
     program = onnx_parity.export(bags, example, input_names=[*axes], dynamic_axes=axes, verify=True)
     assert program(torch.tensor([3]), torch.tensor([0])).shape == (0, 4)
+
+
+def _by_remainder(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] % 3 == 1 else x * 3
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+def test_sizes_on_both_sides_of_a_condition_are_tried_unless_it_was_stated() -> None:
+    arguments: dict[str, Any] = {"dynamic_shapes": ({0: "n"},), "verify": True}
+    with pytest.raises(onnx_parity.VerificationError, match="n="):
+        onnx_parity.export(_by_remainder, (torch.rand(4, 2),), **arguments)
+    onnx_parity.export(_by_remainder, (torch.rand(4, 2),), **arguments, assume=["n % 3 == 1"])
