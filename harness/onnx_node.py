@@ -55,7 +55,7 @@ class OnnxCase:
     opset: int
     type: str
     shapes: tuple[Shape, ...]
-    attributes: Mapping[str, object]
+    attributes: Mapping[str, Any]
 
     @property
     def id(self) -> str:

@@ -46,7 +46,7 @@ def run_reference(case: OnnxCase) -> str:
         outputs = ReferenceEvaluator(model).run(None, feeds)
     except TypeError as error:
         return str(error)
-    return judge(outputs, [case.expect_output()]).detail
+    return judge(list(outputs), [case.expect_output()]).detail
 
 
 @pytest.fixture(scope="module")
