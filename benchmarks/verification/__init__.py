@@ -1,0 +1,1 @@
+"""What `verify=True` costs."""
