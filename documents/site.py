@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Testing": (
         "docs/exports_in_your_tests.md",
         "docs/your_own_cases.md",
+        "docs/conformance.md",
         "docs/search.md",
         "docs/cluster.md",
         "docs/gate.md",

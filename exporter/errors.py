@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = [
     "ArgumentError",
@@ -80,6 +81,10 @@ class WriteError(ExportError, OSError):
 
 class VerificationError(ExportError, AssertionError):
     """The exported model is not valid, or its results differ from the program's."""
+
+    #: The inputs for which they differ, if there are any, and the results that were expected.
+    trial: Any = None
+    expected: Sequence[Any] = ()
 
 
 class Unsupported(Exception):

@@ -53,9 +53,10 @@ DYNAMIC_HALVES = Targets(
 
 
 def copy_back(*names: str, to: Targets) -> None:
-    """Record all overloads of operators such as `abs_` as `abs`, and a copy."""
-    for name in names:
-        overloads = getattr(_aten, name).overloads()
+    """Record all overloads of operators such as `abs_`, or one such as `div_.Tensor_mode`, as `abs`, and a copy."""
+    for given in names:
+        name, _, only = given.partition(".")
+        overloads = [only] if only else getattr(_aten, name).overloads()
         ops = [f"aten::{name}" + ("" if overload == "default" else f".{overload}") for overload in overloads]
         instead_of(*ops, where=to.include, gives_operator=True, why=to.why)(_write_and_copy_back)
 

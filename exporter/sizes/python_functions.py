@@ -19,7 +19,12 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
-from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, module_that_calls
+from onnx_parity.exporter.torch_inside.frames import (
+    FrameType,
+    asks_for_its_caller,
+    code_and_module,
+    module_that_calls,
+)
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
 
@@ -163,6 +168,6 @@ CALLS_WITH_SIZES = ExchangedCalls(
 def follow_calls_in(asker: FrameType, followed: Collection[str]) -> None:
     """Have the program recorded again if a function of Python's, which it calls here, may have asked about a size, and
     the calls in this code were not exchanged. `followed` are the places of code for which that was done."""
-    code = asker.f_code
+    code, module = code_and_module(asker)
     if CALLS_WITH_SIZES.are_missed_in(code) and place_of(code) not in followed:
-        raise Reconsider(Decision.FOLLOW_FUNCTIONS, codes=[(str(asker.f_globals.get("__name__")), code)])
+        raise Reconsider(Decision.FOLLOW_FUNCTIONS, codes=[(module, code)])

@@ -27,7 +27,7 @@ from onnx_parity.exporter.expressions.expression import (
 )
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes import layouts
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, is_users_file
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code
 from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
@@ -125,7 +125,7 @@ class SizeNode(SymNode):
     def _graph_repr(self) -> str:
         """The text of a symbolic number: for the program that of the number in the example, else that of a symbol."""
         asker = current_frame(2)
-        if not records_here() or not is_users_file(asker.f_code.co_filename):
+        if not records_here() or not runs_users_code(asker):
             return str(self.str())
         return recorder_here().reader.text_of(str(self.pytype(self.hint) if self.has_hint() else self.str()))
 

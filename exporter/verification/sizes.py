@@ -73,7 +73,7 @@ class Sizes:
         for sizes in (each for pair in zip(wanted, related, strict=True) for each in pair):
             bounded = {name: _within(size, self._ranges.get(name)) for name, size in sizes.items()}
             bounded |= {name: evaluated(name, bounded) for name in self._expressions}
-            if bounded not in found:
+            if bounded not in found and min(bounded.values(), default=0) >= 0:
                 found.append(bounded)
         return found
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.graph.assumptions import Assumption
     from onnx_parity.exporter.program import ONNXProgram
 
-__all__ = ["FailedTrialError", "verify"]
+__all__ = ["verify"]
 
 #: How often a program that draws random numbers is run again. A few of these may be the same by chance.
 _RUNS = 8
@@ -43,21 +43,20 @@ _RUNS = 8
 _OF_ORDERED = frozenset({"aten::_pack_padded_sequence", "aten::bucketize", "aten::searchsorted"})
 
 
-#: Operators by which onnxruntime 1.31 ends the process if there is nothing in the batch.
-_ENDING_THE_PROCESS = frozenset({"GRU", "LSTM", "RNN"})
+#: Operators by which, or by what onnxruntime 1.31 fuses with them, it ends the process if a batch is empty.
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+_OF_ATTENTION = frozenset({"Attention", "Softmax"})
 
 
 #: Operators by which torch 2.13 ends the process if there are indices, and no bag for them.
 _OF_BAGS = frozenset({"aten::_embedding_bag", "aten::_embedding_bag_forward_only"})
 
 
-class FailedTrialError(VerificationError):
-    """The model fails, or returns other results than the program, for the inputs of a trial."""
-
-    def __init__(self, message: str, trial: Trial | None = None, expected: Sequence[Expected] = ()) -> None:
-        super().__init__(message)
-        self.trial = trial
-        self.expected = expected
+def _failed(message: str, trial: Trial, expected: Sequence[Expected]) -> VerificationError:
+    """The error of a model that fails, or returns other results than the program, for the inputs of a trial."""
+    error = VerificationError(message)
+    error.trial, error.expected = trial, expected
+    return error
 
 
 def verify(program: ONNXProgram) -> None:
@@ -75,7 +74,9 @@ class _Verification:
         self._session = _session(program)
         self._operators = _operators_of(program)
         nodes = program.model.graph.all_nodes()
-        self._ends_the_process = not _ENDING_THE_PROCESS.isdisjoint(node.op_type for node in nodes)
+        operators = {node.op_type for node in nodes}
+        self._is_recurrent = not _RECURRENT.isdisjoint(operators)
+        self._ends_the_process = self._is_recurrent or not _OF_ATTENTION.isdisjoint(operators)
 
     def run(self) -> None:
         source, keeps_order = self._program.source, not (_OF_ORDERED | _OF_BAGS).isdisjoint(self._operators)
@@ -134,6 +135,10 @@ class _Verification:
 
     def _compared(self, trial: Trial) -> str:
         program = self._program
+        if trial.invented and self._ends_the_process and _has_nothing(trial):
+            return (
+                "onnxruntime ends the process by recurrent layers of nothing, and onnx.reference does not run them all"
+            )
         if trial.invented and not _OF_BAGS.isdisjoint(self._operators) and _has_no_bag(trial):
             return "ValueError: torch ends the process if there are indices, and no bag for them"
         try:
@@ -144,12 +149,16 @@ class _Verification:
             if not trial.invented:
                 raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
             return f"{type(error).__name__}: {error}"
-        if trial.invented and _are_undefined(measured.values):
+        if trial.invented and _has_nothing(trial) and _are_undefined(measured.values):
             return ""  # A mean of nothing, for example, which runtimes refuse.
         try:
             results = self._results(trial)
-        except errors_of_runtimes() as error:
-            raise FailedTrialError(
+        except _errors_of_nothing() as error:
+            if trial.invented and self._ends_the_process and _has_nothing(trial):
+                return f"onnx.reference does not run the model: {type(error).__name__}: {error}"
+            if not isinstance(error, errors_of_runtimes()):
+                raise
+            raise _failed(
                 f"the model fails for {trial.what}: {error}", trial, measured.expected(closely=False)
             ) from error
         outputs = [to_array(result) for result in results]
@@ -161,14 +170,14 @@ class _Verification:
                 f"the outputs of the model differ from those of the program for {trial.what}: "
                 f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
             )
-            raise FailedTrialError(message, trial, expected)
+            raise _failed(message, trial, expected)
         return ""
 
     def _results(self, trial: Trial) -> list[torch.Tensor]:
         """The model's outputs. Those of nothing are onnx.reference's: there, onnxruntime refuses what torch computes,
         such as a mean, and ends the process by some operators. It is asked only for what onnx.reference refuses."""
         feeds = self._program.feeds(trial.args, trial.kwargs)
-        if trial.invented and any(not tensor.numel() for tensor in trial.tensors()):
+        if trial.invented and _has_nothing(trial):
             try:
                 return item_by_item(self._of_nothing.run(feeds))
             except _errors_of_nothing():
@@ -206,6 +215,11 @@ def _errors_of_nothing() -> tuple[type[Exception], ...]:
 def _has_no_bag(trial: Trial) -> bool:
     """Whether offsets are too few for a bag, if the last of them is its end."""
     return any(not tensor.is_floating_point() and tensor.numel() < 2 for tensor in trial.tensors())
+
+
+def _has_nothing(trial: Trial) -> bool:
+    """Whether an input has no elements."""
+    return any(not tensor.numel() for tensor in trial.tensors())
 
 
 def _are_undefined(values: Sequence[Array]) -> bool:

@@ -134,7 +134,11 @@ def hash_of(file: str) -> str:
         found = os.stat(file)
         if found.st_size > _LARGE:
             return f"{found.st_size}-{found.st_mtime_ns}"
-        data = "\0".join(sorted(os.listdir(file))).encode() if os.path.isdir(file) else Path(file).read_bytes()
+        data = (
+            "\0".join(sorted(os.listdir(file))).encode(errors="surrogateescape")
+            if os.path.isdir(file)
+            else Path(file).read_bytes()
+        )
     except OSError:
         return "none"
     return hashlib.blake2b(data, digest_size=8).hexdigest()
@@ -201,7 +205,9 @@ def _wrap_imports(watch: Watch) -> None:
         module = import_(name, globals, locals, fromlist or (), level)
         package = (globals or {}).get("__package__") or ""
         top = (package if level else name).partition(".")[0]
-        if name.startswith(_OWN_MODULES) or not _is_of_interest(top, sys.modules.get(top)):
+        known = sys.modules.get(top)
+        # What stands for a module in a test is none.
+        if name.startswith(_OWN_MODULES) or not isinstance(known, ModuleType) or not _is_of_interest(top, known):
             return module
         if importer := _asking(sys._getframe(1)):
             full = importlib.util.resolve_name(f"{'.' * level}{name}", package) if level else name

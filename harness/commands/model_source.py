@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from onnx_parity.harness.cases import watching
 from onnx_parity.harness.one_line import error_line
 
 if TYPE_CHECKING:
@@ -210,7 +211,11 @@ def _what(error: BaseException) -> str:
 def _raised_at(error: BaseException) -> str:
     """The line at which the import failed, in this module or in one that it imports."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
+    # `watching.py` stands between a module and what it imports.
+    passed_through = ("<", watching.__file__)
+    own = [
+        frame for frame in frames if not frame.filename.startswith(passed_through) and "importlib" not in frame.filename
+    ]
     return f"\n  at {own[-1].filename}:{own[-1].lineno}" if len(own) > 1 else ""
 
 

@@ -6,14 +6,26 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from onnx_parity.harness.commands.terminal import print_text, refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What `parity pack --json` prints: how many tests there are, of how many operators and versions of them."""
+
+    folder: str
+    tests: int
+    operators: int
+    versions: int
+    bytes: int
 
 
 def pack(
     folder: Annotated[Path, typer.Argument(help="Where the pack is written. A pack that is there is replaced.")],
     select: Annotated[str, typer.Option("-k", help="Only tests whose id matches this pattern: 'Elu-*'.")] = "*",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write operator cases as files that any runtime can run, with the tolerance of each element of each output.
 
@@ -40,6 +52,9 @@ def pack(
     operators = {name for test in manifest.tests for name in test.operators}
     versions = {(name, version) for test in manifest.tests for name, version in test.operators.items()}
     size = sum(test.bytes for test in manifest.tests)
+    if as_json:
+        print_json(Written(str(folder), len(manifest.tests), len(operators), len(versions), size))
+        return
     print_text(
         f"{folder}: {len(manifest.tests)} tests of {len(operators)} operators in {len(versions)} versions, {size} bytes"
     )

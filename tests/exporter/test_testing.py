@@ -17,7 +17,6 @@ import torch
 
 import onnx_parity
 import start
-from onnx_parity.exporter.verification.verify import FailedTrialError
 from onnx_parity.testing import assert_exports
 
 ROOT = Path(start.__file__).parent
@@ -52,7 +51,7 @@ def test_a_wrong_model_is_explained(tmp_path: Path) -> None:
         "opset 9: the outputs of the model differ from those of the program for the example inputs: output 0 at (0, "
     )
     assert diverges.startswith("  first wrong value: 'Elu', of aten::elu at ")
-    assert "test_testing.py:29: at (0, " in diverges
+    assert "test_testing.py:28: at (0, " in diverges
     assert bundle == f"  bundle: python {tmp_path / 'opset9' / 'repro.py'}"
     assert len(lines) == 6
 
@@ -123,7 +122,7 @@ def test_the_fixture_writes_bundles_beside_the_test(assert_exports: Callable[...
 
 
 def test_its_error_can_be_sent_to_another_process() -> None:
-    error = pickle.loads(pickle.dumps(FailedTrialError("the outputs differ")))
+    error = pickle.loads(pickle.dumps(onnx_parity.VerificationError("the outputs differ")))
     assert (str(error), error.trial) == ("the outputs differ", None)
 
 

@@ -12,7 +12,7 @@ from onnx_parity.exporter.registry.recorded import any_size_depends_on_values, a
 
 _aten = torch.ops.aten
 
-copy_back("copysign_", "div_", "floor_divide_", "lcm_", to=DYNAMIC)
+copy_back("copysign_", "div_.Tensor_mode", "div_.Scalar_mode", "floor_divide_", "lcm_", to=DYNAMIC)
 copy_back("atan2_", "fmod_", "hypot_", "remainder_", to=DYNAMIC_HALVES)
 
 _ASKS_FOR_SIZES = "torch's own asks for a size that depends on values whether it is 0 or 1"

@@ -53,6 +53,8 @@ def test_windows_that_are_whole_axes(function: Callable[[torch.Tensor], torch.Te
     same_for_features(function)
 
 
+#: Of a height of 5 and a width of 2, a factor of 5/4 leaves the width as it is, which torch copies then.
+_KEEPS_A_SIZE = pytest.mark.xfail(strict=True, reason="an axis whose size a dynamic factor leaves as it is")
 _MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
@@ -60,7 +62,13 @@ _MODES = ("nearest", "nearest-exact", "bilinear", "bicubic")
     "function",
     [
         *[lambda x, mode=mode: F.interpolate(x, scale_factor=(8.1 / x.shape[2], 3), mode=mode) for mode in _MODES],
-        *[lambda x, mode=mode: F.interpolate(x, scale_factor=x.shape[2] / 4, mode=mode) for mode in _MODES],
+        *[
+            pytest.param(
+                lambda x, mode=mode: F.interpolate(x, scale_factor=x.shape[2] / 4, mode=mode),
+                marks=_KEEPS_A_SIZE if mode in ("nearest", "bilinear") else (),
+            )
+            for mode in _MODES
+        ],
         lambda x: F.interpolate(x, scale_factor=x.shape[2] // 2, mode="bilinear"),
         lambda x: F.interpolate(x, None, x.shape[3] / 4, "bilinear", align_corners=True),
         lambda x: F.interpolate(x, scale_factor=x.shape[3] / 4, mode="bicubic", recompute_scale_factor=True),

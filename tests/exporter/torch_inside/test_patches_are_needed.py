@@ -318,13 +318,13 @@ WITNESSES: dict[str, Witness] = {
     "random_numbers: torch.random.get_rng_state": Witness(exporting(random_from_a_state, X), "another result"),
     "random_numbers: torch.random.set_rng_state": Witness(exporting(random_from_a_state, X), "another result"),
     "scripts: torch.jit.torch.jit.ScriptFunction.__call__": Witness(
-        exporting(lambda x: scripted(x) + 1, X, others=[(Y,)]), "another result"
+        exporting(lambda x: scripted(x) + 1, X, others=[(Y,)]), "it assumes"
     ),
     "scripts: torch.ScriptMethod.__call__": Witness(
-        exporting(lambda x: branching(x) + 1, X, others=[(Y,)]), "another result"
+        exporting(lambda x: branching(x) + 1, X, others=[(Y,)]), "it assumes"
     ),
     "scripts: torch.jit._trace.is_tracing": Witness(
-        exporting(lambda x: traced_or_scripted(x) + 1, X, others=[(Y,)]), "another result"
+        exporting(lambda x: traced_or_scripted(x) + 1, X, others=[(Y,)]), "it assumes"
     ),
     "scripts: torch.jit._trace.script": Witness(
         exporting(lambda x: traced_or_itself(x) + 1, X), "cannot be used as a value"

@@ -52,7 +52,8 @@ DTYPES = {"aten::acosh_": torch.bfloat16, "aten::lcm_": torch.int64, "aten::logi
 #: Rules that make no difference to such a program on torch 2.13. For other versions, or other sizes, they are kept.
 WITHOUT_WITNESS = frozenset(
     {
-        "aten::_reshape_alias_copy", "aten::alias_copy", "aten::diagonal_copy",
+        "aten::_reshape_alias_copy", "aten::alias_copy", "aten::diagonal_copy", "aten::div_.Scalar_mode",
+        "aten::div_.Tensor_mode",
         "aten::expand_copy", "aten::normal_", "aten::split_with_sizes_copy", "aten::squeeze_copy",
         "aten::squeeze_copy.dim", "aten::squeeze_copy.dims", "aten::t_copy", "aten::transpose_copy.int",
         "aten::unfold_copy", "aten::unsqueeze_copy",

@@ -274,7 +274,7 @@ def test_a_function_from_a_model_to_a_model_is_a_transformation() -> None:
     assert Bench(0).run(cell(_ELU, transforms=("copy:copy",))).status is Status.PASSED
     missing = Bench(0).run(cell(_ELU, transforms=("no_such_module:f",)))
     assert (missing.status, missing.declined) == (Status.ABSENT, False)
-    assert missing.reason == "no_such_module:f needs no_such_module, which is not installed: install it"
+    assert missing.reason == "no_such_module:f needs no_such_module, which is not installed: pip install no_such_module"
 
 
 # --- fewer bits -------------------------------------------------------------------------------------------------------
