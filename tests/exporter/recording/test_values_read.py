@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils import dlpack
 
 import onnx_parity
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode
@@ -34,7 +35,8 @@ def through_numpy(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 
 def through_dlpack(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return x + float(torch.from_dlpack(torch.to_dlpack(x * 2)).sum()) + float(np.from_dlpack(x * 2).sum())
+    total = float(dlpack.from_dlpack((x * 2).__dlpack__()).sum()) + float(np.from_dlpack(x * 2).sum())
+    return x + total
 
 
 def through_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ def test_every_replacement_has_a_reason_and_a_place() -> None:
     assert Counter(each.aspect for each in found).keys() == REPLACING
     assert [str(each) for each in found if len(each.why.split()) < 4] == []
     assert [str(each) for each in found if (each.function is None) is not (each.aspect is Aspect.WHOLE)] == []
-    tables = {**registry._functions, Aspect.RESULT: results._rules}
+    tables: dict[Aspect, Iterable[str]] = {**registry._functions, Aspect.RESULT: results._rules}
     assert {(each.name, each.aspect) for each in found if each.function is not None} == {
         (name, aspect) for aspect, names in tables.items() for name in names
     }

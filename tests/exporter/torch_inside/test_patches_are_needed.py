@@ -351,7 +351,7 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: x * len(repr(x)), X), "another result", "CaptureError: the program makes a text"
     ),
     "tensor_reads: torch.utils.dlpack.from_dlpack": Witness(
-        exporting(lambda x: torch.from_dlpack(x + 1), X, others=[(Y,)]), "FrozenValueError", f"^{RIGHT}$"
+        exporting(lambda x: torch.utils.dlpack.from_dlpack(x + 1), X, others=[(Y,)]), "FrozenValueError", f"^{RIGHT}$"
     ),
     "dynamo: torch._subclasses.fake_tensor.traceback": Witness(number_of_stack_traces, "a stack trace is taken"),
     "dynamo: the logger torch._subclasses.fake_tensor": Witness(failure_in_the_log, "torch logs"),
