@@ -172,7 +172,8 @@ class Columns:
 
         values = self.values(field)
         assert values.codes is not None, f"{field} has hardly any repeated values"
-        wanted = [code for code, value in enumerate(values.distinct) if holds(value)]
+        # Of a record without a value there is nothing to hold.
+        wanted = [code for code, value in enumerate(values.distinct) if value is not None and holds(value)]
         rows: list[int] = np.flatnonzero(np.isin(values.codes, wanted)).tolist()
         return rows
 
