@@ -20,7 +20,7 @@ from onnx_parity.exporter.request.call_arguments import parameter_names, signatu
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.exporter.verification.module_copy import copied
 from onnx_parity.exporter.verification.oracle import Expected, expect, judge
-from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
+from onnx_parity.exporter.verification.reference import MOVES, Measurement, Twin
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Device
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome
@@ -199,7 +199,7 @@ class _Torch:
         """
         program, given = self.call.program, (run.args, run.kwargs)
         floats = [each for each in leaves(given) if isinstance(each, torch.Tensor) and each.is_floating_point()]
-        return expected_outputs(
+        return Measurement(
             [to_array(each) for each in _eager(_copy(program), given)],
             given,
             *self._twins,
@@ -208,7 +208,7 @@ class _Torch:
             declared=self.call.tolerance,
             # torch's tests take zeros of either sign.
             signed_zeros=False,
-        )
+        ).expected()
 
 
 def _eager(program: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> list[torch.Tensor]:

@@ -21,7 +21,7 @@ from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
 from onnx_parity.exporter.verification.oracle import LESS, Expected, Probes, expect
 
-__all__ = ["MOVES", "Measurement", "Twin", "expected_outputs", "moved"]
+__all__ = ["MOVES", "Measurement", "Twin", "moved"]
 
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 _Inputs = TypeVar("_Inputs")
@@ -108,46 +108,15 @@ def moved(inputs: _Inputs, seed: int, least: float = 0.0, share: float = 1.0) ->
     return everything
 
 
-def expected_outputs(
-    values: Sequence[Array],
-    inputs: _Inputs,
-    twin: Twin[Any, _Inputs] | None,
-    coarse: Twin[Any, _Inputs] | None,
-    *,
-    seeds: Sequence[int],
-    moved_by: float,
-    again: Callable[[_Inputs], Sequence[Array]] | None = None,
-    rounded_by: float = 0.0,
-    declared: float | None = None,
-    signed_zeros: bool = True,
-) -> list[Expected]:
-    """The expected outputs of a runtime, if torch returns these values for these inputs.
+class Measurement(Generic[_Inputs]):
+    """The expected outputs of a runtime, if torch returns these values for these inputs. Runs of the program are made
+    when they are needed, and once.
 
     `twin` is the program in float64; None if errors are not to be measured from it. `coarse` is the program in float32,
     whose error is used as torch's own for float64 outputs. The inputs are changed once with each of the seeds. Without
     seeds, `again` runs the program for similar inputs, if an output has few elements. They differ by `rounded_by`, the
     precision of what is rounded inside, if that is more than the inputs' own. The other arguments are those of
     `expect`.
-    """
-    measured = Measurement(
-        values,
-        inputs,
-        twin,
-        coarse,
-        seeds=seeds,
-        moved_by=moved_by,
-        again=again,
-        rounded_by=rounded_by,
-        declared=declared,
-        signed_zeros=signed_zeros,
-    )
-    return measured.expected()
-
-
-class Measurement(Generic[_Inputs]):
-    """The expected outputs for some inputs. Runs of the program are made when they are needed, and once.
-
-    The arguments are those of `expected_outputs`.
     """
 
     def __init__(

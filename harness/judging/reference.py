@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from onnx_parity.exporter.arrays import Array, Fed, to_array, to_fed
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.verification.oracle import Expected, judge
-from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
+from onnx_parity.exporter.verification.reference import MOVES, Measurement, Twin
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.cases.program import InputSet, Program
 from onnx_parity.harness.cases.public_calls import PublicCalls, modules_of
@@ -106,7 +106,7 @@ class _Judged:
         declaration = program.declaration
         inputs = program.inputs(which)
         seeds = [stable_seed(program.seed, program.case.label, "moved", str(turn)) for turn in range(MOVES)]
-        expected = expected_outputs(
+        expected = Measurement(
             [to_array(output) for output in program.run(inputs)],
             inputs,
             self._twin,
@@ -116,7 +116,7 @@ class _Judged:
             again=lambda near: [to_array(output) for output in program.run(near)],
             declared=declaration.tolerance.get(program.dtype),
             signed_zeros=declaration.signed_zeros,
-        )
+        ).expected()
         feeds = {name: to_fed(given) for name, given in zip(program.input_names, inputs, strict=True)}
         return Trial(which, inputs, feeds, tuple(expected))
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from onnx_parity.exporter.arrays import Array, Float64Array, epsilon, is_float, to_array
 from onnx_parity.exporter.verification.oracle import Expected, expect
 from onnx_parity.exporter.verification.reference import MOVES as MOVES_OF_CASES
-from onnx_parity.exporter.verification.reference import Twin, expected_outputs, moved
+from onnx_parity.exporter.verification.reference import Measurement, Twin, moved
 from onnx_parity.harness.axes import Capture
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
@@ -167,7 +167,7 @@ class ProbedProgram:
             part = self.program.parts[line.part]
             declaration = part.case.declaration
             seeds = [stable_seed(number, "moved") for number in range(MOVES_OF_CASES)]
-            made = expected_outputs(
+            made = Measurement(
                 of_line,
                 self._inputs_of(line, inputs),
                 *self._twins_of(line.part),
@@ -175,7 +175,7 @@ class ProbedProgram:
                 moved_by=torch.finfo(getattr(torch, part.dtype)).eps if part.dtype.is_floating else 0.0,
                 declared=declaration.tolerance.get(part.dtype),
                 signed_zeros=declaration.signed_zeros and case_has_sign(part.case.label),
-            )
+            ).expected()
             expected |= zip(line.makes, made, strict=True)
         return [expected[name] for name in self.program.outputs]
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
-from onnx_parity.exporter.verification.reference import Twin, expected_outputs
+from onnx_parity.exporter.verification.reference import Measurement, Twin
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Declaration, floats, ints, model, op
 from onnx_parity.harness.cases.program import build
@@ -196,7 +196,7 @@ def _times_run_again(program: Callable[[torch.Tensor], list[torch.Tensor]], x: t
 
     twin: Twin[Any, tuple[torch.Tensor]] = Twin(program, torch.float64, lambda program, inputs: program(*inputs))
     values = [output.numpy() for output in program(x)]
-    (expected, *_) = expected_outputs(values, (x,), twin, None, seeds=(), moved_by=0.0, again=again)
+    (expected, *_) = Measurement(values, (x,), twin, None, seeds=(), moved_by=0.0, again=again).expected()
     assert expected.tolerance is not None
     return similar
 
