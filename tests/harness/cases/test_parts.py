@@ -38,7 +38,7 @@ trained = op(torch.nn.BatchNorm1d, floats(2, 3), num_features=3, train=True)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("cases") / "cases_of_parts.py"
     file.write_text(_CASES)
