@@ -20,6 +20,7 @@ from onnx_parity.harness.commands.exporters import exporters
 from onnx_parity.harness.commands.findings import findings
 from onnx_parity.harness.commands.gate import gate
 from onnx_parity.harness.commands.init import init
+from onnx_parity.harness.commands.judge import judge
 from onnx_parity.harness.commands.list_cases import list_cases
 from onnx_parity.harness.commands.localise import localise
 from onnx_parity.harness.commands.merge import merge
@@ -119,4 +120,5 @@ app.command()(findings)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(pack)
+app.command()(judge)
 app.command("opinfo-survey")(survey)

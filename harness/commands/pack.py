@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
-class Written(msgspec.Struct, frozen=True):
+class PackList(StrEnum):
+    """The lists of `harness/conformance/manifest.py`, as the command line takes them."""
+
+    CORE = "core"
+    FULL = "full"
+    MODELS = "models"
+    LANGUAGE_MODELS = "language-models"
+
+
+class Packed(msgspec.Struct, frozen=True):
     """What `parity pack --json` prints: how many tests there are, of how many operators and versions of them."""
 
     folder: str
@@ -20,17 +34,29 @@ class Written(msgspec.Struct, frozen=True):
     operators: int
     versions: int
     bytes: int
+    #: How many tests an earlier call, that was stopped, had written.
+    kept: int
+    #: How many are left out, by reason.
+    left_out: dict[str, int]
+    archive_bytes: int | None
 
 
 def pack(
     folder: Annotated[Path, typer.Argument(help="Where the pack is written. A pack that is there is replaced.")],
+    wanted: Annotated[PackList, typer.Option("--list", help="Which tests are written.")] = PackList.CORE,
     select: Annotated[str, typer.Option("-k", help="Only tests whose id matches this pattern: 'Elu-*'.")] = "*",
+    tier: Annotated[
+        Tier, typer.Option(help="The tier of the matrix whose cells `full` and `models` have, beside single operators.")
+    ] = Tier.SMOKE,
+    archive: Annotated[bool, typer.Option("--archive", help="Write FOLDER.tar.zst too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write operator cases as files that any runtime can run, with the tolerance of each element of each output.
+    """Write tests as files that any runtime can run, with the tolerance of each element of each output.
 
     Each test is a folder in the layout of ONNX's node tests. `manifest.json` lists them; docs/conformance.md describes
-    it.
+    it, and how to write a runner. The list `core` has the cases of single operators, and is written in seconds. `full`
+    has the models that this exporter makes of operators and networks of PyTorch too, and takes minutes. A pack that
+    was stopped is gone on with when the command is given again.
 
     Exit codes: 0 if the pack was written; 2 if the folder holds something else, or no test matches.
 
@@ -39,22 +65,41 @@ def pack(
         parity pack my-pack
 
         parity pack my-pack -k "Elu-*-float-*"
-    """
-    from onnx_parity.harness.conformance.pack import NotAPackError, declared_cases, write_pack
 
-    cases = [case for case in declared_cases() if fnmatchcase(case.id, select)]
-    if not cases:
+        parity pack my-pack --list full --archive
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from onnx_parity.harness.conformance.manifest import PackError
+    from onnx_parity.harness.conformance.pack import pack_archive, write_pack
+    from onnx_parity.harness.conformance.planning import plan_cases, plan_cells
+
+    cells = plan_cells(defaults.declarations(), tier, defaults.seed()) if wanted is not PackList.CORE else ()
+    planned = [each for each in chain(plan_cases(), cells) if wanted in each.lists and fnmatchcase(each.id, select)]
+    if not planned:
         refuse(f"No test has an id that matches {select!r}. Ids begin with the operator and its version: 'Elu-22-*'.")
     try:
-        manifest = write_pack(folder, cases)
-    except NotAPackError as error:
+        shown = track(planned, "tests", console=Console(stderr=True), disable=not sys.stderr.isatty())
+        written = write_pack(folder, shown)
+        size = pack_archive(folder, folder.with_name(f"{folder.name}.tar.zst")) if archive else None
+    except PackError as error:
         refuse(str(error))
-    operators = {name for test in manifest.tests for name in test.operators}
-    versions = {(name, version) for test in manifest.tests for name, version in test.operators.items()}
-    size = sum(test.bytes for test in manifest.tests)
+    tests = written.manifest.tests
+    operators = {name for test in tests for name in test.operators}
+    versions = {(name, version) for test in tests for name, version in test.operators.items()}
+    packed = Packed(
+        str(folder), len(tests), len(operators), len(versions), sum(test.bytes for test in tests), written.kept,
+        dict(written.left_out.most_common()), size,
+    )  # fmt: skip
     if as_json:
-        print_json(Written(str(folder), len(manifest.tests), len(operators), len(versions), size))
+        print_json(packed)
         return
-    print_text(
-        f"{folder}: {len(manifest.tests)} tests of {len(operators)} operators in {len(versions)} versions, {size} bytes"
-    )
+    print_text(f"{folder}: {len(tests)} tests of {len(operators)} operators in {len(versions)} versions, "
+               f"{packed.bytes} bytes")  # fmt: skip
+    if packed.kept:
+        print_text(f"{packed.kept} of them were there already: an earlier call was stopped")
+    for reason, number in packed.left_out.items():
+        print_text(f"{number} cells are left out: {reason}")
+    if size is not None:
+        print_text(f"{folder}.tar.zst: {size} bytes")

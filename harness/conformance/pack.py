@@ -1,127 +1,179 @@
-"""Writes a conformance pack: a folder for each test, and `manifest.json`. docs/conformance.md describes the format."""
+"""Writes a conformance pack: a folder for each test, the manifest, its schema, and lists of ids.
+
+docs/conformance.md describes the format. A pack whose writing was stopped is gone on with, if nothing has changed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from pkgutil import iter_modules
+from typing import NamedTuple
 
 import msgspec
-from onnx import numpy_helper
+import pyarrow
 
-from onnx_parity.harness.onnx_node import OnnxCase, OnnxNode
+from onnx_parity import __version__
+from onnx_parity.harness.conformance.contents import UnfitError, write_test
+from onnx_parity.harness.conformance.manifest import (
+    FORMAT,
+    LISTS,
+    MANIFEST,
+    VERSION,
+    Manifest,
+    PackError,
+    Test,
+    changed_files,
+    schema_of,
+    write_json,
+)
+from onnx_parity.harness.conformance.planning import Planned
+from onnx_parity.harness.conformance.submission import Submission
+from onnx_parity.harness.results.content import contents, room_folder
+from onnx_parity.harness.results.environment import package_versions
 
-__all__ = ["FORMAT", "MANIFEST", "NotAPackError", "Test", "declared_cases", "write_pack"]
+__all__ = ["Written", "pack_archive", "write_pack"]
 
-FORMAT, VERSION = "onnx-parity-pack", 1
-MANIFEST = "manifest.json"
-_TESTS = "tests"
-#: The package of the declarations. It is named and not imported, because declarations build on the harness.
-_DECLARATIONS = "onnx_parity.op_cases.onnx"
-
-
-class NotAPackError(ValueError):
-    """A folder holds something that is not a pack, and would be written over."""
-
-
-class Test(msgspec.Struct, frozen=True):
-    """One test in the manifest."""
-
-    id: str
-    folder: str
-    operators: dict[str, int]
-    types: list[str]
-    attributes: dict[str, object]
-    opset: int
-    ir_version: int
-    bytes: int
-    #: `equal`, or `elementwise`: by the files `centre_0.f64` and `tolerance_0.f64`.
-    tolerances: list[str]
-    source: str
-    #: The files of the folder, and the SHA-256 of each.
-    sha256: dict[str, str]
+_TESTS, _MUST_PASS = "tests", "mustpass"
+#: The tests of a pack that is not finished, one a line, after a line that names what they were made with.
+_UNFINISHED = "unfinished.jsonl"
+#: How many bytes of an archive are compressed at once.
+_CHUNK = 64 << 20
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    format: str
-    version: int
-    tests: list[Test]
+class Written(NamedTuple):
+    manifest: Manifest
+    #: How many planned tests are not there, by reason.
+    left_out: Counter[str]
+    #: How many an earlier call had written.
+    kept: int
 
 
-def declared_cases() -> Iterator[OnnxCase]:
-    """The cases of all files of `op_cases/onnx/`, in the order in which they are declared."""
-    package = import_module(_DECLARATIONS)
-    for name in sorted(module.name for module in iter_modules(package.__path__)):
-        for value in vars(import_module(f"{_DECLARATIONS}.{name}")).values():
-            if isinstance(value, OnnxNode):
-                yield from value.list_cases()
-
-
-def write_pack(folder: Path, cases: Iterable[OnnxCase]) -> Manifest:
-    """Write a pack of these cases. One that is there is replaced, and anything else is refused."""
-    if folder.exists() and any(folder.iterdir()):
-        if not _is_pack(folder):
-            raise NotAPackError(f"{folder} is not empty and holds no pack. Name a new folder.")
-        (folder / MANIFEST).unlink()
-        shutil.rmtree(folder / _TESTS, ignore_errors=True)
+def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
+    """Write a pack of these tests. One that is there is replaced, or gone on with, and anything else is refused."""
+    made_with = _fingerprint()
+    earlier = _earlier_tests(folder, made_with)
     folder.mkdir(parents=True, exist_ok=True)
-    # The first thing in the folder, so that a pack whose writing was interrupted can be written again.
-    _write_manifest(folder, Manifest(FORMAT, VERSION, []))
-    manifest = Manifest(FORMAT, VERSION, [_write_test(folder, case) for case in cases])
-    _write_manifest(folder, manifest)
-    return manifest
+    left_out: Counter[str] = Counter()
+    tests: list[Test] = []
+    kept = 0
+    # The first thing in the folder, so that a pack whose writing was interrupted is known as one.
+    with (folder / _UNFINISHED).open("wb") as unfinished:
+        head = {"format": FORMAT, "made_with": made_with}
+        unfinished.write(b"".join(msgspec.json.encode(each) + b"\n" for each in (head, *earlier.values())))
+        for each in planned:
+            test = earlier.get(each.id)
+            if test is not None and not any(changed_files(folder, test)):
+                kept += 1
+            else:
+                try:
+                    test = write_test(each.make(), folder, f"{_TESTS}/{each.id}")
+                except UnfitError as error:
+                    left_out[str(error)] += 1
+                    continue
+                unfinished.write(msgspec.json.encode(test) + b"\n")
+                unfinished.flush()
+            tests.append(test)
+    manifest = Manifest(FORMAT, VERSION, f"onnx-parity {__version__}", tests)
+    _write_lists(folder / _MUST_PASS, tests)
+    write_json(folder / "manifest.schema.json", schema_of(Manifest, FORMAT))
+    write_json(folder / "submission.schema.json", schema_of(Submission, "onnx-parity-submission"))
+    write_json(folder / MANIFEST, manifest)
+    (folder / _UNFINISHED).unlink()
+    return Written(manifest, left_out, kept)
 
 
-def _is_pack(folder: Path) -> bool:
+def _earlier_tests(folder: Path, made_with: str) -> dict[str, Test]:
+    """The tests of an unfinished pack that were made with the same code. What else a pack has is removed."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return {}
+    head, *lines = _lines_of(folder / _UNFINISHED) or _lines_of(folder / MANIFEST, whole=True) or [b""]
     try:
-        found = msgspec.json.decode((folder / MANIFEST).read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+        found = msgspec.json.decode(head)
+    except msgspec.DecodeError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise PackError(f"{folder} is not empty and holds no pack. Name a new folder.")
+    (folder / MANIFEST).unlink(missing_ok=True)
+    if found.get("made_with") == made_with:
+        return {test.id: test for test in _decode_tests(lines)}
+    shutil.rmtree(folder / _TESTS, ignore_errors=True)
+    return {}
 
 
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
-    text = msgspec.json.format(msgspec.json.encode(manifest, order="deterministic"), indent=1)
-    (folder / MANIFEST).write_bytes(text + b"\n")
+def _lines_of(path: Path, *, whole: bool = False) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    return [content] if whole else content.splitlines()
 
 
-def _write_test(folder: Path, case: OnnxCase) -> Test:
-    model = case.make_model()
-    files = _files_of(case, model.SerializeToString(deterministic=True))
-    place = f"{_TESTS}/{case.id}"
-    for name, content in files.items():
-        path = folder / place / name
+def _decode_tests(lines: Iterable[bytes]) -> Iterator[Test]:
+    for line in lines:
+        try:
+            yield msgspec.json.decode(line, type=Test)
+        except msgspec.DecodeError:
+            return  # The last line may have been cut off.
+
+
+def _fingerprint() -> str:
+    """A hash of all that the files of a pack come from: the code, the declarations, and the installed packages."""
+    declared = room_folder("op_cases").rglob("*.py")
+    hashes = {**contents(), **{path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(declared)}}
+    return hashlib.sha256(msgspec.json.encode([hashes, package_versions()], order="sorted")).hexdigest()
+
+
+def _write_lists(folder: Path, tests: Iterable[Test]) -> None:
+    """`mustpass/core.txt` has the ids of a list, and `mustpass/opset-13/core.txt` those of its models of one opset."""
+    shutil.rmtree(folder, ignore_errors=True)
+    lists: dict[Path, list[str]] = {folder / f"{name}.txt": [] for name in LISTS}
+    for test in tests:
+        for name in test.lists:
+            lists[folder / f"{name}.txt"].append(test.id)
+            lists.setdefault(folder / f"opset-{test.opset}" / f"{name}.txt", []).append(test.id)
+    for path, ids in lists.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    elementwise = any(name.endswith(".f64") for name in files)
-    return Test(
-        id=case.id,
-        folder=place,
-        operators={case.declared.operator: case.version},
-        types=[case.type],
-        attributes=dict(case.attributes),
-        opset=case.opset,
-        ir_version=model.ir_version,
-        bytes=sum(map(len, files.values())),
-        tolerances=["elementwise" if elementwise else "equal"],
-        source="op_cases/onnx",
-        sha256={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
-    )
+        path.write_text("".join(f"{each}\n" for each in sorted(ids)), encoding="utf-8")
 
 
-def _files_of(case: OnnxCase, model: bytes) -> Mapping[str, bytes]:
-    data = "test_data_set_0"
-    files = {"model.onnx": model}
-    for number, value in enumerate(case.draw_inputs()):
-        files[f"{data}/input_{number}.pb"] = numpy_helper.from_array(value, f"x{number}").SerializeToString(
-            deterministic=True
-        )
-    expected = case.expect_output()
-    files[f"{data}/output_0.pb"] = numpy_helper.from_array(expected.value, "y").SerializeToString(deterministic=True)
-    if expected.centre is not None and expected.tolerance is not None:
-        files[f"{data}/centre_0.f64"] = expected.centre.astype("<f8").tobytes()
-        files[f"{data}/tolerance_0.f64"] = expected.tolerance.astype("<f8").tobytes()
-    return files
+def pack_archive(folder: Path, archive: Path) -> int:
+    """Write a `.tar.zst` of a folder, with the same bytes for the same files. Return its size."""
+    codec = pyarrow.Codec("zstd", compression_level=12)
+    with (
+        archive.open("wb") as target,
+        _Compressed(target, codec) as compressed,
+        tarfile.open(fileobj=compressed, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar,
+    ):
+        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+            entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as content:
+                tar.addfile(entry, content)
+    return archive.stat().st_size
+
+
+class _Compressed(io.RawIOBase):
+    """A file that is written through a codec in chunks, each a frame of its own, which every reader of zstd takes."""
+
+    def __init__(self, target: io.BufferedWriter, codec: pyarrow.Codec) -> None:
+        self._target, self._codec, self._waiting = target, codec, bytearray()
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._waiting += data
+        if len(self._waiting) >= _CHUNK:
+            self._compress()
+        return len(data)
+
+    def close(self) -> None:
+        if self._waiting:
+            self._compress()
+        super().close()
+
+    def _compress(self) -> None:
+        self._target.write(self._codec.compress(bytes(self._waiting), asbytes=True))
+        self._waiting.clear()

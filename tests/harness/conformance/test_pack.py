@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import os
 import subprocess
 import sys
+import tarfile
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import onnx
+import onnxruntime
+import pyarrow
 import pytest
 from onnx.reference import ReferenceEvaluator
 from typer.testing import CliRunner
 
 from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.conformance.pack import MANIFEST, declared_cases, write_pack
+from onnx_parity.harness.conformance import pack
+from onnx_parity.harness.conformance.contents import UnfitError
+from onnx_parity.harness.conformance.judging import read_expected, read_tensor
+from onnx_parity.harness.conformance.manifest import MANIFEST
+from onnx_parity.harness.conformance.pack import write_pack
+from onnx_parity.harness.conformance.planning import Planned, declared_cases, plan_cases, plan_cells
 from onnx_parity.harness.onnx_node import OnnxCase, versions_of
 
 ROOT = Path(__file__).parents[3]
@@ -84,19 +98,96 @@ def test_a_slightly_wrong_operator_is_red(cases: list[OnnxCase]) -> None:
     assert missed == []
 
 
-def test_another_process_writes_the_same_bytes(tmp_path: Path, cases: list[OnnxCase]) -> None:
-    chosen = [case for case in cases if case.declared.operator in ("Elu", "Add")]
-    manifest = write_pack(tmp_path / "here", chosen)
-    program = (
-        "import sys; from pathlib import Path; from onnx_parity.harness.conformance.pack import *; "
-        "write_pack(Path(sys.argv[1]), [c for c in declared_cases() if c.declared.operator in ('Elu', 'Add')])"
-    )
+def planned(pattern: str) -> list[Planned]:
+    return [each for each in plan_cases() if fnmatchcase(each.id, pattern)]
+
+
+def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
+    manifest = write_pack(tmp_path / "here", planned("[AE][dl][du]-*")).manifest
+    command = [sys.executable, "-m", "onnx_parity", "pack", str(tmp_path / "there"), "-k", "[AE][dl][du]-*"]
     environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program, str(tmp_path / "there")], check=True, env=environment)
+    subprocess.run(command, check=True, env=environment, capture_output=True)
     here = contents(tmp_path / "here")
     assert here == contents(tmp_path / "there")
     listed = {f"{test.folder}/{name}": digest for test in manifest.tests for name, digest in test.sha256.items()}
-    assert listed == {name: digest for name, digest in here.items() if name != MANIFEST}
+    assert {name for test in manifest.tests for name in test.operators} == {"Elu", "Add"}
+    assert listed == {name: digest for name, digest in here.items() if name.startswith("tests/")}
+    for name in ("first", "second"):
+        assert pack.pack_archive(tmp_path / "here", tmp_path / f"{name}.tar.zst") > 1000
+    assert (tmp_path / "first.tar.zst").read_bytes() == (tmp_path / "second.tar.zst").read_bytes()
+
+
+def test_the_archive_is_the_folder_again(tmp_path: Path) -> None:
+    write_pack(tmp_path / "pack", planned("Elu-6-float-*"))
+    pack.pack_archive(tmp_path / "pack", tmp_path / "pack.tar.zst")
+    with pyarrow.CompressedInputStream(str(tmp_path / "pack.tar.zst"), "zstd") as compressed:
+        plain = io.BytesIO(compressed.read())
+    with tarfile.open(fileobj=plain) as archive:
+        archive.extractall(tmp_path / "out", filter="data")
+    assert contents(tmp_path / "out/pack") == contents(tmp_path / "pack")
+
+
+def test_the_manifest_follows_its_schema_and_the_lists_are_those_of_the_manifest(tmp_path: Path) -> None:
+    manifest = write_pack(tmp_path, planned("Elu-*-double-*")).manifest
+    written = json.loads((tmp_path / MANIFEST).read_text("utf-8"))
+    schema = json.loads((tmp_path / "manifest.schema.json").read_text("utf-8"))
+    assert set(written) == set(schema["$defs"]["Manifest"]["required"])
+    for test in written["tests"]:
+        assert set(test) == set(schema["$defs"]["Test"]["required"]) == set(schema["$defs"]["Test"]["properties"])
+    assert all("description" in each for name, each in schema["$defs"].items())
+    at = {test.id for test in manifest.tests if test.opset == 22}
+    assert set((tmp_path / "mustpass/opset-22/core.txt").read_text("utf-8").split()) == at != set()
+    assert len((tmp_path / "mustpass/full.txt").read_text("utf-8").split()) == len(manifest.tests)
+
+
+def test_a_pack_that_was_stopped_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tests = planned("Elu-22-float-*")
+    whole = tmp_path / "whole"
+    write_pack(whole, tests)
+
+    def stopping() -> Iterator[Planned]:
+        yield from tests[:5]
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "pack"
+    with pytest.raises(KeyboardInterrupt):
+        write_pack(folder, stopping())
+    assert not (folder / MANIFEST).exists()
+    (folder / "tests" / tests[0].id / "model.onnx").write_bytes(b"cut")
+    assert write_pack(folder, tests).kept == 4
+    assert contents(folder) == contents(whole)
+    with pytest.raises(KeyboardInterrupt):
+        write_pack(folder, stopping())
+    monkeypatch.setattr(pack, "_fingerprint", lambda: "other code")
+    assert write_pack(folder, tests).kept == 0
+
+
+def test_a_cell_that_can_be_no_test_is_counted_with_its_reason(tmp_path: Path) -> None:
+    def unfit() -> NoReturn:
+        raise UnfitError("it is too large")
+
+    written = write_pack(tmp_path, [*planned("Elu-6-float-2x3*"), Planned("big", ("full",), unfit)])
+    assert len(written.manifest.tests) == 2 and dict(written.left_out) == {"it is too large": 1}
+
+
+def test_models_of_the_matrix_are_tests_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch\nfrom onnx_parity.harness.case import floats, model, op\n"
+        "twice = op(lambda x: x + x, floats(2, 3))\n"
+        "net = model(lambda: torch.nn.Linear(3, 2), floats(4, 3), tier='smoke')\n"
+        "wide = op(lambda x: torch.special.i0(x), floats(2))\n"
+    )
+    written = write_pack(tmp_path / "pack", plan_cells([file], Tier.SMOKE, 0))
+    tests = {test.id: test for test in written.manifest.tests}
+    net = tests["net-float32-opset26"]
+    assert (net.operators, net.lists, net.data_sets) == ({"Gemm": 13}, ["full", "models"], 2)
+    assert tests["twice-float32-opset9"].source == f"{tmp_path.name}/mine.py"
+    for test in tests.values():
+        session = onnxruntime.InferenceSession(tmp_path / "pack" / test.folder / test.model)
+        data = tmp_path / "pack" / test.folder / "test_data_set_1"
+        feeds = {value.name: read_tensor(data / f"input_{n}.pb") for n, value in enumerate(test.inputs)}
+        assert judge(session.run(None, feeds), [read_expected(test, data, 0)]).passed, test.id
 
 
 def test_inputs_stay_as_they_are(cases: list[OnnxCase]) -> None:

@@ -1,0 +1,203 @@
+"""The contents of one test of a pack, from a case of an operator or from a cell of the matrix, as files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, TypeProto, numpy_helper
+
+from onnx_parity.exporter.arrays import Fed, is_float
+from onnx_parity.exporter.verification.oracle import Expected
+from onnx_parity.harness.conformance.manifest import LISTS, Judged, Open, Output, Test, Value
+from onnx_parity.harness.judging.bundle import slug
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.onnx_node import OnnxCase
+from onnx_parity.harness.record import Blame, Kind, Stage
+from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
+
+__all__ = [
+    "CORE",
+    "FULL",
+    "MODEL",
+    "Contents",
+    "DataSet",
+    "UnfitError",
+    "id_of_cell",
+    "lists_of_cell",
+    "of_case",
+    "of_cell",
+    "write_test",
+]
+
+MODEL = "model.onnx"
+CORE, FULL, MODELS, LANGUAGE_MODELS = LISTS
+
+
+class UnfitError(Exception):
+    """A cell that can be no test of a pack. The message is the reason, alike for all such cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Inputs of a model, and what is expected for them, in the order of the graph."""
+
+    inputs: Sequence[Fed]
+    expected: Sequence[Expected]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A test that is not written yet."""
+
+    id: str
+    model: onnx.ModelProto
+    data_sets: Sequence[DataSet]
+    lists: Sequence[str]
+    source: str
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+def of_case(case: OnnxCase) -> Contents:
+    data = DataSet(case.draw_inputs(), [case.expect_output()])
+    return Contents(case.id, case.make_model(), [data], (CORE, FULL), "op_cases/onnx", case.attributes)
+
+
+def id_of_cell(cell: Cell) -> str:
+    return slug(f"{cell.case.label}-{cell.dtype}-opset{cell.opset}")
+
+
+def lists_of_cell(cell: Cell) -> tuple[str, ...]:
+    if cell.case.declaration.kind is not Kind.MODEL:
+        return (FULL,)
+    return (FULL, MODELS, *([LANGUAGE_MODELS] if "language_model" in cell.case.family else []))
+
+
+def of_cell(outcome: Outcome) -> Contents:
+    """The test of a cell that has run: with its model, and with every input set whose outputs were compared."""
+    cell, prepared, delivered = outcome.cell, outcome.prepared, outcome.delivered
+    if prepared is None or delivered is None or outcome.stage in (Stage.EXPORT, Stage.CHECK):
+        raise UnfitError("it has no model at this opset")
+    if outcome.blame not in (None, Blame.RUNTIME):
+        raise UnfitError(f"its model is not known to be right: {outcome.blame}")
+    if not isinstance(delivered.model, bytes):
+        raise UnfitError("its weights have more than 16 MiB")
+    reference = prepared.reference
+    model = delivered.proto
+    names = [value.name for value in inputs_of(model.graph)]
+    data_sets = [
+        DataSet([trial.feeds[name] for name in names], trial.expected)
+        for trial in (reference.example, reference.other_values)
+        if trial is not None
+    ]
+    file = cell.case.declaration.file
+    return Contents(id_of_cell(cell), model, data_sets, lists_of_cell(cell), f"{file.parent.name}/{file.name}")
+
+
+def write_test(contents: Contents, folder: Path, place: str) -> Test:
+    """Write the files of a test into the folder `place` of a pack, and describe them."""
+    graph = contents.model.graph
+    files = {MODEL: contents.model.SerializeToString(deterministic=True)}
+    for number, data in enumerate(contents.data_sets):
+        files |= {f"test_data_set_{number}/{name}": content for name, content in _files_of(graph, data)}
+    for name, content in files.items():
+        path = folder / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    delivered = Delivered(files[MODEL])
+    inputs = [Value(value.name, describe_type(value.type)) for value in inputs_of(graph)]
+    outputs = [
+        _describe_output(value, expected)
+        for value, expected in zip(graph.output, contents.data_sets[0].expected, strict=True)
+    ]
+    return Test(
+        id=contents.id,
+        folder=place,
+        model=MODEL,
+        data_sets=len(contents.data_sets),
+        inputs=inputs,
+        outputs=outputs,
+        operators={f"{each.domain}::{each.op}" if each.domain else each.op: each.since_version
+                   for each in delivered.uses()},
+        types=sorted({_element_of(each.type) for each in (*inputs, *outputs)}),
+        attributes={name: _plain(value) for name, value in contents.attributes.items()},
+        opset=delivered.opset,
+        ir_version=contents.model.ir_version,
+        bytes=sum(map(len, files.values())),
+        lists=list(contents.lists),
+        source=contents.source,
+        sha256={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    )  # fmt: skip
+
+
+def _files_of(graph: onnx.GraphProto, data: DataSet) -> Iterator[tuple[str, bytes]]:
+    for number, (value, fed) in enumerate(zip(inputs_of(graph), data.inputs, strict=True)):
+        yield f"input_{number}.pb", _encode(fed, value)
+    for number, (value, expected) in enumerate(zip(graph.output, data.expected, strict=True)):
+        yield f"output_{number}.pb", _encode(expected.value, value)
+        if expected.centre is not None and expected.tolerance is not None:
+            yield f"centre_{number}.f64", expected.centre.astype("<f8").tobytes()
+            yield f"tolerance_{number}.f64", expected.tolerance.astype("<f8").tobytes()
+
+
+def _encode(fed: Fed, value: onnx.ValueInfoProto) -> bytes:
+    """A TensorProto, or the SequenceProto or OptionalProto of a value that is none."""
+    kind = value.type.WhichOneof("value")
+    if kind == "tensor_type":
+        if not isinstance(fed, np.ndarray):
+            raise UnfitError("an optional tensor is left out")
+        return numpy_helper.from_array(fed, value.name).SerializeToString(deterministic=True)
+    if kind == "sequence_type":
+        made = onnx.SequenceProto(name=value.name, elem_type=onnx.SequenceProto.TENSOR)
+        made.tensor_values.extend(map(numpy_helper.from_array, fed if isinstance(fed, list) else []))
+        return made.SerializeToString(deterministic=True)
+    return _encode_optional(fed, value.name)
+
+
+def _encode_optional(fed: Fed, name: str) -> bytes:
+    if isinstance(fed, list):
+        raise UnfitError("it takes an optional sequence")
+    made = onnx.OptionalProto(name=name, elem_type=onnx.OptionalProto.UNDEFINED)
+    if fed is not None:
+        made.elem_type = onnx.OptionalProto.TENSOR
+        made.tensor_value.CopyFrom(numpy_helper.from_array(fed))
+    return made.SerializeToString(deterministic=True)
+
+
+def _describe_output(value: onnx.ValueInfoProto, expected: Expected) -> Output:
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise UnfitError("it returns something else than tensors")
+    left_open: list[Open] = []
+    if is_float(expected.value.dtype):
+        left_open = [Open.NAN_PAYLOAD, *([Open.ZERO_SIGN] if expected.zeros is None else [])]
+    judged = Judged.ELEMENTWISE if expected.tolerance is not None else Judged.EQUAL
+    return Output(value.name, describe_type(value.type), judged, left_open)
+
+
+def describe_type(of: TypeProto) -> str:
+    """A type in the words of ONNX's schemas: `seq(tensor(float))`."""
+    match of.WhichOneof("value"):
+        case "sequence_type":
+            return f"seq({describe_type(of.sequence_type.elem_type)})"
+        case "optional_type":
+            return f"optional({describe_type(of.optional_type.elem_type)})"
+        case _:
+            return f"tensor({TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"
+
+
+def _element_of(type_: str) -> str:
+    return type_.rpartition("(")[2].rstrip(")")
+
+
+def _plain(value: object) -> object:
+    """An attribute for JSON: a tensor as the list of its elements, a graph by its name."""
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value).tolist()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.decode() if isinstance(value, bytes) else value.name if isinstance(value, onnx.GraphProto) else value
