@@ -124,7 +124,7 @@ def write_test(contents: Contents, folder: Path, place: str) -> Test:
         outputs=outputs,
         operators={f"{each.domain}::{each.op}" if each.domain else each.op: each.since_version
                    for each in delivered.uses()},
-        types=sorted({_element_of(each.type) for each in (*inputs, *outputs)}),
+        types=sorted({*(_element_of(each.type) for each in inputs), *(_element_of(each.type) for each in outputs)}),
         attributes={name: _plain(value) for name, value in contents.attributes.items()},
         opset=delivered.opset,
         ir_version=contents.model.ir_version,
@@ -151,11 +151,11 @@ def _encode(fed: Fed, value: onnx.ValueInfoProto) -> bytes:
     if kind == "tensor_type":
         if not isinstance(fed, np.ndarray):
             raise UnfitError("an optional tensor is left out")
-        return numpy_helper.from_array(fed, value.name).SerializeToString(deterministic=True)
+        return _serialize(numpy_helper.from_array(fed, value.name))
     if kind == "sequence_type":
         made = onnx.SequenceProto(name=value.name, elem_type=onnx.SequenceProto.TENSOR)
         made.tensor_values.extend(map(numpy_helper.from_array, fed if isinstance(fed, list) else []))
-        return made.SerializeToString(deterministic=True)
+        return _serialize(made)
     return _encode_optional(fed, value.name)
 
 
@@ -166,7 +166,12 @@ def _encode_optional(fed: Fed, name: str) -> bytes:
     if fed is not None:
         made.elem_type = onnx.OptionalProto.TENSOR
         made.tensor_value.CopyFrom(numpy_helper.from_array(fed))
-    return made.SerializeToString(deterministic=True)
+    return _serialize(made)
+
+
+def _serialize(proto: onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto) -> bytes:
+    serialized: bytes = proto.SerializeToString(deterministic=True)
+    return serialized
 
 
 def _describe_output(value: onnx.ValueInfoProto, expected: Expected) -> Output:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import numpy_helper
 
 from onnx_parity.exporter.arrays import Array, is_float, ulp
