@@ -20,6 +20,10 @@ MIDDLE_OPSET = 18
 SMOKE_OPSETS = (9, MIDDLE_OPSET, _NEWEST)
 #: The opsets at which some common operator changes its form, in two halves that cases take in turn.
 TURNING_OPSETS = ((9, 11, 16, MIDDLE_OPSET, 21, _NEWEST), (_OLDEST, 10, 13, MIDDLE_OPSET, 23, _NEWEST))
+#: Each opset, in two halves that declarations take in turn.
+EVERY_OPSETS = tuple(
+    tuple(opset for opset in ONNXRUNTIME_OPSETS if opset % 2 == half or opset in SMOKE_OPSETS) for half in (0, 1)
+)
 #: Before axes became inputs, after that, and before and after the newest operators; in two halves as well.
 SPREAD_OPSETS = ((9, MIDDLE_OPSET, _NEWEST), (13, MIDDLE_OPSET))
 #: The oldest opset that most runtimes support, and the newest that torch's own exporters write.
@@ -129,12 +133,13 @@ class Shapes(StrEnum):
 class Breadth(Enum):
     """The opsets at which the smoke and the default tier run a case. To run all of them would take hours.
 
-    The default tier has one or two choices of opsets, which the cases, dtypes and shapes of a declaration take in turn.
-    So the declaration runs at all of them, and a case, a dtype or a shape beyond the first costs half as much.
+    The default tier has two choices of opsets, which the cases, dtypes and shapes of a declaration take in turn. So the
+    declaration runs at all of them, for half of what that would cost.
     """
 
-    #: The first case of a declaration, in its first dtype, with static sizes.
-    EVERY = (SMOKE_OPSETS, (ONNXRUNTIME_OPSETS,))
+    #: The first case of a declaration, in its first dtype, with static sizes. Declarations take turns here, so that an
+    #: operator with several of them, and each mechanism that operators share, is tried at every opset.
+    EVERY = (SMOKE_OPSETS, EVERY_OPSETS)
     #: Its cases with other attributes.
     TURNING = ((MIDDLE_OPSET,), TURNING_OPSETS)
     #: Other dtypes, dynamic sizes, and models that are not small.

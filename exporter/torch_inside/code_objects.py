@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.exporter.torch_inside.garbage import get_objects
+from onnx_parity.exporter.torch_inside.garbage import get_referrers
 
 __all__ = [
     "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
@@ -64,8 +64,7 @@ def place_of(code: CodeType) -> str:
 
 def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
     """The functions that have one of these codes, which takes a while to find."""
-    wanted = set(map(id, codes))
-    return [each for each in get_objects() if type(each) is FunctionType and id(each.__code__) in wanted]
+    return [each for each in get_referrers(*codes) if type(each) is FunctionType]
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ digit are 7, 8 and 9, and no opset with two digits begins with these.
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,10 +82,13 @@ def cells_of(
             continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
+            breadth = _breadth(number, principal)
             turn = number + _DTYPES.index(dtype) + shapes.index(form)
+            if breadth is Breadth.EVERY:
+                turn = zlib.crc32(name.encode())  # Its place would change with the declarations before it.
             opsets: tuple[int, ...] = ()
             if is_included and dtype in own_dtypes:
-                opsets = declaration.opsets(selection, _breadth(number, principal), turn)
+                opsets = declaration.opsets(selection, breadth, turn)
             opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
