@@ -35,6 +35,7 @@ from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
 from onnx_parity.harness.commands.search import search
+from onnx_parity.harness.commands.sensitivity import sensitivity
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
 
@@ -115,6 +116,7 @@ app.command("reduce")(reduce_cell)
 app.command()(expect)
 app.command()(gate)
 app.command()(merge)
+app.command()(sensitivity)
 app.command()(search)
 app.command()(findings)
 app.command()(doctor)

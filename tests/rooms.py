@@ -55,6 +55,7 @@ BUDGETS = {
     "harness/results": 2100,
     "harness/running": 1500,
     "harness/search": 4550,
+    "harness/sensitivity": 850,
     "harness/subjects": 1450,
     "harness/transformations": 600,
     "reports": 3500,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from onnx_parity.harness.commands.terminal import refuse, warn_of_shortcomings
-from onnx_parity.harness.project import Project, SettingsError, find_project
+from onnx_parity.harness.project import Project, SettingsError, find_project, holds_declarations
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
 
 T = TypeVar("T")
+
+#: The pattern that all cases match.
+EVERYTHING = "*"
 
 Places = Annotated[
     list[Path] | None, typer.Argument(help="Files or folders of declarations. Default: those of the settings.")
@@ -36,6 +41,29 @@ def declarations(named: Sequence[Path] | None = None) -> tuple[Path, ...]:
         if not path.exists():
             refuse(f"{path} does not exist: name files and folders of declarations, or none for those of the project.")
     return tuple(named or map(from_here, found.declarations))
+
+
+def places_and_patterns(words: Sequence[str] | None) -> tuple[tuple[Path, ...], list[str]]:
+    """The files and folders of declarations among the words of a command line, or the project's; and the patterns for
+    names of cases, or one that all match."""
+    named = [Path(word) for word in words or () if _is_place(word)]
+    return declarations(named), [word for word in words or () if not _is_place(word)] or [EVERYTHING]
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word of the command line is a file or a folder of declarations, and no pattern."""
+    return word.endswith(".py") or holds_declarations(Path(word))
+
+
+def matches(patterns: Sequence[str], label: str) -> bool:
+    """Whether a pattern matches. `*` and `?` are wildcards; the brackets of a label are not."""
+    return any(fnmatchcase(label, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
+def may_match(patterns: Sequence[str], name: str) -> bool:
+    """Whether a pattern can match a case of the declaration of this name, with which its label begins."""
+    beginnings = [re.split(r"[*?]", pattern, maxsplit=1)[0] for pattern in patterns]
+    return any(name.startswith(beginning) or beginning.startswith(name) for beginning in beginnings)
 
 
 def runs() -> Path:

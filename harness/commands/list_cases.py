@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +16,6 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.matrix.listing import Listed, read_listing, take_listing
-from onnx_parity.harness.project import holds_declarations
-
-_EVERYTHING = "*"
 
 
 def list_cases(
@@ -62,9 +57,7 @@ def list_cases(
         )
     except axes.AxisError as error:
         refuse(str(error))
-    named = [Path(word) for word in words or () if _is_place(word)]
-    patterns = [word for word in words or () if not _is_place(word)] or [_EVERYTHING]
-    places = defaults.declarations(named)
+    places, patterns = defaults.places_and_patterns(words)
     try:
         found = _find_cases(places, patterns, selection)
         if not found:
@@ -84,19 +77,14 @@ def list_cases(
     print_text(f"{len(found)} cases, {sum(len(each.cells) for each in found)} cells", error=cells)
 
 
-def _is_place(word: str) -> bool:
-    """Whether a word of the command line is a file or a folder of declarations, and no pattern."""
-    return word.endswith(".py") or holds_declarations(Path(word))
-
-
 def _find_cases(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> list[Listed]:
     """The cases that match a pattern."""
     runs = defaults.runs()
     listed = read_listing(runs, places, selection) or _in_listing_of_all(runs, places, selection)
     if listed is None:
-        wanted = None if _EVERYTHING in patterns else partial(_may_match, patterns)
+        wanted = None if defaults.EVERYTHING in patterns else partial(defaults.may_match, patterns)
         listed = take_listing(runs if defaults.project().is_configured else None, places, selection, wanted)
-    return [each for each in listed if _matches(patterns, each.name) or _matches(patterns, each.case)]
+    return [each for each in listed if defaults.matches(patterns, each.name) or defaults.matches(patterns, each.case)]
 
 
 def _in_listing_of_all(runs: Path, places: Sequence[Path], selection: Selection) -> list[Listed] | None:
@@ -109,27 +97,16 @@ def _in_listing_of_all(runs: Path, places: Sequence[Path], selection: Selection)
     return listed and [each for each in listed if not inside.isdisjoint((Path(each.file), Path(each.file).parent))]
 
 
-def _matches(patterns: Sequence[str], label: str) -> bool:
-    """Whether a pattern matches. `*` and `?` are wildcards; the brackets of a label are not."""
-    return any(fnmatchcase(label, pattern.replace("[", "[[]")) for pattern in patterns)
-
-
-def _may_match(patterns: Sequence[str], name: str) -> bool:
-    """Whether a pattern can match a case of the declaration of this name, with which its label begins."""
-    beginnings = [re.split(r"[*?]", pattern, maxsplit=1)[0] for pattern in patterns]
-    return any(name.startswith(beginning) or beginning.startswith(name) for beginning in beginnings)
-
-
 def _nothing(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> str:
     """The reason why no cell was found, with the names that are nearest to the patterns if these match none."""
     from onnx_parity.harness.cases.declarations import declared_under
 
-    there: set[str] = {each.case for each in _find_cases(places, [_EVERYTHING], selection)}
+    there: set[str] = {each.case for each in _find_cases(places, [defaults.EVERYTHING], selection)}
     there.update(name for place in places for name, _ in declared_under(place))
     if not there:
         return defaults.no_declarations()
     asked = ", ".join(patterns)
-    if any(_matches(patterns, each) for each in there):
+    if any(defaults.matches(patterns, each) for each in there):
         return f"{asked} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
     near = dict.fromkeys(name for each in patterns for name in difflib.get_close_matches(each, sorted(there)))
     hint = f"Similar names: {', '.join(near)}." if near else "`parity list` shows all names."

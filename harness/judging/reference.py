@@ -72,7 +72,7 @@ class NondeterministicError(Exception):
 
 def consult(program: Program) -> Reference:
     """Run torch on every input set of a case."""
-    judged = _Judged(program)
+    judged = Judged(program)
     example = judged.trial(InputSet())
     calls = _refuse_nondeterministic(program, example)
     other = InputSet(draw=1)
@@ -92,7 +92,7 @@ def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:
     )
 
 
-class _Judged:
+class Judged:
     """A program with its twins in float64 and float32, from which errors are measured."""
 
     def __init__(self, program: Program) -> None:

@@ -52,7 +52,8 @@ LAYERS = {
     "exporter/rewrites": ("engine", "tables"),
     "harness": (
         "cases", "subjects", "transformations", "results", "operators", "expecting", "matrix", "judging", "running",
-        "conformance", "cluster", "gate", "localisation", "drawing", "search", "pytest_plugin", "commands",
+        "conformance", "cluster", "gate", "localisation", "drawing", "search", "sensitivity",
+        "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

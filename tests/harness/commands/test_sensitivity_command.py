@@ -1,0 +1,62 @@
+"""`parity sensitivity`: what it lists, as text, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from onnx_parity.harness import cli
+
+CASES = """
+import torch.nn.functional as F
+from onnx_parity.harness.case import floats, op
+
+elu_of_positives = op(F.elu, floats(2, 3, low=0), alpha=[0.5])
+celu_of_all = op(F.celu, floats(2, 3), alpha=0.5)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file of declarations of a name of its own: Python imports each name once."""
+    found = tmp_path / f"cases_of_{tmp_path.name}.py"
+    found.write_text(CASES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return found.name
+
+
+def printed(*arguments: str, code: int) -> str:
+    result = CliRunner().invoke(cli.app, ["sensitivity", *arguments])
+    assert result.exit_code == code, result.output
+    return result.stderr if code == 2 else result.stdout
+
+
+def test_what_no_case_tells_is_listed(file: str) -> None:
+    assert printed(file, code=1).splitlines() == [
+        "not told in float32: elu(alpha) has its default",
+        "    by elu_of_positives[alpha=0.5]",
+        "    what would tell: inputs for which its value makes a difference, or another value",
+        "2 cases and dtypes; 2 alterations of 2 operators, 1 of them told in each dtype that has them",
+    ]
+
+
+def test_the_table_of_operators(file: str) -> None:
+    lines = printed(file, "celu*", "--table", code=0).splitlines()
+    assert lines[:2] == ["celu                     float32", "(alpha) has its default        1"]
+
+
+def test_an_operator_as_json(file: str) -> None:
+    found = json.loads(printed(file, "--operator", "elu", "--json", code=1))
+    assert found["not_looked_at"] == []
+    [row] = found["rows"]
+    assert (row["operator"], row["parameter"], row["told"]) == ("elu", "alpha", {})
+    assert row["blind"] == {"float32": ["elu_of_positives[alpha=0.5]"]}
+
+
+def test_names_that_nothing_has(file: str) -> None:
+    assert "No case of an operator is named no_such." in printed(file, "no_such", code=2)
+    assert "None of these cases calls selu of torch" in printed(file, "--operator", "selu", code=2)
