@@ -42,7 +42,7 @@ BUDGETS = {
     "harness": 3400,
     "harness/cases": 1950,
     "harness/cluster": 2300,
-    "harness/commands": 3900,
+    "harness/commands": 4100,
     "harness/conformance": 1000,
     "harness/drawing": 750,
     "harness/expecting": 1250,
