@@ -410,10 +410,11 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
     """The verdict of an exact comparison that failed: of ints, booleans, or the positions of NaN and infinities."""
     first = int(np.asarray(unlike).ravel().argmax())
     ours, theirs = got.flat[first], value.flat[first]
+    apart = None if isinstance(theirs, str | complex) else abs(float(ours) - float(theirs))
     index = _place(first, got.shape)
     metrics = Distance(
-        max_abs=_storable(abs(float(ours) - float(theirs))),
-        max_rel=_storable(abs(float(ours) - float(theirs)) / (abs(float(theirs)) or 1.0)),
+        max_abs=None if apart is None else _storable(apart),
+        max_rel=None if apart is None else _storable(apart / (abs(float(theirs)) or 1.0)),
         ulp_p50=0.0,
         ulp_p99=0.0,
         ulp_max=0.0,
@@ -421,8 +422,8 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
         tolerance=0.0,
         output=number,
         index=index,
-        got=_storable(float(ours)),
-        expected=_storable(float(theirs)),
+        got=_number(ours),
+        expected=_number(theirs),
     )
     detail = f"output {number} at {index}: runtime {ours}, torch {theirs}; {how}{_share(np.asarray(unlike))}"
     return Verdict(False, detail, metrics)
@@ -430,7 +431,7 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
 
 def _exact(number: int, value: Array) -> Distance:
     """The distance of an output that is bit for bit torch's. The first element is given as the worst."""
-    first = _storable(float(value.flat[0])) if value.size else 0.0
+    first = _number(value.flat[0]) if value.size else 0.0
     return Distance(
         max_abs=0.0,
         max_rel=0.0,
@@ -444,6 +445,11 @@ def _exact(number: int, value: Array) -> Distance:
         got=first,
         expected=first,
     )
+
+
+def _number(element: Any) -> float | None:
+    """An element as a number; None for a string, or for a complex number, which is none for JSON."""
+    return None if isinstance(element, str | complex) else _storable(float(element))
 
 
 def _storable(value: float) -> float | None:

@@ -1,0 +1,110 @@
+"""The types of a case: one for each type variable of the operator's schema, such as T and Tind.
+
+Types are named in ONNX's words: `tensor(float)`, `seq(tensor(int8))`, `optional(tensor(string))`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto, TypeProto, helper
+
+from onnx_parity.harness.axes import OPSETS
+
+__all__ = ["ELEMENTS", "Schema", "Types", "alike", "dtype_of", "element_of", "is_sequence", "make_type", "schema_at",
+           "short", "variables_of", "versions_of"]  # fmt: skip
+
+Schema: TypeAlias = "onnx.defs.OpSchema"
+#: Type variable to type.
+Types: TypeAlias = Mapping[str, str]
+
+#: The elements of tensors; the first that a schema allows is the usual one.
+ELEMENTS = (
+    "float", "int64", "bool", "string", "double", "float16", "bfloat16", "int32", "uint8", "int8", "int16", "uint16",
+    "uint32", "uint64", "complex64", "complex128", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+    "float8e8m0", "float4e2m1", "float6e2m3", "float6e3m2", "uint4", "int4", "uint2", "int2",
+)  # fmt: skip
+_FORMS = ("tensor({})", "seq(tensor({}))", "optional(tensor({}))", "optional(seq(tensor({})))")
+_ORDER = {form.format(element): number for number, (form, element) in
+          enumerate((form, element) for form in _FORMS for element in ELEMENTS)}  # fmt: skip
+#: For each domain, what it has instead of opsets of its own: the versions of ai.onnx.ml are few.
+ML, ML_OPSETS = "ai.onnx.ml", (1, 2, 3, 4, 5)
+
+
+def element_of(type_: str) -> str:
+    """`float` of `seq(tensor(float))`."""
+    return type_.rpartition("(")[2].rstrip(")")
+
+
+def dtype_of(type_: str) -> np.dtype[Any]:
+    return np.dtype(helper.tensor_dtype_to_np_dtype(code_of(type_)))
+
+
+def code_of(type_: str) -> int:
+    """What an attribute such as `to` names the type of the elements by."""
+    return int(TensorProto.DataType.Value(element_of(type_).upper()))
+
+
+def is_sequence(type_: str) -> bool:
+    return "seq(" in type_
+
+
+def short(type_: str) -> str:
+    """`seq.float` for `seq(tensor(float))`: what ids have."""
+    return type_.replace("tensor(", "").replace(")", "").replace("(", ".")
+
+
+def make_type(type_: str, shape: tuple[int, ...] | None) -> TypeProto:
+    """The protobuf. The shape is that of a tensor; None, if it is not the same for all."""
+    if type_.startswith("optional("):
+        return helper.make_optional_type_proto(make_type(type_[9:-1], shape))
+    if type_.startswith("seq("):
+        return helper.make_sequence_type_proto(make_type(type_[4:-1], shape))
+    return helper.make_tensor_type_proto(code_of(type_), shape)
+
+
+def variables_of(schema: Schema) -> dict[str, list[str]]:
+    """The type variables, those of inputs first, and the types of each in a fixed order."""
+    found = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    named = [each.type_str for each in (*schema.inputs, *schema.outputs)]
+    return {name: sorted((each for each in found[name] if each in _ORDER), key=_ORDER.__getitem__)
+            for name in dict.fromkeys(named) if name in found}  # fmt: skip
+
+
+def alike(type_: str, allowed: list[str]) -> str | None:
+    """The type with the same elements that another type variable has beside this one, if it may."""
+    return next((each for each in allowed if element_of(each) == element_of(type_)), None)
+
+
+def schema_at(operator: str, opset: int, domain: str = "") -> Schema:
+    return onnx.defs.get_schema(operator, opset, domain)
+
+
+def versions_of(operator: str, domain: str = "") -> dict[int, int]:
+    """The versions of an operator that opsets since 7 have, and the first of these opsets for each."""
+    versions = sorted(_versions()[domain, operator])
+    found: dict[int, int] = {}
+    for opset in ML_OPSETS if domain else OPSETS:
+        if versions and opset >= versions[0]:
+            schema = schema_at(operator, opset, domain)
+            if not schema.deprecated:
+                found.setdefault(schema.since_version, opset)
+    return found
+
+
+def operators_of(domain: str) -> Iterator[str]:
+    """The operators of a domain that some opset since 7 has, in the order of their names."""
+    yield from sorted(name for known, name in _versions() if known == domain and versions_of(name, domain))
+
+
+@cache
+def _versions() -> Mapping[tuple[str, str], set[int]]:
+    found: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found[schema.domain, schema.name].add(schema.since_version)
+    return found
