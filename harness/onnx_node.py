@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_parity.exporter.arrays import Array
 from onnx_parity.harness.onnx_cases.case import Call, Definition, Distribution, OnnxCase, TypeOf, defined_at
 from onnx_parity.harness.onnx_cases.given import NOTHING, Drawn, Given, Items, Shape
 from onnx_parity.harness.onnx_cases.subgraphs import Subgraph
@@ -37,7 +38,9 @@ __all__ = [
     "BROADCAST",
     "ML",
     "NOTHING",
+    "Array",
     "Call",
+    "Definition",
     "Distribution",
     "Drawn",
     "Items",
@@ -98,7 +101,7 @@ class OnnxNode:
             yield from self._list_version(version, opset, is_newest=version == max(opsets))
 
     def _list_version(self, version: int, opset: int, *, is_newest: bool) -> Iterator[OnnxCase]:
-        """Every call with every type; for an older version, every call with the usual types, and one with the others."""
+        """Every call with every type; for an older version, every call with the usual type, and one with the others."""
         schema = schema_at(self.operator, opset, self.domain)
         variables = variables_of(schema)
         swept: dict[str, set[str]] = {name: set() for name in variables}
@@ -109,10 +112,11 @@ class OnnxNode:
                 continue
             used = _used(schema, *found) & variables.keys()
             main = self.main if self.main in variables else _main(variables, used)
-            usual = None if is_newest or not any(swept.values()) else self._usual(main, variables.get(main, [""]))
+            usual = self._usual(main, variables.get(main, [""]))
             for types in self._assign(variables, main, used, swept):
-                if usual is None or types[main] == usual:
-                    yield OnnxCase(self, version, opset, main, types, each, in_core=is_newest and each is first)
+                stands_for_others = each is first or types.get(main, "") == usual
+                if is_newest or stands_for_others:
+                    yield OnnxCase(self, version, opset, main, types, each, in_core=is_newest and stands_for_others)
 
     def _assign(
         self, variables: Mapping[str, list[str]], main: str, used: set[str], swept: dict[str, set[str]]

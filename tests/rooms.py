@@ -50,6 +50,7 @@ BUDGETS = {
     "harness/judging": 1050,
     "harness/localisation": 1250,
     "harness/matrix": 750,
+    "harness/onnx_cases": 750,
     "harness/operators": 450,
     "harness/pytest_plugin": 2300,
     "harness/results": 2100,

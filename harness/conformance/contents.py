@@ -29,6 +29,7 @@ __all__ = [
     "DataSet",
     "UnfitError",
     "id_of_cell",
+    "lists_of_case",
     "lists_of_cell",
     "of_case",
     "of_cell",
@@ -64,8 +65,16 @@ class Contents:
 
 
 def of_case(case: OnnxCase) -> Contents:
-    data = DataSet(case.draw_inputs(), [case.expect_output()])
-    return Contents(case.id, case.make_model(), [data], (CORE, FULL), "op_cases/onnx", case.attributes)
+    model, inputs, expected = case.make_test()
+    tensors = [each for each in expected if isinstance(each, Expected)]
+    if len(tensors) < len(expected):
+        raise UnfitError("it returns something else than tensors")
+    data = DataSet(inputs, tensors)
+    return Contents(case.id, model, [data], lists_of_case(case), "op_cases/onnx", case.attributes)
+
+
+def lists_of_case(case: OnnxCase) -> tuple[str, ...]:
+    return (CORE, FULL) if case.in_core else (FULL,)
 
 
 def id_of_cell(cell: Cell) -> str:
@@ -205,4 +214,6 @@ def _plain(value: object) -> object:
         return numpy_helper.to_array(value).tolist()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, onnx.TypeProto | onnx.SparseTensorProto):
+        return str(value)
     return value.decode() if isinstance(value, bytes) else value.name if isinstance(value, onnx.GraphProto) else value

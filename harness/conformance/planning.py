@@ -12,11 +12,10 @@ from pkgutil import iter_modules
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Capture, Device, Selection, Shapes, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.conformance.contents import (
-    CORE,
-    FULL,
     Contents,
     UnfitError,
     id_of_cell,
+    lists_of_case,
     lists_of_cell,
     of_case,
     of_cell,
@@ -52,7 +51,7 @@ def declared_cases() -> Iterator[OnnxCase]:
 
 def plan_cases() -> Iterator[Planned]:
     for case in declared_cases():
-        yield Planned(case.id, (CORE, FULL), partial(of_case, case))
+        yield Planned(case.id, lists_of_case(case), partial(of_case, case))
 
 
 def plan_cells(places: Sequence[Path], tier: Tier, seed: int) -> Iterator[Planned]:

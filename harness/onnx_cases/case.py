@@ -16,10 +16,17 @@ from onnx import helper
 
 from onnx_parity.exporter.arrays import Array, epsilon, is_float, to_array
 from onnx_parity.exporter.verification.oracle import Expected, expect
-from onnx_parity.harness.onnx_cases.given import Drawn, Given, Nothing, Shape, Value, describe, draw_shares, map_arrays, value_of
+from onnx_parity.harness.onnx_cases.given import (
+    Given,
+    Shape,
+    Value,
+    describe,
+    draw_shares,
+    map_arrays,
+    value_of,
+)
 from onnx_parity.harness.onnx_cases.subgraphs import Subgraph
 from onnx_parity.harness.onnx_cases.types import (
-    ML,
     Schema,
     Types,
     code_of,
@@ -59,6 +66,18 @@ class Distribution:
     high: float
     mean: float
     deviation: float
+
+    def judge(self, drawn: Array) -> str:
+        """What is unlike the distribution, or nothing."""
+        low, high, mean, off_mean, deviation, off_deviation = self.numbers()
+        wide = drawn.astype(np.float64)
+        if drawn.shape != self.shape:
+            return f"the shape is {drawn.shape}, not {self.shape}"
+        if drawn.size and not (low <= wide.min() and wide.max() <= high):
+            return f"elements from {wide.min()} to {wide.max()} are outside of {low} to {high}"
+        if drawn.size and (abs(wide.mean() - mean) > off_mean or abs(wide.std() - deviation) > off_deviation):
+            return f"the mean {wide.mean()} and deviation {wide.std()} are not near {mean} and {deviation}"
+        return ""
 
     def numbers(self) -> list[float]:
         """The bounds; the mean, and how far from it that of the output may be; and the same of the deviation.
@@ -132,7 +151,8 @@ class OnnxCase:
     main: str
     types: Types
     call: Call
-    #: Whether it is one of the few that stand for all: the first of its operator's newest version, for each type.
+    #: Whether it is one of those that stand for all: of the operator's newest version, the first call with each type,
+    #: and each call with the usual type.
     in_core: bool = True
 
     @property
@@ -150,7 +170,7 @@ class OnnxCase:
     @property
     def type(self) -> str:
         """The type that the others follow, in a short form: `float`, `seq.int8`."""
-        return short(self.types[self.main])
+        return short(self.types[self.main]) if self.types else "any"
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -374,6 +394,3 @@ def _shape_of(value: Value | Expectation) -> Shape | None:
         shapes = {each.shape for each in items}
         return shapes.pop() if len(shapes) == 1 else None
     return value.value.shape if isinstance(value, Expected) else value.shape
-
-
-assert ML  # The only other domain that is declared.

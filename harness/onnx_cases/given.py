@@ -1,7 +1,7 @@
 """What an input of a case is given as, and its value: drawn by a generator that is stable by construction.
 
-The generator is a few lines of integer arithmetic (`draw_shares`). So inputs are the same with every version of Python, numpy
-and torch, and do not depend on which other cases there are.
+The generator is a few lines of integer arithmetic (`draw_shares`). So inputs are the same with every version of Python,
+numpy and torch, and do not depend on which other cases there are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,19 @@ import numpy as np
 from onnx_parity.exporter.arrays import Array
 from onnx_parity.harness.onnx_cases.types import dtype_of, element_of, is_sequence
 
-__all__ = ["NOTHING", "Drawn", "Given", "Items", "Nothing", "Shape", "Value", "describe", "draw_shares", "map_arrays", "value_of"]
+__all__ = [
+    "NOTHING",
+    "Drawn",
+    "Given",
+    "Items",
+    "Nothing",
+    "Shape",
+    "Value",
+    "describe",
+    "draw_shares",
+    "map_arrays",
+    "value_of",
+]
 
 Shape: TypeAlias = tuple[int, ...]
 #: The value of an input or output: None is an optional without a value.
@@ -95,7 +107,7 @@ def shortened(values: Array) -> str:
     text = ",".join(str(each) for each in values.ravel().tolist())
     if values.ndim < 2 and len(text) <= _SHOWN and re.fullmatch(r"[\w.,+-]+", text, re.ASCII):
         return text
-    return "x".join(map(str, values.shape)) + "~" + hashlib.sha256(text.encode()).hexdigest()[:6]
+    return "x".join(map(str, values.shape)) + "." + hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def _array_of(given: Any, type_: str, name: str, drawn: Drawn) -> Array:

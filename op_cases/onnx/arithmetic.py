@@ -8,8 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_node import BROADCAST, Types, call, definition, drawn, dtype_of, node
+from onnx_parity.harness.onnx_node import Array, Types, call, definition, drawn, dtype_of, node
 
 # --- several tensors --------------------------------------------------------------------------------------------------
 
@@ -155,7 +154,9 @@ matmul = node(
 
 
 @definition
-def product(a: Array, b: Array, c: Array | None = None, *, alpha: float, beta: float, transA: int, transB: int) -> Array:  # noqa: N803
+def product(
+    a: Array, b: Array, c: Array | None = None, *, alpha: float, beta: float, transA: int, transB: int
+) -> Array:
     made = alpha * ((a.T if transA else a) @ (b.T if transB else b)).astype(np.float64)
     with_c: Array = made if c is None else made + beta * c
     return with_c
@@ -258,8 +259,8 @@ def hardmax(x: torch.Tensor, axis: int) -> torch.Tensor:
 
 _FEW = (call((2, 3)), call((2, 3, 2), axis=1), call((2, 3), axis=0), call((2, 1)), call((0, 3)))
 softmax_11 = node("Softmax", _from_axis(F.softmax), *_FEW, before=13)
-softmax = node("Softmax", lambda x, axis: F.softmax(x, axis), *_AXES, since=13)
+softmax = node("Softmax", lambda x, axis: F.softmax(x, dim=axis), *_AXES, since=13)
 log_softmax_11 = node("LogSoftmax", _from_axis(F.log_softmax), *_FEW, before=13)
-log_softmax = node("LogSoftmax", lambda x, axis: F.log_softmax(x, axis), *_AXES, since=13)
+log_softmax = node("LogSoftmax", lambda x, axis: F.log_softmax(x, dim=axis), *_AXES, since=13)
 hardmax_11 = node("Hardmax", _from_axis(hardmax), *_FEW, before=13)
 hardmax_13 = node("Hardmax", hardmax, *_AXES, call([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]]), since=13)

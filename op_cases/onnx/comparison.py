@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_node import BROADCAST, call, definition, drawn, node
+from onnx_parity.harness.onnx_node import BROADCAST, Array, call, definition, drawn, node
 
 #: Where two tensors are compared that have few different elements.
 _ALIKE = (

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_node import Types, call, definition, drawn, dtype_of, node
+from onnx_parity.harness.onnx_node import Array, Types, call, definition, drawn, dtype_of, node
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -109,7 +108,7 @@ non_zero_ = node(
 
 
 @definition
-def top(x: Array, k: Any = None, *, axis: int, largest: int = 1, sorted: int = 1, K: Any = None) -> tuple[Array, Array]:  # noqa: A002, N803
+def top(x: Array, k: Any = None, *, axis: int, largest: int = 1, sorted: int = 1, K: Any = None) -> tuple[Array, Array]:
     """Of equal elements, that with the lower index comes first."""
     number = int(np.asarray(K if k is None else k).reshape(()))
     keys = -x.astype(np.float64) if largest else x.astype(np.float64)
@@ -136,7 +135,7 @@ top_k = node(
 
 
 @definition
-def unique_elements(x: Array, axis: int | None = None, *, sorted: int) -> tuple[Array, Array, Array, Array]:  # noqa: A002
+def unique_elements(x: Array, axis: int | None = None, *, sorted: int) -> tuple[Array, ...]:
     """Each element, or each slice, once: in order, or as they come."""
     slices = (x.ravel() if axis is None else np.moveaxis(x, axis, 0)).tolist()
     firsts = [place for place, each in enumerate(slices) if each not in slices[:place]]

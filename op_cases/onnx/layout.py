@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_node import call, definition, node, whole
+from onnx_parity.harness.onnx_node import Array, call, definition, node, whole
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
@@ -223,7 +222,9 @@ concat = node(
 
 
 @definition
-def parts(x: Array, split: Sequence[int] | None = None, *, axis: int, num_outputs: int | None = None) -> tuple[Array, ...]:
+def parts(
+    x: Array, split: Sequence[int] | None = None, *, axis: int, num_outputs: int | None = None
+) -> tuple[Array, ...]:
     """Equal parts, of which the last may be smaller."""
     length = x.shape[axis]
     if split is None:
@@ -251,9 +252,7 @@ split = node(
 
 
 @definition
-def sliced(
-    x: Array, starts: Sequence[int], ends: Sequence[int], axes: Any = None, steps: Any = None
-) -> Array:
+def sliced(x: Array, starts: Sequence[int], ends: Sequence[int], axes: Any = None, steps: Any = None) -> Array:
     chosen = range(len(starts)) if axes is None else axes
     cuts = [slice(None)] * x.ndim
     for place, (axis, start, end) in enumerate(zip(chosen, starts, ends, strict=True)):
@@ -301,14 +300,22 @@ tile = node(
 
 @definition
 def padded(
-    x: Array, pads: Sequence[int], constant_value: Any = None, axes: Any = None, *, mode: str = "constant", value: float = 0.0
+    x: Array,
+    pads: Sequence[int],
+    constant_value: Any = None,
+    axes: Any = None,
+    *,
+    mode: str = "constant",
+    value: float = 0.0,
 ) -> Array:
     """A negative number of elements is removed."""
     chosen = [int(axis) % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
     before, after = [0] * x.ndim, [0] * x.ndim
     for place, axis in enumerate(chosen):
         before[axis], after[axis] = int(pads[place]), int(pads[place + len(chosen)])
-    cuts = tuple(slice(max(-low, 0), size - max(-high, 0)) for low, high, size in zip(before, after, x.shape, strict=True))
+    cuts = tuple(
+        slice(max(-low, 0), size - max(-high, 0)) for low, high, size in zip(before, after, x.shape, strict=True)
+    )
     widths = [(max(low, 0), max(high, 0)) for low, high in zip(before, after, strict=True)]
     if mode != "constant":
         return np.pad(x[cuts], widths, {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])  # type: ignore[call-overload,no-any-return]

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_node import Call, Definition, call, definition, drawn, node
+from onnx_parity.harness.onnx_node import Array, Call, Definition, call, definition, drawn, node
 
 
 def _over_axes(reduce: Callable[..., Any]) -> Definition:
     """Without axes, all are reduced, or none if `noop_with_empty_axes` is set."""
 
-    def reduce_axes(x: Array, axes: Sequence[int] | None = None, *, keepdims: int, noop_with_empty_axes: int = 0) -> Array:
+    def reduce_axes(
+        x: Array, axes: Sequence[int] | None = None, *, keepdims: int, noop_with_empty_axes: int = 0
+    ) -> Array:
         chosen = tuple(int(axis) for axis in axes) if axes is not None and len(axes) else None
         if chosen is None:
             chosen = () if noop_with_empty_axes else tuple(range(x.ndim))
-        return np.asarray(reduce(x if x.dtype.kind in "bf" else x.astype(object) if x.dtype == np.uint64 else x.astype(np.int64),
-                                 axis=chosen, keepdims=bool(keepdims)))  # fmt: skip
+        wide = x if x.dtype.kind in "bf" or x.dtype == np.uint64 else x.astype(np.int64)
+        return np.asarray(reduce(wide, axis=chosen, keepdims=bool(keepdims)))
 
     reduce_axes.__qualname__ = reduce.__name__
     return Definition(reduce_axes)
@@ -89,8 +90,12 @@ reduce_l2_integers = node(
     where=lambda types: "int" in types["T"],
 )  # fmt: skip
 reduce_sum_square = node("ReduceSumSquare", _over_axes(sum_of_squares), *_FILLED, *_EMPTY, *_NOOP)
-reduce_log_sum = node("ReduceLogSum", _over_axes(log_of_sum), *_FILLED, *_EMPTY, *_NOOP, low=2.0, high=9.0, integers=False)
-reduce_log_sum_exp = node("ReduceLogSumExp", _over_axes(log_of_sum_of_exponentials), *_FILLED, *_EMPTY, *_NOOP, integers=False)
+reduce_log_sum = node(
+    "ReduceLogSum", _over_axes(log_of_sum), *_FILLED, *_EMPTY, *_NOOP, low=2.0, high=9.0, integers=False
+)
+reduce_log_sum_exp = node(
+    "ReduceLogSumExp", _over_axes(log_of_sum_of_exponentials), *_FILLED, *_EMPTY, *_NOOP, integers=False
+)
 #: A sum of 1, whose logarithm is 0 however it is rounded.
 reduce_log_sum_integers = node(
     "ReduceLogSum", _over_axes(log_of_sum), call(drawn((2, 2), values=(1.0, 0.0)), axes=[1]),

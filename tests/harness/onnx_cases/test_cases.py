@@ -1,0 +1,124 @@
+"""Cases of ONNX operators: ids that stay, inputs that stay, expected values that onnx.reference agrees with."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from fnmatch import fnmatchcase
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.harness.conformance.planning import declared_cases
+from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
+from onnx_parity.harness.onnx_node import OnnxCase, call, definition, node, seq
+from onnx_parity.op_cases.onnx.differences import DIFFERENCES
+
+
+def run_reference(case: OnnxCase) -> str:
+    """What differs in onnx.reference, or nothing."""
+    model, inputs, expected = case.make_test()
+    onnx.checker.check_model(model, full_check=True)
+    feeds = {value.name: each for value, each in zip(model.graph.input, inputs, strict=True)}
+    try:
+        outputs = ReferenceEvaluator(model).run(None, feeds)
+    except Exception as error:  # noqa: BLE001  It raises anything for what it does not implement.
+        return f"{type(error).__name__}: {error}"
+    return "; ".join(filter(None, map(compare, outputs, expected)))
+
+
+def compare(output: object, expected: Expectation) -> str:
+    if isinstance(expected, Expected):
+        return judge([np.asarray(output)], [expected]).detail
+    if isinstance(expected, list):
+        assert isinstance(output, list)
+        return judge([np.asarray(each) for each in output], expected).detail
+    if isinstance(expected, Distribution):
+        return expected.judge(np.asarray(output))
+    return "" if output is None else "a value where there is none"
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[OnnxCase]:
+    return list(declared_cases())
+
+
+def test_ids_are_unique_and_fit_for_files(cases: list[OnnxCase]) -> None:
+    counts = Counter(case.id for case in cases)
+    assert [id_ for id_, count in counts.items() if count > 1] == []
+    assert [id_ for id_ in counts if len(id_) > 180 or not fnmatchcase(id_, "[A-Za-z]*")] == []
+
+
+def is_chosen(case: OnnxCase) -> bool:
+    return case.in_core and case.type in ("float", "int64", "bool", "string", "seq.float", "any")
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_onnx_reference_agrees_but_where_it_is_known_to_differ(cases: list[OnnxCase], every: bool) -> None:
+    known = [pattern for patterns, _ in DIFFERENCES["onnx.reference"] for pattern in patterns]
+    differing = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx.reference computes in numpy, which warns of narrow dtypes.
+        for case in cases:
+            if (every or is_chosen(case)) and not any(fnmatchcase(case.id, pattern) for pattern in known):
+                differing[case.id] = run_reference(case)
+    assert len(differing) > 400
+    assert {id_: detail for id_, detail in differing.items() if detail} == {}
+
+
+def test_a_slightly_wrong_operator_is_red(cases: list[OnnxCase]) -> None:
+    missed, tried = [], 0
+    for case in cases:
+        if not case.in_core or case.type != "float" or not case.id.endswith("-2x3"):
+            continue
+        for expected in case.expect_outputs():
+            if isinstance(expected, Expected) and expected.tolerance is not None and expected.value.size:
+                tried += 1
+                wrong = expected.value.copy()
+                worst = np.unravel_index(int(np.abs(wrong).argmax()), wrong.shape)
+                wrong[worst] *= np.float32(1.0001)
+                if judge([wrong], [expected]).passed:
+                    missed.append(case.id)
+    assert tried > 30
+    assert missed == []
+
+
+def test_inputs_stay_as_they_are(cases: list[OnnxCase]) -> None:
+    (value,) = next(case for case in cases if case.id == "Elu-6-double-2x3").draw_inputs()
+    assert isinstance(value, np.ndarray)
+    assert value.ravel().tolist() == [
+        2.189537525177002,
+        3.131516933441162,
+        0.3986630439758301,
+        0.8521251678466797,
+        -3.30483341217041,
+        -0.589663028717041,
+    ]
+
+
+def test_a_name_is_an_attribute_or_an_input_as_the_version_has_it() -> None:
+    sums = node("ReduceSum", definition(lambda x, axes, **_: x.sum(tuple(axes))), call((2, 3), axes=[1], keepdims=0))
+    by_version = {case.version: case for case in sums.list_cases() if case.type == "float"}
+    assert by_version[11].attributes == {"axes": [1], "keepdims": 0}
+    assert by_version[11].names == ["data"]
+    assert by_version[13].attributes == {"keepdims": 0}
+    assert by_version[13].names == ["data", "axes"]
+    assert {case.id for case in by_version.values()} == {
+        f"ReduceSum-{version}-float-2x3-axes=1-keepdims=0" for version in (1, 11, 13)
+    }
+
+
+def test_types_of_sequences_follow_those_of_tensors() -> None:
+    at = node("SequenceAt", definition(lambda items, place: items[int(place)]), call(seq((2,), (3,)), 1))
+    (case,) = [each for each in at.list_cases() if each.types["S"] == "seq(tensor(int8))"]
+    model, inputs, (expected,) = case.make_test()
+    assert case.types["T"] == "tensor(int8)"
+    items, _ = inputs
+    assert isinstance(items, list)
+    assert isinstance(expected, Expected)
+    assert expected.value.tolist() == items[1].tolist()
+    got = ReferenceEvaluator(model).run(None, dict(zip(("x0", "x1"), inputs, strict=True)))
+    assert judge([np.asarray(each) for each in got], [expected]).passed
