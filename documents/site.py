@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/exports_in_your_tests.md",
         "docs/your_own_cases.md",
         "docs/conformance.md",
+        "docs/conformance_runners.md",
         "docs/search.md",
         "docs/cluster.md",
         "docs/gate.md",

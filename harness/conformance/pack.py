@@ -83,6 +83,8 @@ def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
     write_json(folder / "manifest.schema.json", schema_of(Manifest, FORMAT))
     write_json(folder / "submission.schema.json", schema_of(Submission, "onnx-parity-submission"))
     write_json(folder / MANIFEST, manifest)
+    digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    (folder / "manifest.sha256").write_text(f"{digest}  {MANIFEST}\n", encoding="utf-8")
     (folder / _UNFINISHED).unlink()
     return Written(manifest, left_out, kept)
 

@@ -1,0 +1,96 @@
+"""Plants faults in a runtime, each for one operator at one size, and counts those for which each runner goes red.
+
+python -m benchmarks.conformance
+python -m benchmarks.conformance --faults 20 --runner c
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.conformance.runners import (
+    FAULTY_C,
+    FAULTY_JS,
+    RUNNERS,
+    compile_runner,
+    find_library,
+    lacking_for,
+    run_node,
+)
+from onnx_parity.harness.conformance.pack import write_pack
+from onnx_parity.harness.conformance.planning import plan_cases
+
+_ADAPTERS = ("onnxruntime-node", "onnxruntime-web", "onnxruntime-chromium")
+
+
+def main(
+    faults: Annotated[int, typer.Option(help="How many faults are planted.")] = 100,
+    runner: Annotated[str, typer.Option(help="Only this runner: c, or the name of an adapter of JavaScript.")] = "",
+) -> None:
+    """Plant faults in a runtime, and count those that each runner notices."""
+    with tempfile.TemporaryDirectory(prefix="parity-") as made:
+        folder = Path(made)
+        pack = folder / "pack"
+        write_pack(pack, [each for each in plan_cases() if fnmatchcase(each.id, "*-2x3*")])
+        for name, run in _runners(folder).items():
+            if runner in ("", name):
+                notice_faults(name, run, pack, folder / name, faults)
+
+
+def _runners(folder: Path) -> dict[str, Callable[..., subprocess.CompletedProcess[str]]]:
+    found: dict[str, Callable[..., subprocess.CompletedProcess[str]]] = {}
+    library = find_library()
+    if library is not None:
+        found["c"] = partial(_run_c, compile_runner(folder, FAULTY_C), library)
+    for adapter in _ADAPTERS:
+        if lacking := lacking_for(adapter):
+            typer.echo(f"{adapter} does not run here: {lacking}")
+        else:
+            found[adapter] = partial(_run_js, adapter)
+    return found
+
+
+def _run_c(program: Path, library: Path, pack: Path, out: Path, test: str) -> subprocess.CompletedProcess[str]:
+    command: list[str | Path] = [program, pack, out, "--library", library, *(["-k", test] if test else [])]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, env={**os.environ, "FAULT": f"{test or '?'}"}
+    )
+
+
+def _run_js(adapter: str, pack: Path, out: Path, test: str) -> subprocess.CompletedProcess[str]:
+    environment = {"FAULT": f"/{test or '?'}/", "REAL": adapter, "RUNNERS": str(RUNNERS / "js")}
+    return run_node(pack, out, str(FAULTY_JS), ["-k", test] if test else [], environment)
+
+
+def notice_faults(
+    name: str, run: Callable[..., subprocess.CompletedProcess[str]], pack: Path, folder: Path, faults: int
+) -> None:
+    """Plant faults in tests that are right without, spread over all of them."""
+    folder.mkdir()
+    run(pack, folder / "without", "")
+    lines = (folder / "without/results.jsonl").read_text(encoding="utf-8").splitlines()
+    right = [line["id"] for line in map(json.loads, lines) if line["result"] == "right"]
+    chosen = _spread(right, faults)
+    missed = [test for number, test in enumerate(chosen) if run(pack, folder / str(number), test).returncode != 1]
+    red = len(chosen) - len(missed)
+    typer.echo(f"{name}: red for {red} of {len(chosen)} faults; {len(right)} tests are right without them")
+    for test in missed:
+        typer.echo(f"  not noticed: {test}")
+
+
+def _spread(tests: Sequence[str], number: int) -> list[str]:
+    return [tests[at * len(tests) // number] for at in range(number)] if len(tests) > number else list(tests)
+
+
+if __name__ == "__main__":
+    typer.run(main)

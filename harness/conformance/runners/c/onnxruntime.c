@@ -1,0 +1,115 @@
+/* onnxruntime through its C API, from a library that is loaded when the runner starts.
+ *
+ * The functions of OrtApi never change their places, so that they are called by number: no header is needed. The
+ * numbers are those of the order in onnxruntime_c_api.h. */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GET_ERROR_CODE = 1, GET_ERROR_MESSAGE = 2, CREATE_ENV = 3, CREATE_SESSION = 7, RUN = 9, CREATE_SESSION_OPTIONS = 10,
+    SET_INTRA_OP_NUM_THREADS = 24, CREATE_TENSOR = 48, CREATE_TENSOR_WITH_DATA = 49, IS_TENSOR = 50, GET_DATA = 51,
+    FILL_STRINGS = 52, GET_STRINGS_LENGTH = 53, GET_STRINGS = 54, GET_TYPE = 60, GET_RANK = 61, GET_DIMENSIONS = 62,
+    GET_COUNT = 64, GET_TYPE_AND_SHAPE = 65, CREATE_CPU_MEMORY = 69, GET_ALLOCATOR = 78,
+    NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16,
+};
+typedef struct { const void *(*get)(uint32_t version); const char *(*version)(void); } Base;
+typedef void *Status;
+
+const char *const runtime_name = "onnxruntime";
+static void *const *api;
+static void *session;
+
+/* Calls a function that returns a status, by its number. */
+#define CALL(number, ...) ((Status(*)())api[number])(__VA_ARGS__)
+#define TRY(number, ...) do { Status status = CALL(number, __VA_ARGS__); if (status) return ending_of(status, reason, room); } while (0)
+
+static Ending ending_of(Status status, char *reason, size_t room) {
+    snprintf(reason, room, "%s", ((const char *(*)(Status))api[GET_ERROR_MESSAGE])(status));
+    int says_so = ((int (*)(Status))api[GET_ERROR_CODE])(status) == NOT_IMPLEMENTED || strstr(reason, "is under development");
+    return says_so ? UNSUPPORTED : REFUSED;
+}
+
+const char *runtime_open(const char *library, char *version, size_t room) {
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!loaded) return dlerror();
+    const Base *(*base)(void) = (const Base *(*)(void))dlsym(loaded, "OrtGetApiBase");
+    if (!base) return "the library has no OrtGetApiBase";
+    snprintf(version, room, "%s", base()->version());
+    api = base()->get(API_VERSION);
+    return api ? NULL : "the library is older than onnxruntime 1.16";
+}
+
+Ending runtime_load(const char *model, char *reason, size_t room) {
+    void *env, *options;
+    TRY(CREATE_ENV, ERROR_LEVEL, "parity", &env);
+    TRY(CREATE_SESSION_OPTIONS, &options);
+    TRY(SET_INTRA_OP_NUM_THREADS, options, 1);
+    TRY(CREATE_SESSION, env, model, options, &session);
+    return OK;
+}
+
+static Ending give(Tensor *tensor, void **value, char *reason, size_t room) {
+    void *memory, *allocator;
+    TRY(CREATE_CPU_MEMORY, 0, 0, &memory);
+    if (tensor->type != STRING) {
+        TRY(CREATE_TENSOR_WITH_DATA, memory, tensor->data, tensor->bytes, tensor->dims, (size_t)tensor->rank, tensor->type, value);
+        return OK;
+    }
+    TRY(GET_ALLOCATOR, &allocator);
+    TRY(CREATE_TENSOR, allocator, tensor->dims, (size_t)tensor->rank, STRING, value);
+    TRY(FILL_STRINGS, *value, tensor->strings, tensor->count);
+    return OK;
+}
+
+static Ending take(void *value, Tensor *tensor, char *reason, size_t room) {
+    void *info;
+    size_t rank = 0, length;
+    int is_tensor = 0;
+    TRY(IS_TENSOR, value, &is_tensor);
+    if (!is_tensor) { tensor->type = -1; return OK; }
+    TRY(GET_TYPE_AND_SHAPE, value, &info);
+    TRY(GET_TYPE, info, &tensor->type);
+    TRY(GET_RANK, info, &rank);
+    if (rank > MOST_DIMENSIONS) { tensor->rank = (int)rank; return OK; }
+    tensor->rank = (int)rank;
+    TRY(GET_DIMENSIONS, info, tensor->dims, rank);
+    TRY(GET_COUNT, info, &tensor->count);
+    if (tensor->type != STRING) {
+        tensor->bytes = bytes_of(tensor->type, tensor->count);
+        TRY(GET_DATA, value, &tensor->data);
+        return OK;
+    }
+    TRY(GET_STRINGS_LENGTH, value, &length);
+    char *text = calloc(1, length + 1);
+    size_t *offsets = calloc(tensor->count + 1, sizeof *offsets);
+    TRY(GET_STRINGS, value, text, length, offsets, tensor->count);
+    offsets[tensor->count] = length;
+    tensor->strings = calloc(tensor->count + 1, sizeof(char *));
+    for (size_t at = 0; at < tensor->count; at++)
+        tensor->strings[at] = strndup(text + offsets[at], offsets[at + 1] - offsets[at]);
+    return OK;
+}
+
+Ending runtime_run(const Json *test, Tensor *inputs, int given, Tensor *outputs, int wanted, char *reason, size_t room) {
+    const char *names[MOST_VALUES], *asked[MOST_VALUES];
+    void *values[MOST_VALUES] = {0}, *results[MOST_VALUES] = {0};
+    const Json *each = member(test, "inputs")->child;
+    for (int at = 0; at < given; at++, each = each->next) {
+        names[at] = text_of(each, "name");
+        Ending ending = give(&inputs[at], &values[at], reason, room);
+        if (ending != OK) return ending;
+    }
+    each = member(test, "outputs")->child;
+    for (int at = 0; at < wanted; at++, each = each->next) asked[at] = text_of(each, "name");
+    TRY(RUN, session, NULL, names, values, (size_t)given, asked, (size_t)wanted, results);
+    for (int at = 0; at < wanted; at++) {
+        Ending ending = take(results[at], &outputs[at], reason, room);
+        if (ending != OK) return ending;
+    }
+    return OK;
+}

@@ -1,0 +1,36 @@
+/* Reading a conformance pack: JSON, tensors, and the judgement of an output. docs/conformance.md has the format. */
+#ifndef PACK_H
+#define PACK_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Json {
+    char kind; /* '{', '[', '"', or '0' for numbers and words */
+    char *key, *text;
+    struct Json *child, *next;
+} Json;
+
+/* ONNX's numbers of the types that a runner has to know. */
+enum { FLOAT = 1, STRING = 8, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16, FLOAT8E4M3FN = 17, FLOAT8E5M2FNUZ = 20 };
+enum { MOST_DIMENSIONS = 16, MOST_VALUES = 64 };
+
+typedef struct {
+    int type, rank;
+    int64_t dims[MOST_DIMENSIONS];
+    size_t count, bytes;
+    unsigned char *data;
+    char **strings; /* of a tensor of strings, in place of the data */
+} Tensor;
+
+char *read_file(const char *path, size_t *size); /* NULL if it cannot be read; ends with a zero byte */
+Json *parse_json(char *text);                    /* NULL if it is none; the text is changed, and used by the result */
+Json *member(const Json *object, const char *key);
+const char *text_of(const Json *object, const char *key);
+int holds(const Json *array, const char *text); /* whether a list has this text, or an object this key */
+
+int read_tensor(const char *path, Tensor *tensor); /* 0 if it cannot be read */
+size_t bytes_of(int type, size_t count);
+
+/* Whether an output is right. If not, `reason` says what differs. `described` is the output in the manifest. */
+int judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room);
+#endif

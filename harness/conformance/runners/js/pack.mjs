@@ -1,0 +1,139 @@
+// Reading a conformance pack: tensors, and the judgement of an output. docs/conformance.md has the format.
+
+import { existsSync, readFileSync } from "node:fs";
+
+export const BFLOAT16 = 16, FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, STRING = 8;
+const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1];
+
+// The fields of a protobuf: pairs of the number, and a BigInt or the bytes.
+function* fields(bytes) {
+  let at = 0;
+  const varint = () => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      if (at >= bytes.length) throw new Error("the protobuf is cut off");
+      const byte = bytes[at++];
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const tag = Number(varint());
+    const wire = tag & 7;
+    if (wire === 0) yield [tag >> 3, varint()];
+    else if (wire === 1 || wire === 5) at += wire === 1 ? 8 : 4;
+    else if (wire === 2) {
+      const length = Number(varint());
+      if (at + length > bytes.length) throw new Error("the protobuf is cut off");
+      yield [tag >> 3, bytes.subarray(at, (at += length))];
+    } else throw new Error(`the protobuf has wire type ${wire}`);
+  }
+}
+
+// A TensorProto: its type as ONNX's number, its sizes, and its bytes, or its strings.
+export function readTensor(path) {
+  const tensor = { type: 0, dims: [], data: new Uint8Array(0), strings: [] };
+  for (const [field, value] of fields(readFileSync(path))) {
+    if (field === 1) tensor.dims.push(...(typeof value === "bigint" ? [Number(value)] : packed(value)));
+    if (field === 2) tensor.type = Number(value);
+    if (field === 6) tensor.strings.push(Buffer.from(value).toString("utf8"));
+    // A copy, so that typed arrays of wider elements may lie on it.
+    if (field === 9) tensor.data = Uint8Array.from(value);
+  }
+  const held = tensor.type === STRING ? tensor.strings.length : tensor.data.length;
+  if (held !== (tensor.type === STRING ? countOf(tensor) : bytesOf(tensor.type, countOf(tensor))))
+    throw new Error(`${path} has not the bytes of its shape`);
+  return tensor;
+}
+
+function packed(bytes) {
+  const found = [];
+  for (let at = 0; at < bytes.length; ) {
+    let value = 0, factor = 1;
+    for (; bytes[at] & 128; factor *= 128) value += (bytes[at++] & 127) * factor;
+    found.push(value + bytes[at++] * factor);
+  }
+  return found;
+}
+
+export const countOf = (tensor) => tensor.dims.reduce((product, size) => product * size, 1);
+export const bytesOf = (type, count) => (type >= 21 && type <= 23 ? (count + 1) >> 1 : count * WIDTHS[type]);
+
+// A TensorProto of a tensor, for outputs that are judged elsewhere.
+export function writeTensor(tensor) {
+  const varint = (value) => {
+    const bytes = [];
+    for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+    return [...bytes, value];
+  };
+  const head = [...tensor.dims.flatMap((size) => [8, ...varint(size)]), 16, tensor.type];
+  if (tensor.type !== STRING) return Buffer.concat([Buffer.from([...head, 0x4a, ...varint(tensor.data.length)]), tensor.data]);
+  const strings = tensor.strings.map((text) => Buffer.from(text, "utf8"));
+  return Buffer.concat([Buffer.from(head), ...strings.flatMap((text) => [Buffer.from([0x32, ...varint(text.length)]), text])]);
+}
+
+// A float of at most 16 bits. `fn`: it has no infinities; `uz`: its only NaN is what would be minus zero.
+function widen(bits, exponent, fraction, bias, fn = false, uz = false) {
+  const sign = (bits >> (exponent + fraction)) & 1, e = (bits >> fraction) & ((1 << exponent) - 1), f = bits & ((1 << fraction) - 1);
+  const top = (1 << exponent) - 1;
+  let value = e ? (1 + f / 2 ** fraction) * 2 ** (e - bias) : f * 2 ** (1 - bias - fraction);
+  if (uz && sign && !e && !f) return NaN;
+  if (fn && !uz && e === top && f === (1 << fraction) - 1) return NaN;
+  if (!fn && !uz && e === top) value = f ? NaN : Infinity;
+  return sign ? -value : value;
+}
+
+const SMALL = {
+  10: [5, 10, 15], 16: [8, 7, 127], 17: [4, 3, 7, true], 18: [4, 3, 8, true, true], 19: [5, 2, 15], 20: [5, 2, 16, true, true],
+};
+
+// A function from the place of an element to its value; null for types that are no floats.
+function reader({ type, data }) {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  if (type === FLOAT) return (at) => view.getFloat32(4 * at, true);
+  if (type === DOUBLE) return (at) => view.getFloat64(8 * at, true);
+  const small = SMALL[type];
+  if (!small) return null;
+  return WIDTHS[type] === 2 ? (at) => widen(view.getUint16(2 * at, true), ...small) : (at) => widen(view.getUint8(at), ...small);
+}
+
+const doubles = (path) => reader({ type: DOUBLE, data: readFileSync(path) });
+
+// What differs in an output, or the empty string. `described` is the output in the manifest.
+export function judge(got, folder, number, described) {
+  const want = readTensor(`${folder}/output_${number}.pb`);
+  if (got.type !== want.type) return `output ${number} has type ${got.type} instead of ${want.type}`;
+  if (got.dims.join() !== want.dims.join()) return `output ${number} has shape [${got.dims}] instead of [${want.dims}]`;
+  const count = countOf(want);
+  const ours = reader(got), theirs = reader(want);
+  if (!ours) {
+    const width = count ? Math.max(1, Math.floor(want.data.length / count)) : 1;
+    const alike = (at) => (want.type === STRING ? got.strings[at] === want.strings[at] : got.data[at] === want.data[at]);
+    const at = Array.from({ length: want.type === STRING ? count : want.data.length }, (_, place) => place).find((place) => !alike(place));
+    return at === undefined ? "" : `output ${number} differs at ${want.type === STRING ? at : Math.floor(at / width)}`;
+  }
+  const elementwise = described.judged === "elementwise";
+  const [centre, tolerance] = elementwise ? [doubles(`${folder}/centre_${number}.f64`), doubles(`${folder}/tolerance_${number}.f64`)] : [];
+  const signIsOpen = described.open.includes("zero_sign");
+  for (let at = 0; at < count; at++) {
+    const one = ours(at), other = theirs(at);
+    if (Object.is(one, other) || (one === other && signIsOpen)) continue;
+    if (elementwise && one !== other && isFinite(one) && isFinite(other) && Math.abs(one - centre(at)) <= tolerance(at)) continue;
+    return `output ${number} at ${at}: ${one} instead of ${other}, tolerance ${elementwise ? tolerance(at).toExponential(2) : 0}`;
+  }
+  return "";
+}
+
+// The manifest of a pack, and the SHA-256 that names it.
+export function readPack(folder) {
+  const fail = (why) => { throw new Error(`${folder}/manifest.json ${why}`); };
+  if (!existsSync(`${folder}/manifest.json`)) fail("is not there.");
+  let manifest;
+  try {
+    manifest = JSON.parse(readFileSync(`${folder}/manifest.json`, "utf8"));
+  } catch {
+    fail("is no JSON.");
+  }
+  if (manifest.format !== "onnx-parity-pack" || manifest.version !== 2) fail("is not of the format onnx-parity-pack, version 2.");
+  return { tests: manifest.tests, digest: readFileSync(`${folder}/manifest.sha256`, "utf8").slice(0, 64) };
+}

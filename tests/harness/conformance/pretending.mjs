@@ -1,0 +1,24 @@
+// A runtime that returns what is expected, but for the tests that PRETEND names: Elu-6-float-1=crashes Abs-6-int8-1=hangs
+
+const told = process.env.PRETEND ?? "";
+export const name = "pretending";
+export const open = async ({ modules }) => {
+  if (modules === "none") throw new Error("there is no library");
+  return "1.0";
+};
+export const endingOf = (error) => ({ result: error.message.includes("declines") ? "unsupported" : "refused", reason: error.message });
+
+export async function run(model, dataSets, inputs, outputs, folders) {
+  const { readTensor } = await import(`${process.env.RUNNERS}/pack.mjs`);
+  const test = model.split("/").at(-2);
+  const does = (what) => told.includes(`${test}=${what}`);
+  if (does("refuses") || does("declines")) throw new Error(does("refuses") ? 'no "kernel"' : "declines it");
+  if (does("crashes")) process.abort();
+  if (does("exits")) process.exit(3);
+  if (does("hangs")) await new Promise((done) => setTimeout(done, 60_000));
+  const output = readTensor(`${folders[0]}/output_0.pb`);
+  if (does("is-wrong")) output.data[3] ^= 1;
+  if (does("other-type")) output.type = 7;
+  if (does("other-shape")) output.dims[0] = 9;
+  return [[output]];
+}

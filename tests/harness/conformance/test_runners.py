@@ -1,0 +1,207 @@
+"""The runners without Python: each result is told apart, a crash is one test's, and a faulty runtime goes red."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.conformance.runners import (
+    FAULTY_C,
+    FAULTY_JS,
+    RUNNERS,
+    compile_runner,
+    find_library,
+    lacking_for,
+    run_node,
+)
+from onnx_parity.harness.conformance.judging import judge_submission, open_pack
+from onnx_parity.harness.conformance.manifest import MANIFEST
+from tests.harness.conformance.submissions import make_pack
+
+Ended = subprocess.CompletedProcess[str]
+#: Calls a runner: the pack, the submission, further options, and the environment.
+Run = Callable[..., Ended]
+
+HERE = Path(__file__).parent
+ELU, ONE, TWO = "Elu-6-float-2x3", "Elu-6-float-1", "Elu-22-float-2x3"
+ABS, HALF, INT = "Abs-6-float-2x3", "Abs-6-float16-2x3", "Abs-13-int8-2x3"
+IDS = (ELU, ONE, TWO, ABS, HALF, INT)
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pack(tmp_path_factory.mktemp("packs") / "pack", IDS)
+
+
+def build(folder: Path, runtime: Path) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    return compile_runner(folder, runtime)
+
+
+def in_c(program: Path) -> Run:
+    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
+        library = [] if "--library" in options else ["--library", str(find_library())]
+        command: list[str | Path] = [program, pack, out, *library, *options]
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
+        )
+
+    return run
+
+
+def in_js(adapter: str) -> Run:
+    if lacking := lacking_for(adapter):
+        pytest.skip(lacking)
+
+    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
+        return run_node(pack, out, adapter, options, {"RUNNERS": str(RUNNERS / "js"), **environment})
+
+    return run
+
+
+@pytest.fixture(scope="module", params=["c", "js"])
+def pretending(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Each runner with a runtime of which a test says what it does."""
+    if request.param == "js":
+        return in_js(str(HERE / "pretending.mjs"))
+    return in_c(build(tmp_path_factory.mktemp("runner"), HERE / "pretending.c"))
+
+
+def results(out: Path) -> dict[str, tuple[str, str]]:
+    lines = map(json.loads, (out / "results.jsonl").read_text("utf-8").splitlines())
+    return {line["id"]: (line["result"], line["reason"]) for line in lines}
+
+
+def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path, pretending: Run) -> None:
+    out = tmp_path / "out"
+    told = f"{ELU}=crashes {ONE}=hangs {TWO}=is-wrong {ABS}=refuses {HALF}=declines"
+    ended = pretending(pack, out, "--timeout", "1", PRETEND=told)
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stdout == "pretending 1.0: 6 tests, 1 right, 3 wrong, crashed or hung\n"
+    found = results(out)
+    assert {id_: result for id_, (result, _) in found.items()} == {
+        ELU: "crashed", ONE: "hung", TWO: "wrong", ABS: "refused", HALF: "unsupported", INT: "right",
+    }  # fmt: skip
+    assert found[ABS][1] == 'no "kernel"' and found[ONE][1] == "it did not end within 1 s"
+    assert found[TWO][1].startswith("output 0 at 0: ") and "tolerance" in found[TWO][1]
+    judgement = judge_submission(out, open_pack(pack))
+    assert {test.id: str(test.result) for test in judgement.tests} == {id_: each for id_, (each, _) in found.items()}
+
+
+def test_other_types_shapes_and_exits_are_told(tmp_path: Path, pack: Path, pretending: Run) -> None:
+    told = f"{ELU}=other-type {ONE}=other-shape {TWO}=exits {INT}=is-wrong"
+    assert pretending(pack, tmp_path / "out", PRETEND=told).returncode == 1
+    found = results(tmp_path / "out")
+    assert {id_: found[id_][0] for id_ in (ELU, ONE, TWO, INT)} == {
+        ELU: "wrong", ONE: "wrong", TWO: "crashed", INT: "wrong",
+    }  # fmt: skip
+    assert found[TWO][1] == "its process ended with code 3" and found[INT][1] == "output 0 differs at 3"
+
+
+def test_a_runner_goes_on_where_it_was_stopped(tmp_path: Path, pack: Path, pretending: Run) -> None:
+    out = tmp_path / "out"
+    assert pretending(pack, out, PRETEND=f"{ABS}=is-wrong").returncode == 1
+    path = out / "results.jsonl"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:20])
+    assert pretending(pack, out, PRETEND="").stdout == "pretending 1.0: 6 tests, 5 right, 1 wrong, crashed or hung\n"
+    assert sorted(results(out)) == sorted(IDS) and results(out)[ABS][0] == "wrong"
+    other = make_pack(tmp_path / "other", [ELU])
+    refused = pretending(other, out)
+    assert (refused.returncode, refused.stderr) == (2, f"{out} was made with another pack.\n")
+
+
+def test_tests_are_selected_by_the_manifest_and_none_is_no_success(tmp_path: Path, pack: Path, pretending: Run) -> None:
+    for number, (options, ids) in enumerate(
+        (
+            (("--operator", "Elu", "--opset", "22"), {TWO}),
+            (("--type", "int8"), {INT}),
+            (("-k", "Elu-6-*", "--list", "full"), {ELU, ONE}),
+        )
+    ):
+        assert pretending(pack, tmp_path / str(number), *options).returncode == 0
+        assert set(results(tmp_path / str(number))) == ids
+    for options in (("-k", "Gone-*"), ("--list", "models"), ("--operator", "Gone")):
+        ended = pretending(pack, tmp_path / "none", *options)
+        assert (ended.returncode, ended.stderr) == (2, f"No test of {pack} was selected.\n")
+    assert pretending(pack, tmp_path / "all", PRETEND=" ".join(f"{id_}=declines" for id_ in IDS)).returncode == 1
+
+
+def test_bad_input_is_one_line(tmp_path: Path, pack: Path, pretending: Run) -> None:
+    def said(folder: Path, *options: str) -> str:
+        ended = pretending(folder, tmp_path / "out", *options)
+        assert ended.returncode == 2 and ended.stderr.count("\n") == 1, ended.stderr
+        return ended.stderr
+
+    assert "manifest.json" in said(tmp_path)
+    copy = shutil.copytree(pack, tmp_path / "copy")
+    manifest = json.loads((pack / MANIFEST).read_text("utf-8"))
+    for text in ("{", json.dumps({**manifest, "version": 9}), json.dumps({**manifest, "format": "other"})):
+        (copy / MANIFEST).write_text(text)
+        assert "manifest.json is n" in said(copy)
+    assert "--gone" in said(pack, "--gone", "1")
+
+
+def test_a_runtime_that_is_not_there_is_one_line(tmp_path: Path, pack: Path) -> None:
+    ended = in_c(build(tmp_path, HERE / "pretending.c"))(pack, tmp_path / "out", "--library", "none")
+    assert (ended.returncode, ended.stderr) == (2, "there is no library\n")
+    if not lacking_for("js"):
+        ended = in_js(str(HERE / "pretending.mjs"))(pack, tmp_path / "out", "--modules", "none")
+        assert (ended.returncode, ended.stderr.split(": ", 1)[1]) == (2, "Error: there is no library\n")
+
+
+@pytest.mark.parametrize("runner", ["c", "onnxruntime-node", "onnxruntime-web", "onnxruntime-chromium"])
+def test_a_runtime_that_is_wrong_at_one_size_of_one_operator_goes_red(tmp_path: Path, pack: Path, runner: str) -> None:
+    if runner == "c":
+        if find_library() is None:
+            pytest.skip("onnxruntime's package has no library of its own")
+        run, fault = in_c(build(tmp_path, FAULTY_C)), {"FAULT": ELU}
+    else:
+        if lacking := lacking_for(runner):
+            pytest.skip(lacking)
+        run, fault = in_js(str(FAULTY_JS)), {"FAULT": f"/{ELU}/", "REAL": runner}
+    assert run(pack, tmp_path / "out", **fault).returncode == 1
+    found = {id_: result for id_, (result, _) in results(tmp_path / "out").items()}
+    assert found == {**dict.fromkeys(IDS, "right"), HALF: found[HALF], ELU: "wrong"}
+    assert found[HALF] in ("right", "unsupported")
+
+
+def test_a_command_line_is_a_runtime_too(tmp_path: Path, pack: Path) -> None:
+    """Its outputs are files: they are judged here, and by `parity judge` again."""
+    program = tmp_path / "my-runtime"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import os, shutil, signal, sys\n"
+        "if '--version' in sys.argv: print('7.1'); sys.exit()\n"
+        "model, inputs, outputs = sys.argv[1:]\n"
+        "if 'int8' in model: print('int8 is not supported'); sys.exit(1)\n"
+        "if 'float16' in model: print('it is broken', file=sys.stderr); sys.exit(1)\n"
+        "if 'Elu-6-float-1' in model: os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "if 'Abs' not in model: shutil.copy(f'{inputs}/output_0.pb', outputs)\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    run, out = in_js("command"), tmp_path / "out"
+    ended = run(pack, out, "--command", f"{program} {{model}} {{inputs}} {{outputs}}", "--outputs")
+    assert ended.stdout == "my-runtime 7.1: 6 tests, 2 right, 2 wrong, crashed or hung\n", ended.stderr
+    found = results(out)
+    assert found[INT] == ("unsupported", "int8 is not supported") and found[HALF] == ("refused", "it is broken")
+    assert found[ONE] == ("crashed", "its process was ended by SIGSEGV")
+    assert found[ABS][0] == "wrong" and "output_0.pb" in found[ABS][1]
+    assert (out / "outputs" / TWO / "test_data_set_0/output_0.pb").exists()
+    judgement = judge_submission(out, open_pack(pack))
+    assert {test.id for test in judgement.tests if test.result == "right"} == {ELU, TWO}
+
+
+def test_runners_stay_small() -> None:
+    lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in RUNNERS.rglob("*.[chm]*")}
+    assert len(lines) >= 12
+    assert max(lines.values()) < 300, lines
