@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/assumptions.md",
         "docs/troubleshooting.md",
         "docs/language_models.md",
+        "docs/halves.md",
         "docs/api.md",
         "docs/surface.md",
         "docs/operators.md",

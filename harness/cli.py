@@ -29,6 +29,7 @@ from onnx_parity.harness.commands.operator import operator
 from onnx_parity.harness.commands.opinfo_survey import survey
 from onnx_parity.harness.commands.pack import pack
 from onnx_parity.harness.commands.query import query
+from onnx_parity.harness.commands.range import range_of_values
 from onnx_parity.harness.commands.reduce import reduce as reduce_cell
 from onnx_parity.harness.commands.report import report
 from onnx_parity.harness.commands.repro import repro
@@ -109,6 +110,7 @@ app.command()(report)
 app.command()(query)
 app.command()(operator)
 app.command()(exporters)
+app.command("range")(range_of_values)
 app.command()(scoreboard)
 app.command()(repro)
 app.command()(localise)

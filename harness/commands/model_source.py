@@ -66,8 +66,8 @@ class InputText:
             raise SourceError(f"--input {text}: no integer is from 0 up to and below 0. Write a bound of 1 or more.")
         return cls(match["name"] or "", tuple(map(int, sizes)), match["dtype"] or "float32", int(bound))
 
-    def make(self, generator: torch.Generator) -> torch.Tensor:
-        """A tensor of random numbers: between 0 and 1, or integers from 0 up to the bound."""
+    def make(self, generator: torch.Generator, *, normal: bool = False) -> torch.Tensor:
+        """A tensor of random numbers: between 0 and 1 or `normal`, or integers from 0 up to the bound."""
         import torch
 
         dtype = getattr(torch, self.dtype, None)
@@ -76,7 +76,8 @@ class InputText:
         self._refuse_too_large(dtype.itemsize)
         try:
             if dtype.is_floating_point or dtype.is_complex:
-                return torch.rand(self.shape, generator=generator).to(dtype)
+                draw = torch.randn if normal else torch.rand
+                return draw(self.shape, generator=generator).to(dtype)
             if dtype is not torch.bool and self.bound - 1 > torch.iinfo(dtype).max:
                 raise SourceError(f"--input: {dtype} has no number up to {self.bound - 1:,}. Write a lower bound.")
             return torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)

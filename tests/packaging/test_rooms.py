@@ -51,8 +51,8 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
     "exporter/rewrites": ("engine", "tables"),
     "harness": (
-        "onnx_cases", "cases", "subjects", "transformations", "results", "operators", "expecting", "matrix", "judging",
-        "running", "conformance", "cluster", "gate", "localisation", "drawing", "search", "sensitivity",
+        "onnx_cases", "cases", "subjects", "transformations", "halves", "results", "operators", "expecting", "matrix",
+        "judging", "running", "conformance", "cluster", "gate", "localisation", "drawing", "search", "sensitivity",
         "pytest_plugin", "commands",
     ),
 }  # fmt: skip
