@@ -258,12 +258,12 @@ class _Declare:
         each of its values in turn; a tuple is one value. `rows` gives the combinations instead:
         `rows=[{"kernel_size": 3, "stride": 2}, ...]`.
 
-        `dynamic` names symbolic axes, and `sizes` the other sizes at which to run them (the default is 1 and three more
-        than the example's). `tolerance` replaces the oracle's own, in all dtypes or in those that it names, and
-        `signed_zeros=False` accepts zeros of either sign; each needs a `because`. `nodes={17: 1}` says that this
-        exporter's models have one node at most from opset 17 on; other exporters' may have more. `tier` is the smallest
-        one in which the cases run: by default smoke for operators, and default for models unless they are small.
-        """
+        `dynamic` names symbolic axes, and `sizes` the other sizes at which to run them (the default is 1, three more
+        than the example's, and 0 where the program takes it). `tolerance` replaces the oracle's own, in all dtypes or
+        in those that it names, and `signed_zeros=False` accepts zeros of either sign; each needs a `because`.
+        `nodes={17: 1}` says that this exporter's models have one node at most from opset 17 on; other exporters' may
+        have more. `tier` is the smallest one in which the cases run: by default smoke for operators, and default for
+        models unless they are small."""
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
         file, line = Path(frame.f_code.co_filename), frame.f_lineno

@@ -181,7 +181,8 @@ im2col_dynamic = op(F.unfold, floats(1, 2, 5, 6), kernel_size=2, padding=1, dyna
 im2col_unbatched = op(F.unfold, floats(3, 5, 6), kernel_size=2)
 unfold_module = op(nn.Unfold, floats(2, 3, 5, 6), kernel_size=2)
 pixel_shuffle = op(F.pixel_shuffle, floats(2, 8, 3, 4), upscale_factor=[1, 2], dynamic={"x": {0: "batch", 2: "height"}})
-pixel_unshuffle = op(F.pixel_unshuffle, floats(2, 3, 4, 6), downscale_factor=2, dynamic=BATCH)
+# torch returns an empty tensor as it is, with the shape that it had.
+pixel_unshuffle = op(F.pixel_unshuffle, floats(2, 3, 4, 6), downscale_factor=2, dynamic=BATCH, sizes={"batch": [1, 5]})
 channel_shuffle = op(F.channel_shuffle, floats(2, 6, 3, 4), groups=[2, 3])
 meshgrid = op(
     lambda x, y, indexing: torch.meshgrid(x, y, indexing=indexing), floats(3), floats(2), indexing=["ij", "xy"]

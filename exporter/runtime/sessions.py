@@ -31,6 +31,7 @@ __all__ = [
     "Initializer",
     "ReferenceSession",
     "RuntimeSession",
+    "errors_of_empty_axes",
     "errors_of_missing_kernels",
     "errors_of_runtimes",
     "item_by_item",
@@ -158,6 +159,11 @@ def errors_of_runtimes() -> tuple[type[Exception], ...]:
 
     of_onnxruntime = [each for each in vars(state).values() if isinstance(each, type) and issubclass(each, Exception)]
     return (*of_onnxruntime, RuntimeError, ValueError, TypeError, NotImplementedError)
+
+
+def errors_of_empty_axes() -> tuple[type[Exception], ...]:
+    """The exceptions that onnx.reference raises for arrays of no elements."""
+    return (*errors_of_runtimes(), ArithmeticError, LookupError, AssertionError)
 
 
 def errors_of_missing_kernels() -> tuple[type[Exception], ...]:

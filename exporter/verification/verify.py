@@ -22,6 +22,7 @@ from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import (
     ReferenceSession,
     RuntimeSession,
+    errors_of_empty_axes,
     errors_of_runtimes,
     item_by_item,
 )
@@ -153,7 +154,7 @@ class _Verification:
             return ""  # A mean of nothing, for example, which runtimes refuse.
         try:
             results = self._results(trial)
-        except _errors_of_nothing() as error:
+        except errors_of_empty_axes() as error:
             if trial.invented and self._ends_the_process and _has_nothing(trial):
                 return f"onnx.reference does not run the model: {type(error).__name__}: {error}"
             if not isinstance(error, errors_of_runtimes()):
@@ -180,7 +181,7 @@ class _Verification:
         if trial.invented and _has_nothing(trial):
             try:
                 return item_by_item(self._of_nothing.run(feeds))
-            except _errors_of_nothing():
+            except errors_of_empty_axes():
                 if self._ends_the_process:
                     raise
         return item_by_item(self._session.run(feeds))
@@ -205,11 +206,6 @@ class _Verification:
             fits = got.dtype == want.value.dtype and got.shape == want.value.shape
             wanted.append(Expected(got) if fits and varies else want)
         return wanted
-
-
-def _errors_of_nothing() -> tuple[type[Exception], ...]:
-    """What onnx.reference raises for arrays of no elements."""
-    return (*errors_of_runtimes(), ArithmeticError, LookupError, AssertionError)
 
 
 def _has_no_bag(trial: Trial) -> bool:

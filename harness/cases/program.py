@@ -87,6 +87,13 @@ class Program:
         for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
             yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
 
+    def empty_sizes(self) -> Iterator[InputSet]:
+        """Each dynamic axis without elements, unless the declaration says which sizes it may have."""
+        declaration = self.declaration
+        for symbol in example_sizes(declaration.dynamic, self.makers, declaration.place):
+            if symbol not in declaration.sizes:
+                yield InputSet(sizes=((symbol, 0),))
+
     def run(
         self, inputs: tuple[Given, ...], watched: AbstractContextManager[object] | None = None
     ) -> list[torch.Tensor]:

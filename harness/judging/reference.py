@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +83,16 @@ def consult(program: Program) -> Reference:
         other_sizes=tuple(judged.trial(sizes) for sizes in program.other_sizes()),
         calls=(*modules_of(program.module), *calls),
     )
+
+
+def consult_on_empty_axes(program: Program) -> Iterator[Trial]:
+    """Run torch on inputs in which one dynamic axis has no elements, for each axis of which the program takes it."""
+    judged = _Judged(program)
+    for sizes in program.empty_sizes():
+        try:
+            yield judged.trial(sizes)
+        except Exception:  # noqa: BLE001  The program is anybody's: whatever it raises, it takes no such axis.
+            continue
 
 
 def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:

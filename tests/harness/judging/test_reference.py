@@ -15,7 +15,7 @@ from onnx_parity.exporter.verification.reference import Measurement, Twin
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Declaration, floats, ints, model, op
 from onnx_parity.harness.cases.program import build
-from onnx_parity.harness.judging.reference import NondeterministicError, Reference, consult
+from onnx_parity.harness.judging.reference import NondeterministicError, Reference, consult, consult_on_empty_axes
 from tests.harness.fakes import arrays, tensors
 
 
@@ -120,6 +120,17 @@ def test_other_sizes_are_one_and_another_or_those_declared() -> None:
     declaration = op(F.relu, floats(2, 3), dynamic={"x": {0: "a", 1: "b"}}, sizes={"a": [4, 6, 8], "b": [5]})
     shapes = [[feed.shape for feed in arrays(trial.feeds).values()] for trial in consulted(declaration).other_sizes]
     assert shapes == [[(4, 5)], [(6, 5)], [(8, 5)]]
+
+
+def test_empty_axes_are_those_without_declared_sizes_that_torch_takes() -> None:
+    def shapes(declaration: Declaration) -> list[list[tuple[int, ...]]]:
+        program = build(next(declaration.cases("it")), Dtype.FLOAT32, Device.CPU, 0)
+        return [[feed.shape for feed in arrays(each.feeds).values()] for each in consult_on_empty_axes(program)]
+
+    axes = {"x": {0: "a", 1: "b"}}
+    assert shapes(op(F.relu, floats(2, 3), dynamic=axes)) == [[(0, 3)], [(2, 0)]]
+    assert shapes(op(F.relu, floats(2, 3), dynamic=axes, sizes={"a": [4]})) == [[(2, 0)]]
+    assert shapes(op(torch.amax, floats(2, 3), dim=0, dynamic=axes)) == [[(2, 0)]]
 
 
 def test_an_in_place_program_leaves_its_inputs_alone() -> None:

@@ -219,6 +219,31 @@ def test_a_failure_at_other_sizes_is_reported_with_the_sizes() -> None:
     assert "onnx.reference cannot run it either, so the graph is wrong" in outcome.details
 
 
+def test_what_is_wrong_for_an_empty_axis_alone_shows_at_size_0() -> None:
+    def padded(opset: int, request: Request) -> bytes:
+        nodes = [
+            helper.make_node("Shape", ["x"], ["sizes"]),
+            helper.make_node("Cast", ["sizes"], ["any"], to=TensorProto.BOOL),
+            helper.make_node("Not", ["any"], ["none"]),
+            helper.make_node("Cast", ["none"], ["after"], to=TensorProto.INT64),
+            helper.make_node("Concat", ["before", "after"], ["pads"], axis=0),
+            helper.make_node("Pad", ["x", "pads"], ["z"]),
+            helper.make_node("Elu", ["z"], ["y"]),
+        ]
+        return model(nodes, opset, ("batch", 3), weights={"before": np.array([0, 0])})
+
+    outcome = run(padded, cell(_ELU, shapes=Shapes.DYNAMIC, opset=18))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_SIZES)
+    assert outcome.reason.endswith(" (batch=0)")
+    assert run(padded, cell(_ELU, shapes=Shapes.DYNAMIC, opset=13)).status is Status.PASSED
+
+
+def test_an_empty_axis_that_torch_refuses_is_not_compared() -> None:
+    largest = op(lambda x: x.amax(0) + F.elu(x), floats(2, 3), dynamic={"x": {0: "batch"}})
+    outcome = Bench(0).run(cell(largest, shapes=Shapes.DYNAMIC, opset=18))
+    assert (outcome.status, outcome.runtime) == (Status.PASSED, "onnxruntime")
+
+
 def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
     def bake(opset: int, request: Request) -> bytes:
         total = tensors(request.inputs)[0].sum().numpy()
