@@ -263,7 +263,8 @@ class _Declare:
         in those that it names, and `signed_zeros=False` accepts zeros of either sign; each needs a `because`.
         `nodes={17: 1}` says that this exporter's models have one node at most from opset 17 on; other exporters' may
         have more. `tier` is the smallest one in which the cases run: by default smoke for operators, and default for
-        models unless they are small."""
+        models unless they are small.
+        """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
         file, line = Path(frame.f_code.co_filename), frame.f_lineno

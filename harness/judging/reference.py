@@ -87,7 +87,7 @@ def consult(program: Program) -> Reference:
 
 def consult_on_empty_axes(program: Program) -> Iterator[Trial]:
     """Run torch on inputs in which one dynamic axis has no elements, for each axis of which the program takes it."""
-    judged = _Judged(program)
+    judged = Judged(program)
     for sizes in program.empty_sizes():
         try:
             yield judged.trial(sizes)
