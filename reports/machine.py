@@ -65,7 +65,7 @@ def write_machine_files(
         text = f"{lacks}, {text}"
     is_bad = summary.wrong or bool(changes and changes.regressed)
     colour = "#b3261e" if is_bad else "#9a6700" if lacks else "#2e7d4f" if ran else "#6b7280"
-    (folder / "badge.svg").write_text(_badge("parity", text, colour), encoding="utf-8")
+    (folder / "badge.svg").write_text(draw_badge("parity", text, colour), encoding="utf-8")
     # As an error, the badge keeps its colour whatever the page that shows it asks for.
     is_error = is_bad or bool(lacks)
     shields = {"schemaVersion": 1, "label": "parity", "message": text, "color": colour.lstrip("#"), "isError": is_error}
@@ -98,7 +98,7 @@ def _cause_in_markdown(cause: CauseRow) -> str:
     return f"- {markdown_code(cause.subject)}: {where}: {markdown_line(shortened(cause.reason))}"
 
 
-def _badge(label: str, text: str, colour: str) -> str:
+def draw_badge(label: str, text: str, colour: str) -> str:
     """Two boxes with texts, whose widths are estimated: a picture has no fonts to measure by."""
     left, right = (7 * len(each) + 12 for each in (label, text))
     return (

@@ -30,12 +30,15 @@ INDEX = "index.html"
 #: The folder in which a report is written.
 _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
 #: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
-_SUBFOLDERS = ("static", "data", "cases", "operators", "models")
+_SUBFOLDERS = ("static", "data", "cases", "operators", "models", "badges", "tests")
 _OUR_FILES = re.compile(
     r"(index|case|changes|divergence|exporters|findings|history|pytorch|runtimes|traced)\.html"
     r"|static/(report\.css|icon\.svg|(canvas|case|changes|data|divergence|drawing|exporters|findings|grid|history|index|layout|pytorch|report|runtimes|single|table|traced|words)\.js)"
     r"|data/(changes|coverage|divergence|findings|history|names|runtimes|search|subjects|traced|(cases|drawings)-[0-9]+)\.js"
     r"|summary\.(json|md)|junit\.xml|badge\.(json|svg)"
+    # Those of a scoreboard.
+    r"|operators\.html|operators/[A-Za-z0-9_.-]+\.html|tests/[A-Za-z0-9_.=,+-]+\.tar\.gz|scoreboard\.json"
+    r"|badges/[A-Za-z0-9_.-]+\.(svg|json)|static/scoreboard\.js"
     # Pages of earlier versions, one for each case.
     r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"
 )

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo
-from onnx_parity.harness.results.completeness import RESUME, in_a_word, is_unfinished, shortcomings
+from onnx_parity.harness.results.completeness import in_a_word, is_unfinished, shortcomings
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_columns, read_end, read_info, read_records
 from onnx_parity.reports import pieces, wording
@@ -39,6 +37,7 @@ from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.publish import GENERATOR, publish
 from onnx_parity.reports.sources import declared_source
 from onnx_parity.reports.summary import RunMeter, in_seconds, summarize
+from onnx_parity.reports.templating import new_environment
 
 _HERE = Path(__file__).parent
 #: The summary lists at most this many groups of failures. The grids of the first page link to all of them.
@@ -156,7 +155,9 @@ class _Site:
         self.changes = changes
         self.info = info
         self.damage = damage
-        self.environment = _environment(info)
+        self.environment = new_environment(
+            {"FACES": FACES, "State": State, "generator": GENERATOR, "info": info, "in_words": in_words}
+        )
         self.meter = RunMeter()
         self.coverage = CoverageTable()
         self.divergence = DivergenceMeter()
@@ -343,39 +344,3 @@ def _declaration_data(
             if (key := (declaration.kind.value, declaration.family, declaration.name, case.label)) in drawn
         },
     )
-
-
-def _environment(info: RunInfo) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        finalize=_fit_for_html,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(
-        {
-            "FACES": FACES,
-            "State": State,
-            "generator": GENERATOR,
-            "info": info,
-            "in_words": in_words,
-        }
-    )
-    environment.filters.update(
-        {
-            "duration": wording.duration,
-            "instant": wording.instant,
-            "plural": wording.plural,
-            "thousands": wording.thousands,
-            # A notice, and the command that it ends with.
-            "resumed": lambda notice: notice.partition(RESUME)[::2],
-        }
-    )
-    return environment
-
-
-def _fit_for_html(value: Any) -> Any:
-    """Replace characters that HTML forbids. Jinja escapes only those that are HTML's syntax."""
-    return markup_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -43,7 +43,7 @@ BUDGETS = {
     "harness/cases": 1950,
     "harness/cluster": 2300,
     "harness/commands": 4300,
-    "harness/conformance": 1000,
+    "harness/conformance": 1250,
     "harness/drawing": 750,
     "harness/expecting": 1250,
     "harness/gate": 1050,
@@ -60,7 +60,7 @@ BUDGETS = {
     "harness/sensitivity": 850,
     "harness/subjects": 1450,
     "harness/transformations": 600,
-    "reports": 3500,
+    "reports": 3750,
 }
 
 

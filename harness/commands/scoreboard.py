@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Ending
 from onnx_parity.harness.results.scoreboard import GRAVE, Finding, Score, Scoreboard, score
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info
 
 #: At most this many findings are listed without `--all`.
 _FINDINGS = 40
@@ -26,11 +29,16 @@ _ENDLESS = 10_000
 
 
 def scoreboard(
-    runs: Annotated[list[Path] | None, typer.Argument(help="The folders of the runs. Default: the last run.")] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The folders of the runs, and with --site of submissions too. Default: the last run."),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="List every finding by itself, and operators on which all runtimes do alike.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scoreboard as JSON.")] = False,
+    site: Annotated[Path | None, typer.Option(help="Write it as a site to this folder instead.")] = None,
+    pack: Annotated[Path | None, typer.Option(help="The conformance pack of the submissions.")] = None,
 ) -> None:
     """Show what each runtime makes of the models of a run: right, wrong, crashed, hung, refused or unsupported.
 
@@ -45,6 +53,9 @@ def scoreboard(
 
     *refused*: an error that does not say that something is not supported. *unsupported*: the runtime says so.
 
+    With `--site`, a folder of static pages is written, of any number of runs, and of submissions of the conformance
+    pack: lists of tests, operators by runtimes and opsets, history, badges, and what reproduces each test.
+
     Exit codes: 0 if no runtime is wrong, crashes or hangs; 1 if one does; 2 if the command was used wrongly.
 
     Examples:
@@ -52,7 +63,11 @@ def scoreboard(
         parity run op_cases/activation.py --tier smoke --runtimes onnxruntime,openvino,tract; parity scoreboard
 
         parity scoreboard runs/20260131-101500-4711 --all
+
+        parity scoreboard my-submission other-submission runs/last --pack my-pack --site scoreboard
     """
+    if site is not None:
+        raise typer.Exit(_write_site(runs or [defaults.last()], site, pack, as_json=as_json))
     board = defaults.of_runs(runs, score)
     if as_json:
         print_json(board)
@@ -60,6 +75,37 @@ def scoreboard(
         # In a file or a pipe no line has to fit, so that no name is cut off.
         show(board, Console(width=None if sys.stdout.isatty() else _ENDLESS), every=every)
     raise typer.Exit(1 if board.findings else 0)
+
+
+def _write_site(folders: Sequence[Path], site: Path, pack: Path | None, *, as_json: bool) -> int:
+    """Write the site of runs and submissions, and return the exit code."""
+    from onnx_parity.harness.conformance.entries import Entry, of_judgement, of_run
+    from onnx_parity.harness.conformance.judging import judge_submission, open_pack
+    from onnx_parity.harness.conformance.manifest import PackError
+    from onnx_parity.harness.conformance.submission import GRAVE as GRAVE_RESULTS
+    from onnx_parity.harness.conformance.submission import SUBMISSION
+    from onnx_parity.reports.publish import ReportError
+    from onnx_parity.reports.scoreboard_site import write_scoreboard
+
+    entries: list[Entry] = []
+    try:
+        opened = open_pack(pack) if pack is not None else None
+        for folder in folders:
+            if not (folder / SUBMISSION).exists():
+                entries += defaults.of_runs([folder], partial(of_run, info=read_info(folder)))
+            elif opened is None:
+                refuse(f"{folder} is a submission: name the pack that it ran with --pack.")
+            else:
+                entries.append(of_judgement(judge_submission(folder, opened)))
+        page = write_scoreboard(entries, site, pack)
+    except (PackError, ReportError, RunStoreError) as error:
+        refuse(str(error))
+    grave = sum(test.result in GRAVE_RESULTS and not test.waived for entry in entries for test in entry.tests)
+    if as_json:
+        print_json({"page": str(page), "entries": len(entries), "wrong": grave})
+    else:
+        print_text(f"{page}: {len(entries)} runtimes")
+    return 1 if grave else 0
 
 
 def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:

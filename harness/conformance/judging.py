@@ -32,6 +32,7 @@ from onnx_parity.harness.conformance.manifest import (
     read_manifest,
 )
 from onnx_parity.harness.conformance.submission import (
+    GRAVE,
     OUTPUTS,
     RESULTS,
     Ran,
@@ -42,12 +43,10 @@ from onnx_parity.harness.conformance.submission import (
     read_submission,
 )
 
-__all__ = ["GRAVE", "JudgedTest", "Judgement", "Pack", "Score", "judge_submission", "open_pack"]
+__all__ = ["JudgedTest", "Judgement", "Pack", "Score", "judge_submission", "open_pack"]
 
-#: What a runtime claims to run, and does not get right.
-GRAVE = frozenset({Result.WRONG, Result.CRASHED, Result.HUNG})
 #: The results that a waiver can excuse. What a runtime says that it does not support needs none.
-_WAIVABLE = GRAVE | {Result.REFUSED}
+_WAIVABLE = (*GRAVE, Result.REFUSED)
 
 
 class JudgedTest(msgspec.Struct, frozen=True):

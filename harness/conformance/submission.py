@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from onnx_parity.harness.conformance.manifest import PackError, inside, read_format
 
-__all__ = ["Ran", "Result", "Runtime", "Submission", "Submitted", "Waiver", "read_submission"]
+__all__ = ["GRAVE", "Ran", "Result", "Runtime", "Submission", "Submitted", "Waiver", "read_submission"]
 
 T = TypeVar("T")
 
@@ -41,6 +41,10 @@ class Result(StrEnum):
     RIGHT = "right"
     #: The outputs are in files, and are not judged yet.
     RAN = "ran"
+
+
+#: What a runtime claims to run, and does not get right.
+GRAVE = (Result.WRONG, Result.CRASHED, Result.HUNG)
 
 
 class Runtime(msgspec.Struct, frozen=True):
@@ -65,6 +69,7 @@ class Submission(msgspec.Struct, frozen=True):
     runner: Annotated[str, Meta(description="The name and the version of the runner")]
     list: Annotated[str, Meta(description="The list of tests that was asked for: core, full, models and so on")]
     started: Annotated[str, Meta(description="As in ISO 8601")] = ""
+    again: Annotated[str, Meta(description="The command, for PACK and OUT; with -k and an id it runs one test")] = ""
 
 
 class Ran(msgspec.Struct, frozen=True):

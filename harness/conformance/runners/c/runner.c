@@ -152,7 +152,7 @@ static char *read_earlier(const char *about, const char *results, const char *di
 }
 
 static void write_about(const char *path, const char *digest, const char *version) {
-    char started[32];
+    char started[32], again[4096];
     struct utsname system;
     time_t now = time(NULL);
     FILE *file = fopen(path, "w");
@@ -164,7 +164,10 @@ static void write_about(const char *path, const char *digest, const char *versio
     write_text(file, version);
     fprintf(file, "}, \"platform\": \"%s %s\", \"runner\": \"c 1\", \"list\": ", system.sysname, system.machine);
     write_text(file, list);
-    fprintf(file, ", \"started\": \"%s\"}\n", started);
+    snprintf(again, sizeof again, "run-pack PACK OUT --library %s", library);
+    fprintf(file, ", \"started\": \"%s\", \"again\": ", started);
+    write_text(file, again);
+    fprintf(file, "}\n");
     fclose(file);
 }
 

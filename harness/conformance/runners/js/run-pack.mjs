@@ -137,6 +137,7 @@ async function main(pack, submission, options, words) {
   writeFileSync(`${submission}/submission.json`, JSON.stringify({
     format: "onnx-parity-submission", version: 1, pack: found.digest, runtime: { name, version }, platform: `${platform()} ${arch()}`,
     runner: "js 1", list: options.list, started: new Date().toISOString(),
+    again: `node run-pack.mjs PACK OUT --runtime ${options.runtime}${options.command && ` --command '${options.command}'`}`,
   }) + "\n");
   const counts = {};
   for (const test of tests) {
