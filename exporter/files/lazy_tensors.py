@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+import msgspec
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
@@ -42,8 +43,48 @@ class WeightTensor(TorchTensor):
         self._current = tensor.detach()
 
 
+class _Definition(msgspec.Struct, frozen=True, eq=False):
+    """What a lazy tensor is computed by, and from which tensors."""
+
+    compute: Callable[..., torch.Tensor]
+    sources: tuple[ir.TensorProtocol, ...]
+
+
+def _computed(last: _Definition) -> torch.Tensor:
+    """The value of a lazy tensor.
+
+    Each value before it is computed once, although several may read it, and kept until the last of them has. There is
+    no recursion: a program may compute a weight in more steps than Python has room for on its stack.
+    """
+    order: list[_Definition] = []
+    readings: dict[_Definition, int] = {}
+    waiting = [(last, False)]
+    while waiting:
+        definition, is_ready = waiting.pop()
+        if is_ready:
+            order.append(definition)
+            continue
+        readings[definition] = readings.get(definition, 0) + 1
+        if readings[definition] == 1:
+            waiting.append((definition, True))
+            waiting += [(each.definition, False) for each in definition.sources if type(each) is LazyTorchTensor]
+    values: dict[_Definition, torch.Tensor] = {}
+
+    def value_of(source: ir.TensorProtocol) -> torch.Tensor:
+        if type(source) is not LazyTorchTensor:
+            return torch_of(source)
+        readings[source.definition] -= 1
+        is_last = not readings[source.definition]
+        return values.pop(source.definition) if is_last else values[source.definition]
+
+    with literals_on_the_cpu(), torch.no_grad():
+        for definition in order:
+            values[definition] = definition.compute(*map(value_of, definition.sources))
+    return values[last]
+
+
 class LazyTorchTensor(ir.LazyTensor):
-    """A tensor of known dtype and shape, which torch computes at each access.
+    """A tensor of known dtype and shape, which torch computes at each access, from the values of its sources.
 
     With `parts`, its bytes are the concatenated bytes of other tensors, which are written without a copy. With `rows`,
     ranges of rows can be computed separately, so that only one block of them is in memory at a time.
@@ -51,19 +92,17 @@ class LazyTorchTensor(ir.LazyTensor):
 
     def __init__(
         self,
-        compute: Callable[[], torch.Tensor],
+        compute: Callable[..., torch.Tensor],
         dtype: torch.dtype,
         shape: tuple[int, ...],
+        sources: tuple[ir.TensorProtocol, ...] = (),
         parts: tuple[ir.TensorProtocol, ...] = (),
         rows: Callable[[int, int], torch.Tensor] | None = None,
     ) -> None:
-        def on_the_cpu() -> torch.Tensor:
-            with literals_on_the_cpu():
-                return compute()
-
+        definition = _Definition(compute, sources)
         # It does not refer to this tensor, which would then keep weights in memory until garbage is collected.
-        super().__init__(lambda: TorchTensor(on_the_cpu()), TO_ONNX[dtype], ir.Shape(shape))
-        self.compute = on_the_cpu
+        super().__init__(lambda: TorchTensor(_computed(definition)), TO_ONNX[dtype], ir.Shape(shape))
+        self.definition = definition
         #: Whether it depends on a parameter.
         self.is_learned = False
         self.parts = parts
@@ -73,7 +112,7 @@ class LazyTorchTensor(ir.LazyTensor):
         """The tensor in blocks of rows, each of at most `BLOCK` bytes unless one row is larger."""
         length = self.shape.numpy()[0] if self._rows is not None else 0
         if self._rows is None or not length:
-            yield self.compute()
+            yield _computed(self.definition)
             return
         step = max(1, BLOCK * length // max(self.nbytes, 1))
         for start in range(0, length, step):
@@ -95,7 +134,7 @@ def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
     # isinstance takes 10 us for onnx_ir's protocols and the classes that implement them, which was a twelfth of a small
     # export.
     if type(tensor) is LazyTorchTensor:
-        return tensor.compute()
+        return _computed(tensor.definition)
     if type(tensor) is WeightTensor or isinstance(tensor, TorchTensor):
         raw: torch.Tensor = tensor.raw
         return raw if raw.is_meta else raw.cpu()
@@ -119,15 +158,17 @@ def one_thread() -> Iterator[None]:
 
 def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     """A tensor's little-endian bytes, without a copy if it is contiguous and on the CPU."""
-    if type(tensor) is LazyTorchTensor:
-        for part in tensor.parts:
-            yield from chunks_of(part)
-        for block in () if tensor.parts else tensor.blocks():
-            yield from _bytes(block, tensor.name)
-    elif type(tensor) is WeightTensor or isinstance(tensor, TorchTensor):
-        yield from _bytes(torch_of(tensor), tensor.name)
-    else:
-        yield tensor.tobytes()
+    waiting = [tensor]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is LazyTorchTensor:
+            waiting += reversed(each.parts)
+            for block in () if each.parts else each.blocks():
+                yield from _bytes(block, each.name)
+        elif type(each) is WeightTensor or isinstance(each, TorchTensor):
+            yield from _bytes(torch_of(each), each.name)
+        else:
+            yield each.tobytes()
 
 
 def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
@@ -115,7 +116,7 @@ def _slice(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def _expand(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     """A weight that is repeated for a fixed batch, as the class token of a vision transformer."""
-    return inputs[0].expand(torch.broadcast_shapes(inputs[0].shape, inputs[1].tolist()))
+    return inputs[0].expand(np.broadcast_shapes(tuple(inputs[0].shape), tuple(inputs[1].tolist())))
 
 
 def _gather_elements(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -231,13 +232,39 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
     graph = model.graph
     weights = [value.const_value for value in graph.initializers.values()]
     spare = sum(tensor.nbytes for tensor in weights if tensor is not None) // _WEIGHTS_PER_GROWTH
+    previews = _Previews()
     for node in all_nodes(graph):
         evaluate = _EVALUATE.get(onnx_operator(node))
         if evaluate is not None:
-            spare -= _fold_node(graph, node, evaluate, spare, keeps_weights)
+            spare -= _fold_node(graph, node, evaluate, spare, keeps_weights, previews)
 
 
-def _fold_node(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, spare: int, keeps_weights: bool) -> int:
+class _Previews:
+    """What is known of tensors during one pass: the values of small ones, such as axes and sizes, and of large ones
+    only the dtype and shape, as meta tensors.
+
+    What is folded is kept. Otherwise each node of a chain would compute the nodes before it again.
+    """
+
+    def __init__(self) -> None:
+        # The tensors are kept too, so that none that is created later has the same identity.
+        self._folded: dict[int, tuple[ir.TensorProtocol, torch.Tensor]] = {}
+
+    def of(self, tensor: ir.TensorProtocol) -> torch.Tensor:
+        if id(tensor) in self._folded:
+            return self._folded[id(tensor)][1]
+        if tensor.nbytes <= _SMALL:
+            return torch_of(tensor)
+        return torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
+
+    def keep(self, tensor: ir.TensorProtocol, preview: torch.Tensor) -> None:
+        if preview.is_meta or _nbytes(preview) <= _SMALL:
+            self._folded[id(tensor)] = tensor, preview
+
+
+def _fold_node(
+    graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, spare: int, keeps_weights: bool, previews: _Previews
+) -> int:
     """Fold one node, if all its inputs are known and the result is not too large. It may take a part of the spare
     bytes. Returns how many it took.
     """
@@ -251,7 +278,7 @@ def _fold_node(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, spare: int, 
         type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
     ):
         return 0
-    return _fold(graph, node, evaluate, known, spare) if _is_computed_alike(node, known[0]) else 0
+    return _fold(graph, node, evaluate, known, spare, previews) if _is_computed_alike(node, known[0]) else 0
 
 
 def _is_computed_alike(node: ir.Node, first: ir.TensorProtocol) -> bool:
@@ -273,18 +300,20 @@ def _on_one_device(node: ir.Node, inputs: list[torch.Tensor]) -> list[torch.Tens
     return [each.to("meta") if each.is_floating_point() or computes_with_all else each for each in inputs]
 
 
-def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol], spare: int) -> int:
+def _fold(
+    graph: ir.Graph,
+    node: ir.Node,
+    evaluate: _Evaluate,
+    tensors: list[ir.TensorProtocol],
+    spare: int,
+    previews: _Previews,
+) -> int:
     """Put initializers in place of a node, unless its result is too large."""
-    # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
-    shapes = [
-        torch_of(tensor)
-        if tensor.nbytes <= _SMALL
-        else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
-        for tensor in tensors
-    ]
-    previews = evaluate(node, _on_one_device(node, shapes))
-    previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
-    nbytes = sum(_nbytes(preview) for preview in previews)
+    shapes = [previews.of(tensor) for tensor in tensors]
+    with torch.no_grad():
+        computed = evaluate(node, _on_one_device(node, shapes))
+    results = [computed] if isinstance(computed, torch.Tensor) else list(computed)
+    nbytes = sum(_nbytes(result) for result in results)
     taken = max(nbytes - sum(tensor.nbytes for tensor in tensors) - _GROWTH, 0)
     if taken > spare:
         return 0
@@ -295,28 +324,29 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         return 0
 
     def compute(number: int) -> Callable[[], torch.Tensor]:
-        def run() -> torch.Tensor:
-            with torch.no_grad():
-                # A weight that will be supplied later is a meta tensor, and so is what is computed from it.
-                result = evaluate(node, _on_one_device(node, [torch_of(tensor) for tensor in tensors]))
+        def run(*inputs: torch.Tensor) -> torch.Tensor:
+            # A weight that will be supplied later is a meta tensor, and so is what is computed from it.
+            result = evaluate(node, _on_one_device(node, list(inputs)))
             return result if isinstance(result, torch.Tensor) else result[number]
 
         return run
 
-    # A result that depends on no weight cannot change, so it is computed now. Otherwise each node of a chain would
-    # compute the nodes before it again.
+    # A result that depends on no weight cannot change, so it is computed now.
     known = not any(shape.is_meta for shape in shapes) and not any(
         type(tensor) in (WeightTensor, LazyTorchTensor) for tensor in tensors
     )
-    for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
+    for number, (output, preview) in enumerate(zip(node.outputs, results, strict=True)):
         name = output.name if output.name not in graph.initializers else free_name(str(output.name), graph.initializers)
         folded = ir.Value(name=name, type=output.type, shape=ir.Shape(preview.shape))
         if known:
             folded.const_value = TorchTensor(preview)
         else:
-            lazy = LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors))
+            lazy = LazyTorchTensor(
+                compute(number), preview.dtype, tuple(preview.shape), tuple(tensors), _same_bytes(node, tensors)
+            )
             lazy.is_learned = any(is_learned(tensor) for tensor in tensors)
             folded.const_value = lazy
+            previews.keep(lazy, preview)
         folded.const_value.name = name
         output.replace_all_uses_with(folded)
         output.name = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import onnx_ir as ir
-import torch
 
 from onnx_parity.exporter.rewrites.engine.matching import (
     is_learned,
@@ -68,7 +68,8 @@ def _larger_of(a: ir.Value, b: ir.Value, made: Mapping[ir.Value, bool]) -> ir.Va
     if None in are_learned or True not in are_learned or a.shape is None or b.shape is None:
         return None
     shapes = tuple(a.shape.numpy()), tuple(b.shape.numpy())
-    whole = torch.broadcast_shapes(*shapes)
+    # torch.broadcast_shapes imports sympy, for half a second.
+    whole = np.broadcast_shapes(*shapes)
     return a if shapes[0] == whole else b if shapes[1] == whole else None
 
 
