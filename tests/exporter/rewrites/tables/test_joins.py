@@ -64,8 +64,8 @@ def test_a_slice_of_several_parts() -> None:
 
 def test_a_slice_within_a_part() -> None:
     after = """(float[2,2] x, float[2,3] z) => (float[2,N] y)
-        <int64[1] axes = {1}, int64[1] steps = {1}, int64[1] s_numbers_0 = {1}, int64[1] s_numbers_1 = {3}> {
-        s = Slice (z, s_numbers_0, s_numbers_1, axes, steps)
+        <int64[1] s_numbers_0 = {1}, int64[1] s_numbers_1 = {3}> {
+        s = Slice (z, s_numbers_0, s_numbers_1, s_numbers_0)
         y = Abs (s)
     }"""
     assert_rewritten(JOINS, sliced(3, 5), after)
@@ -75,3 +75,48 @@ def test_slices_that_stay() -> None:
     assert_stays(JOINS, sliced(1, 3), "no part of what is sliced contains it")
     reason = "it is not known what is sliced, or it is sliced along several axes, or with a step"
     assert_stays(JOINS, sliced(0, 5, 2), reason)
+
+
+def test_the_last_of_joins_that_read_each_other_has_all_parts() -> None:
+    before = """(float[2,4] z, float[2,1] x) => (float[2,4] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] far = {9}> {
+        before = Slice (z, zero, one, one)
+        after = Slice (z, two, far, one)
+        first = Concat <axis = 1> (before, x, after)
+        before_2 = Slice (first, zero, two, one)
+        after_2 = Slice (first, three, far, one)
+        y = Concat <axis = 1> (before_2, x, after_2)
+    }"""
+    after = """(float[2,4] z, float[2,1] x) => (float[2,4] y)
+        <int64[1] zero = {0}, int64[1] one = {1},
+         int64[1] y_numbers_0 = {3}, int64[1] y_numbers_1 = {4}, int64[1] y_numbers_2 = {1}> {
+        before = Slice (z, zero, one, one)
+        val_0 = Slice (z, y_numbers_0, y_numbers_1, y_numbers_2)
+        y = Concat <axis = 1> (before, x, x, val_0)
+    }"""
+    assert_rewritten(JOINS, before, after)
+
+
+def element(index: int, inner: str) -> str:
+    return f"""(float[2] x, float[2,3] z) => (float[2] y) <int64[1] axes = {{1}}, int64 i = {{{index}}}> {{
+        a = {inner}
+        j = Concat <axis = 1> (z, a, z)
+        e = Gather <axis = 1> (j, i)
+        y = Abs (e)
+    }}"""
+
+
+def test_an_element_of_a_join() -> None:
+    assert_rewritten(
+        JOINS, element(3, "Unsqueeze (x, axes)"), "(float[2] x, float[2,3] z) => (float[2] y) { y = Abs (x) }"
+    )
+    after = """(float[2] x, float[2,3] z) => (float[2] y) <int64 e_number_0 = {2}> {
+        e = Gather <axis = 1> (z, e_number_0)
+        y = Abs (e)
+    }"""
+    assert_rewritten(JOINS, element(-1, "Unsqueeze (x, axes)"), after)
+
+
+def test_an_element_that_stays() -> None:
+    text = "(float[2,2] x, int64 i) => (float[2] y) { j = Concat <axis = 1> (x, x) y = Gather <axis = 1> (j, i) }"
+    assert_stays(JOINS, text, "it is not known which one element it reads along the axis")
