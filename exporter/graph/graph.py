@@ -30,6 +30,7 @@ __all__ = [
     "Size",
     "Value",
     "Varying",
+    "is_broadcast",
     "operator_name",
     "same_shape",
     "same_size",
@@ -292,6 +293,12 @@ def same_size(a: Size, b: Size) -> bool:
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b
     return bool(a.node.expr == b.node.expr)
+
+
+def is_broadcast(size: Size) -> bool:
+    """Whether a size is known to be 1, or to be 1 unless an axis is empty, as that of x[-1:]. Another size that it
+    meets is that of the result."""
+    return size == 1 if isinstance(size, int) else bool(size.node.shape_env.is_one_if_occupied(size))
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:

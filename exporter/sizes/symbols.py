@@ -25,6 +25,7 @@ from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth, simplified
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
+from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
@@ -282,6 +283,15 @@ class Symbols:
     def is_certain(self, question: Expression) -> bool:
         """Whether a question has the same answer for all sizes within the declared ranges."""
         return known_truth(question, self._ranges) is not None
+
+    def is_certain_if_occupied(self, question: Expression) -> bool:
+        """Whether a question has the same answer for all sizes within the declared ranges but 0."""
+        return known_truth(question, {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()}) is not None
+
+    def is_one_if_occupied(self, size: torch.SymInt) -> bool:
+        """Whether a size is 1 unless an axis is empty."""
+        expression = size.node.expr
+        return isinstance(expression, Min) and self.is_certain_if_occupied(Equal.of(expression, Number(1)))
 
     def has_one_value(self, number: Expression) -> bool:
         """Whether a number is the same for all sizes within the declared ranges."""

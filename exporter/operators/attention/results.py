@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend
 
-from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_shape, same_size
 from onnx_parity.exporter.recording.fakes.metadata import is_surely_contiguous
 from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
 from onnx_parity.exporter.torch_inside.dispatcher import kernels_of_tensors_with_data
@@ -101,7 +101,7 @@ def _fit(
     scores = [*batch, query.shape[-2], key.shape[-2]]
     aligned = zip(reversed(mask.shape), reversed(scores), strict=False)
     is_mask = mask.dtype in (torch.bool, query.dtype) and 2 <= mask.ndim <= len(scores)
-    return is_mask and all(same_size(own, 1) or same_size(own, size) for own, size in aligned)
+    return is_mask and all(is_broadcast(own) or same_size(own, size) for own, size in aligned)
 
 
 def _batch(*tensors: torch.Tensor) -> list[Size] | None:
@@ -110,7 +110,7 @@ def _batch(*tensors: torch.Tensor) -> list[Size] | None:
         return None
     batch: list[Size] = []
     for sizes in zip(*(tensor.shape[:-2] for tensor in tensors), strict=True):
-        others = [size for size in sizes if not same_size(size, 1)] or [1]
+        others = [size for size in sizes if not is_broadcast(size)] or [1]
         if not all(same_size(size, others[0]) for size in others):
             return None
         batch.append(others[0])

@@ -7,7 +7,7 @@ import sys
 import msgspec
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.counting import counted_axis
 from onnx_parity.exporter.lowering.values.shapes import never_exceeds, never_negative, product, same_size, shaped
@@ -206,7 +206,7 @@ def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
     """The shape that these broadcast to; None if that depends on dynamic sizes."""
     result: list[Size] = []
     for axis in range(-max(map(len, shapes)), 0):
-        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis and not same_size(shape[axis], 1)]
+        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis and not is_broadcast(shape[axis])]
         if any(not same_size(size, sizes[0]) for size in sizes):
             return None
         result.append(sizes[0] if sizes else 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_shape, same_size
 from onnx_parity.exporter.registry.copies_of_views import record_as_copies_of
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
@@ -47,8 +47,8 @@ def take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = Non
 
 
 def _broadcast(one: Size, other: Size) -> Size:
-    if same_size(one, 1) or same_size(other, 1):
-        return other if same_size(one, 1) else one
+    if is_broadcast(one) or is_broadcast(other):
+        return other if is_broadcast(one) else one
     # The comparison of a dynamic size with another one records the assumption that they are equal.
     if same_size(one, other) or one == other:
         return one if isinstance(one, int) else other

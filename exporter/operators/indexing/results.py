@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_shape, same_size
 from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device, data_dependent_size, describe, symbols_of
 from onnx_parity.exporter.recording.fakes.pointwise import broadcast
 from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
@@ -37,8 +37,7 @@ def slice_(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
     if symbols is None:
         return NotImplemented
     first, last = 0 if start is None else start, sys.maxsize if end is None else end
-    # An empty axis is not considered, so that x[-1:] has the size 1.
-    least = size if isinstance(size, int) else max(symbols.least(size), 1)
+    least = size if isinstance(size, int) else symbols.least(size)
     if isinstance(first, int) and isinstance(last, int) and _is_certain(least, first, last):
         begin = first if first >= 0 else size + first
         count = (size if last >= sys.maxsize else last if last >= 0 else size + last) - begin
@@ -64,6 +63,9 @@ def _count(symbols: Symbols, size: Size, least: int, first: Size, last: Size) ->
     to_the_end = isinstance(last, int) and last >= sys.maxsize
     if to_the_end and isinstance(first, int):
         return _smaller(size, -first) if first < 0 else _larger(size - first, 0)
+    if isinstance(first, int) and isinstance(last, int) and first >= 0:
+        stop = _smaller(size, last) if last >= 0 else size + last
+        return stop if last >= first == 0 else _larger(stop - first, 0)
     begin = _place(symbols, size, least, first)
     stop = size if to_the_end else _place(symbols, size, least, last)
     if symbols.never_exceeds(begin, stop):
@@ -147,6 +149,6 @@ def masked_scatter(self: torch.Tensor, mask: torch.Tensor, source: torch.Tensor)
 )
 def masked_select(self: torch.Tensor, mask: torch.Tensor) -> Any:
     sizes = zip(reversed(mask.shape), reversed(self.shape), strict=False)
-    if mask.ndim <= self.ndim and all(same_size(of_mask, 1) or same_size(of_mask, size) for of_mask, size in sizes):
+    if mask.ndim <= self.ndim and all(is_broadcast(of_mask) or same_size(of_mask, size) for of_mask, size in sizes):
         return NotImplemented
     return Contiguous(self.dtype, (data_dependent_size(self),))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, same_size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_size
 from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device, describe
 from onnx_parity.exporter.recording.fakes.pointwise import broadcast
 from onnx_parity.exporter.registry.results import Contiguous, result_of
@@ -71,7 +71,7 @@ def _added_to(op: OpOverload) -> Callable[..., Any]:
         sizes: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
         aligned = zip(reversed(self.shape), reversed(sizes), strict=False)
         # The comparison of a dynamic size with another records an assumption, which may fix an axis.
-        if self.ndim > len(sizes) or not all(same_size(own, 1) or own == size for own, size in aligned):
+        if self.ndim > len(sizes) or not all(is_broadcast(own) or own == size for own, size in aligned):
             raise RuntimeError(f"{op} cannot add {list(self.shape)}: it does not broadcast to {sizes}")
         return Contiguous(self.dtype, tuple(sizes))
 

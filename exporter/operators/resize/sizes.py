@@ -50,9 +50,11 @@ def _interpolate_axis(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: 
     if mode in _NEAREST:
         # torch computes these in float32, which decides which element is taken.
         steps = torch.arange(size, dtype=torch.float32, device=x.device) + _NEAREST[mode]
-        places = (steps * torch.scalar_tensor(1.0 / factor, dtype=torch.float32, device=x.device)).floor()
+        ratio = torch.scalar_tensor(1.0 / factor, dtype=torch.float32, device=x.device)
+        places = (steps * _unless_copied(ratio, x, axis, size, factor, mode)).floor()
         return x.index_select(axis, _clamp_to_axis(places, last))
-    places = (torch.arange(size, dtype=torch.float64, device=x.device) + 0.5) / factor - 0.5
+    places = torch.arange(size, dtype=torch.float64, device=x.device) + 0.5
+    places = places / _unless_copied(factor, x, axis, size, factor, mode) - 0.5
     if mode != "bicubic":
         places = places.clamp(min=0)
     first = places.floor()
@@ -64,6 +66,17 @@ def _interpolate_axis(x: torch.Tensor, axis: int, size: Any, factor: Any, mode: 
         for offset, weight in weights.items()
     ]
     return sum(parts[1:], start=parts[0])
+
+
+def _unless_copied(ratio: Any, x: torch.Tensor, axis: int, size: Any, factor: Any, mode: str) -> Any:
+    """The ratio, or 1 where the size of the axis stays the same: torch copies it then, whatever the factor."""
+    copies = x.ndim == 4 if mode == "nearest" else mode not in ("nearest-exact", "bicubic")
+    if not copies or (not isinstance(factor, Varying) and not 1 < factor < 1.5):
+        return ratio
+    before, after = (torch.scalar_tensor(each, dtype=torch.int64, device=x.device) for each in (x.shape[axis], size))
+    if not isinstance(ratio, torch.Tensor):
+        ratio = torch.scalar_tensor(ratio, dtype=torch.float64, device=x.device)
+    return torch.where(before == after, torch.ones_like(ratio), ratio)
 
 
 def _clamp_to_axis(places: torch.Tensor, last: Any) -> torch.Tensor:

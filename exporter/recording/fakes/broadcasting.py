@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size, is_broadcast
 from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -85,6 +85,7 @@ def _common(sizes: Sequence[Size]) -> Size | None:
     if known:
         return known.pop() if len(known) == 1 else None
     dynamic = [size for size in sizes if not isinstance(size, int)]
+    dynamic = [size for size in dynamic if not is_broadcast(size)] or dynamic
     size: Size = 1
     for each in dynamic:
         size = each if isinstance(size, int) or each.node.expr == size.node.expr else torch.sym_max(size, each)
