@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, bools, distinct, floats, numbers, op
+from onnx_parity.harness.case import BATCH, bools, distinct, floats, ints, numbers, op
 
 # --- views ------------------------------------------------------------------------------------------------------------
 
@@ -20,6 +20,17 @@ def viewed(x: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
 
 view = op(viewed, floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
 view_of_dynamic = op(lambda x: x.view(x.size(0), -1), floats(2, 3, 4), dynamic=BATCH)
+bits_of_floats = op(
+    lambda x, dtype: x.view(dtype), floats(3, 4), dtype=[torch.int32, torch.uint8, torch.float16, torch.int64]
+)
+bits_as_floats = op(lambda x, dtype: x.view(dtype), ints(3, 4, low=-9), dtype=[torch.float64, torch.bfloat16])
+bits_of_integers = op(
+    lambda x, dtype: x.view(dtype),
+    ints(3, 8, low=-100, high=100, dtype=torch.int16),
+    dtype=[torch.uint16, torch.int8, torch.int32, torch.int64],
+)
+bits_of_bools = op(lambda x: x.view(torch.uint8), bools(5))
+bits_of_dynamic = op(lambda x: x.view(torch.int32), ints(3, 2, low=-9), dynamic={"x": {0: "batch", 1: "time"}})
 view_merging_dynamic = op(lambda x: x.view(-1, x.shape[-1]), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}})
 view_splitting_dynamic = op(
     lambda x: x.view(x.shape[0], x.shape[1], 2, 2), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}}

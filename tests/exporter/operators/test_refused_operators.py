@@ -142,7 +142,7 @@ OF_DTYPES = [
     case(
         lambda x: x.view(torch.int32),
         (X,),
-        "aten::view.dtype: ONNX has no operator that reinterprets the bits of torch.float32 as torch.int32",
+        "aten::view.dtype: the bits of torch.float32 as torch.int32 need ONNX's BitCast (possible from opset 26)",
     ),
     case(
         torch.relu,
