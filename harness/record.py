@@ -187,6 +187,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     #: The id of the run in which the cell ran, if the record was carried over because nothing it depends on changed.
     carried: str = ""
+    #: The id of the run of which the outcome is, if it was known by its hash (`--reuse`), and when the cell ran there.
+    reused: str = ""
+    ran: float = 0.0
     #: A hash of the source of its declaration.
     source: str = ""
     #: What else it depends on: files with hashes (`mine/nets.py 5f0c...`), and distributions (`package timm`).

@@ -32,7 +32,7 @@ from onnx_parity.harness.store import Records, read_end, read_info, read_lines, 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _INVALID_OPTIONS, _NOTHING_SELECTED = 2, 4, 5
 _PYTEST_FAILED = 3
-_OPTIONS_WITH_PATHS = tuple(map(prefix_option, ("runs", "resume", "since", "durations-of")))
+_OPTIONS_WITH_PATHS = tuple(map(prefix_option, ("runs", "resume", "since", "reuse", "durations-of")))
 #: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
 #: pytest's filters for them would take longer than many cells.
 _SHOWN = ("-q", "-o", "console_output_style=classic", prefix_option("pace"), "-p", "no:warnings")
@@ -116,6 +116,8 @@ def run(
         parity run op_cases/scripts.py --tier smoke --exporters parity,torch_dynamo,torch_script
 
         parity run --resume runs/last
+
+        parity run --reuse ~/.cache/parity
 
         parity run --shard 2/8 --durations-of runs/20260131-101500-4711
 

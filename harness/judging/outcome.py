@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,10 @@ from onnx_parity.harness.transformations.transformation import Transformation
 
 #: The number of innermost frames of a traceback that are shown.
 _FRAMES = 3
+#: What the stages leave in the record of a cell, besides how long they took.
+_LEFT = (
+    "runtime", "stage", "status", "declined", "lacks", "reason", "blame", "metrics", "aten", "onnx", "nodes", "calls",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +115,7 @@ class Outcome:
     aten: tuple[str, ...] = ()
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
+    calls: tuple[str, ...] = ()
     #: Used to explain a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
@@ -123,26 +129,24 @@ class Outcome:
     #: The input set that it was run on last, if that was not the example, and the outputs of the runtime.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
+    #: A hash of the model and of all else that the outcome depends on after the export; empty if it has none.
+    key: str = ""
+    #: The run of which the outcome is, and when the cell ran there, if it is known by its hash.
+    reused: str = ""
+    ran: float = 0.0
 
     def onto(self, record: Record) -> Record:
         """Complete the blank record of the cell."""
+        left = {name: getattr(self, name) for name in _LEFT}
         return msgspec.structs.replace(
-            record,
-            runtime=self.runtime,
-            stage=self.stage,
-            status=self.status,
-            declined=self.declined,
-            lacks=self.lacks,
-            reason=self.reason,
-            blame=self.blame,
-            metrics=self.metrics,
-            seconds=self.seconds,
-            export_cpu=self.export_cpu,
-            aten=self.aten,
-            onnx=self.onnx,
-            nodes=self.nodes,
-            calls=self.prepared.reference.calls if self.prepared else (),
+            record, **left, seconds=self.seconds, export_cpu=self.export_cpu, reused=self.reused, ran=self.ran
         )
+
+    def take(self, record: Record, details: Sequence[str]) -> None:
+        """Complete it with what the stages left in the record of an equal cell."""
+        for name in _LEFT:
+            setattr(self, name, getattr(record, name))
+        self.details = [*details]
 
     def hold(self, verdict: Verdict) -> None:
         """Keep the metrics of the verdict with the least headroom."""

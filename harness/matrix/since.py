@@ -11,7 +11,6 @@ gate's policy can refuse copied records.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from onnx_parity.harness.cases.watching import PACKAGE, hash_of
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
-from onnx_parity.harness.results.content import contents, hash_declaration, room_folder
+from onnx_parity.harness.results.content import contents, hash_declaration, list_imported, room_folder
 from onnx_parity.harness.results.environment import package_versions, platform_name
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
@@ -210,7 +209,7 @@ def _importers() -> dict[str, frozenset[str]]:
     importers: dict[str, set[str]] = {}
     for path in folder.rglob("*.py"):
         file = f"exporter/{path.relative_to(folder).as_posix()}"
-        for module in _list_imported(path):
+        for module in list_imported(path):
             for imported in (f"{module}.py", f"{module}/__init__.py"):
                 importers.setdefault(imported, set()).add(file)
     return {file: frozenset(each) for file, each in importers.items()}
@@ -221,15 +220,3 @@ def _files_of_families() -> frozenset[str]:
     """The files in folders below `operators/`: each contains what is known of the operators of one family."""
     folder = room_folder("exporter").parent
     return frozenset(path.relative_to(folder).as_posix() for path in folder.glob("exporter/operators/*/**/*.py"))
-
-
-def _list_imported(path: Path) -> set[str]:
-    """The modules that a file imports, as paths: `exporter/lowering/shape`."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return {module.removeprefix(f"{_PACKAGE}.").replace(".", "/") for module in found}

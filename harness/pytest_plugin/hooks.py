@@ -397,6 +397,8 @@ class Progress:
             terminalreporter.write_line(visible_line(line))
         carried = Counter(record.carried for record in records if record.carried)
         carried_over = f", {carried.total()} of them carried over" if carried else ""
+        if reused := sum(bool(record.reused) for record in records):
+            carried_over += f", {reused} of them reused"
         pace = f"{self.pace.done / seconds:.0f}"
         pace += " cell/s" if pace == "1" else " cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")

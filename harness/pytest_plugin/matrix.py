@@ -30,7 +30,7 @@ from onnx_parity.harness.project import Project, Settings
 from onnx_parity.harness.pytest_plugin.failure_block import block
 from onnx_parity.harness.pytest_plugin.options import option, prefix_option
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
-from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
+from onnx_parity.harness.record import Blame, Kind, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.content import module_of
 from onnx_parity.harness.results.environment import describe_run, missing_here, packages_of
 from onnx_parity.harness.running.cell_process import CellProcess
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from onnx_parity.harness.judging.bundle import Bundles, Kept
     from onnx_parity.harness.judging.outcome import Outcome
     from onnx_parity.harness.pytest_plugin.items import CellItem
+    from onnx_parity.harness.reuse.reuse import Kept as KeptOutcome
+    from onnx_parity.harness.reuse.reuse import Reuse
     from onnx_parity.harness.running.stages import Bench
 
 _decoder = msgspec.json.Decoder(Record)
@@ -103,6 +105,8 @@ class Matrix:
         #: The collected cells of this process by their node ids.
         self.items: MutableMapping[str, CellItem] = {}
         self._process: CellProcess | None = None
+        #: The node id of the last cell whose outcome was looked for, and the outcome.
+        self._looked_for: tuple[str, KeptOutcome | None] = ("", None)
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
         self.log = RunLog(self.root, lambda: self._info_with_missing, self.worker)
 
@@ -144,7 +148,26 @@ class Matrix:
     def bench(self) -> Bench:
         from onnx_parity.harness.running.stages import Bench
 
-        return Bench(self.seed, entered=self.log.in_flight.enter)
+        return Bench(self.seed, entered=self.log.in_flight.enter, reuse=self.reuse)
+
+    @cached_property
+    def reuse(self) -> Reuse | None:
+        """The outcomes that `--reuse` names; None without it."""
+        folder: Path | None = option(self._config, "reuse")
+        if folder is None:
+            return None
+        from onnx_parity.harness.reuse.hashes import Grounds
+        from onnx_parity.harness.reuse.reuse import DAYS, Reuse
+        from onnx_parity.harness.reuse.store import MOST_MIB, Store
+
+        days, limit = option(self._config, "reuse-days"), option(self._config, "reuse-limit")
+        return Reuse(
+            Store(folder.expanduser(), MOST_MIB if limit is None else limit),
+            Grounds(self.seed, self._data),
+            self.info.id,
+            self._config.rootpath,
+            DAYS if days is None else days,
+        )
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
         """Split the collected items into those to run and those to leave out. Only one process writes carried records.
@@ -196,6 +219,10 @@ class Matrix:
         `ahead` is the next cell, which the child process begins while this one is reported. Raises `OSError` if the
         record cannot be written: without it the cell has not been run.
         """
+        if (known := self._find_known(item)) is not None:
+            return self._take_over(item, known)
+        if ahead is not None and self._find_known(ahead) is not None:
+            ahead = None
         if not self._isolated:
             return self._run_here(item)
         self._process = self._process or self._new_process()
@@ -213,6 +240,29 @@ class Matrix:
         if answer.startswith(_UNWRITTEN):
             raise OSError(answer.removeprefix(_UNWRITTEN).decode())
         return _decoder.decode(answer)
+
+    def _find_known(self, item: CellItem) -> KeptOutcome | None:
+        """The outcome that is known of a cell; each is looked for once, when the cell before it is run."""
+        if self.reuse is None:
+            return None
+        if self._looked_for[0] != item.nodeid:
+            self._looked_for = item.nodeid, self.reuse.before_export(item.cell)
+        return self._looked_for[1]
+
+    def _take_over(self, item: CellItem, known: KeptOutcome) -> Record:
+        """Write and return the record of a cell of which nothing is run."""
+        from onnx_parity.harness.judging.bundle import Kept
+        from onnx_parity.harness.judging.outcome import Outcome
+        from onnx_parity.harness.reuse.reuse import fill_in
+
+        start, blank = time.perf_counter(), self._blank(item)
+        outcome = fill_in(Outcome(item.cell, item.cell.runtime), known)
+        no_bundle = Kept("", f"outcome of run {known.run}. This makes a bundle:  parity repro '{item.cell.id}'")
+        record = self._judge(item, outcome, outcome.onto(blank), [no_bundle])
+        elapsed = time.perf_counter() - start
+        record = msgspec.structs.replace(record, elapsed=elapsed, depends=known.depends)
+        self.log.finish(record)
+        return record
 
     def give_up(self, item: CellItem, reason: str) -> Record:
         """Write and return the record of a cell that took each worker of a cluster with it."""
@@ -256,6 +306,8 @@ class Matrix:
         """Called at the end of the process that runs cells: remove the files that its cells have shared."""
         if "bench" in vars(self):
             self.bench.close()
+        if "reuse" in vars(self) and self.reuse is not None:
+            self.reuse.flush()
 
     def _answer(self, nodeid: bytes) -> bytes:
         """Called in the child process: run a cell and write its record, which is kept if this process is killed."""
@@ -288,8 +340,25 @@ class Matrix:
                     kept.append(self.bundles.keep(record, outcome))
 
             outcome = self.bench.run(item.cell, keep)
+            left, depends = outcome.onto(blank), self._depends(item)
+            difference = ""
+            if self.reuse is not None:
+                difference = self.reuse.settle(
+                    outcome, left, depends, lambda: self.bench.run(item.cell).onto(blank)
+                )
+        record = self._judge(item, outcome, left, kept)
+        if difference:
+            record = msgspec.structs.replace(record, status=Status.FAILED, blame=Blame.UNKNOWN, reason=difference)
+            record = msgspec.structs.replace(record, message=block(record, [difference]))
+        elapsed = time.perf_counter() - start
+        return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib(), depends=depends)
+
+    def _judge(self, item: CellItem, outcome: Outcome, left: Record, kept: Sequence[Kept]) -> Record:
+        """The record that the stages left, with what expectations and lists of refusals say of it."""
+        from onnx_parity.harness.expecting.expectations import apply_expectations
+
         folder = item.path.parent
-        record = unsupported.judge_record(apply_expectations(outcome.onto(blank), folder), folder, item.is_in_tier)
+        record = unsupported.judge_record(apply_expectations(left, folder), folder, item.is_in_tier)
         record = no_kernel.judge_record(record, folder, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
@@ -300,9 +369,7 @@ class Matrix:
             details = [*details, *(each.line for each in kept)]
             bundle = kept[0].folder if kept else ""
             record = msgspec.structs.replace(record, bundle=bundle, message=block(record, details))
-        elapsed = time.perf_counter() - start
-        depends = self._depends(item)
-        return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib(), depends=depends)
+        return record
 
     def _depends(self, item: CellItem) -> tuple[str, ...]:
         """What the cell depends on besides its declaration, the exporter and the harness, with hashes of files."""

@@ -61,6 +61,22 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "RUN",
         "help": "run the cells that changes since that run may affect, and carry over the other records",
     },
+    "reuse": {
+        "type": Path,
+        "metavar": "STORE",
+        "help": "use the outcomes in that folder of cells whose model, inputs and all else are the same by their hash, "
+        "and keep the others in it: a folder of this machine, a shared disk, a bucket that is mounted",
+    },
+    "reuse-days": {
+        "type": float,
+        "metavar": "DAYS",
+        "help": "run cells whose outcome in the store is older, and compare; 0 for all (default: 7)",
+    },
+    "reuse-limit": {
+        "type": float,
+        "metavar": "MIB",
+        "help": "how large the store may become, in MiB; what was not used for longest is removed (default: 8192)",
+    },
     "shard": {"metavar": "K/N", "help": "run part K of N of the cells, the same part every time: 2/8"},
     "durations-of": {
         "type": Path,

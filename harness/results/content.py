@@ -46,6 +46,18 @@ def contents(subjects: Iterable[str] = (), data: Iterable[Path] = ()) -> dict[st
     return found
 
 
+def list_imported(path: Path) -> set[str]:
+    """The modules of this project that a file of it imports, as paths: `exporter/lowering/shape`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {module.removeprefix(f"{_PROJECT}.").replace(".", "/") for module in found}
+
+
 def module_of(subject: str) -> str:
     """The module of an exporter `module:function` or a runtime `backend:module`; empty for those of this project."""
     if subject.startswith(BACKEND):

@@ -36,6 +36,7 @@ from onnx_parity.harness.judging.reference import (
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Stage
+from onnx_parity.harness.reuse.reuse import Reuse
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.delivered import Delivered, check, shapes_of
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
@@ -71,8 +72,10 @@ class Bench:
         runtimes: Mapping[str, Runtime] = RUNTIMES,
         transformations: Mapping[str, Transformation] = TRANSFORMATIONS,
         entered: Callable[[Stage], None] = lambda stage: None,
+        reuse: Reuse | None = None,
     ) -> None:
         self._seed = seed
+        self._reuse = reuse
         self._exporters = exporters
         self._runtimes = runtimes
         self._transformations = transformations
@@ -85,7 +88,9 @@ class Bench:
     def run(self, cell: Cell, ended: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
         """Run a cell. `ended` is called with the outcome while the files of its model still exist."""
         if isinstance(cell.case, DrawnCase):
-            return search(cell, self.run)
+            found = search(cell, self.run)
+            found.key = ""  # It has run many models.
+            return found
         outcome = Outcome(cell, cell.runtime)
         exporter, runtime = self._exporters[cell.exporter], self._runtimes[cell.runtime]
         chain = tuple(self._transformations[name] for name in cell.transforms)
@@ -132,6 +137,7 @@ class Bench:
     def _run_stages(self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome) -> None:
         prepared = outcome.prepared = self._prepare(cell, outcome)
         reference = prepared.reference
+        outcome.calls = reference.calls
         made = prepared.model(cell)
         with self._stage(Stage.EXPORT, outcome), prepared.program.at_home():
             captured = self._capture(cell, exporter, prepared)
@@ -140,6 +146,8 @@ class Bench:
             if made.exported is None:
                 made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if large else None))
             delivered = outcome.delivered = made.exported
+        if self._reuse is not None and self._reuse.after_export(outcome, delivered, reference):
+            return
         with self._stage(Stage.CHECK, outcome):
             if not made.is_checked:
                 # A declaration knows the fusions of this exporter; other exporters' models may be larger.
