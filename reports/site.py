@@ -272,6 +272,9 @@ class _Site:
         if carried := self.meter.carried:
             cells = wording.plural(carried, "cell")
             told.append(f"{cells} did not run again: nothing on which a result depends has changed since.")
+        if reused := self.meter.reused:
+            share = f"{reused / self.meter.counts.total():.0%}"
+            told.append(f"{wording.plural(reused, 'cell')} ({share}) reused: all that they depend on had been run before.")
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
         contexts: dict[str, dict[str, object]] = {
             "index.html": {

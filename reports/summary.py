@@ -79,6 +79,7 @@ class RunMeter:
         self.cases = 0
         self.opsets: set[int] = set()
         self.carried = 0
+        self.reused = 0
         self._by_worker: defaultdict[str, float] = defaultdict(float)
         self._by_stage: defaultdict[str, float] = defaultdict(float)
 
@@ -90,6 +91,7 @@ class RunMeter:
             self.by_subject[record.exporter, record.ran_on][record.status] += 1
             self.opsets.add(record.opset)
             self.carried += bool(record.carried)
+            self.reused += bool(record.reused)
             for stage, seconds in record.seconds.items():
                 self._by_worker[record.worker] += seconds
                 self._by_stage[stage] += seconds

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onnx_parity.harness.columnar import Columns
 from onnx_parity.harness.gate.findings import ExportTime
 from onnx_parity.harness.record import Blame, Record, Stage, Status
+from onnx_parity.harness.results.terminal_summary import day_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
+_SECONDS_OF_DAY = 86400
 #: The values of a field that decide whether a cell ended otherwise.
 _MEMBERS = {"status": tuple(Status), "stage": tuple(Stage), "blame": tuple(Blame)}
 
@@ -26,6 +28,8 @@ class Part(NamedTuple):
     #: How many were carried over, by the run in which they ran, and how many others were run, by the reason.
     carried: dict[str, int]
     rerun: dict[str, int]
+    #: How many were known by their hashes, by day.
+    reused: dict[str, int]
 
 
 class Differing(NamedTuple):
@@ -93,7 +97,10 @@ def _part(columns: Columns, differs: Numbers) -> Part:
 
     rows = np.flatnonzero(differs).tolist()
     records = {record.cell: record for record in columns.records_at(rows)}
-    return Part(records, tally("status"), tally("carried"), tally("rerun"))
+    ran = columns.floats("ran")
+    days, numbers = np.unique(ran[ran > 0] // _SECONDS_OF_DAY, return_counts=True)
+    reused = {day_of(day * _SECONDS_OF_DAY): number for day, number in zip(days.tolist(), numbers.tolist(), strict=True)}
+    return Part(records, tally("status"), tally("carried"), tally("rerun"), reused)
 
 
 def _find_edited(before: Columns, now: Columns, here: Numbers, there: Numbers) -> list[str]:

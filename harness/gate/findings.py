@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from onnx_parity.harness.gate.policy import Policy, Thresholds
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.causes import Cause, Causes
 from onnx_parity.harness.results.completeness import is_unfinished, why_unfinished
-from onnx_parity.harness.results.terminal_summary import explain_carried
+from onnx_parity.harness.results.terminal_summary import explain_carried, explain_reused
 
 #: The speed of the machine is estimated from at least this many cases.
 _ENOUGH_CASES = 5
@@ -28,6 +29,8 @@ class FindingKind(StrEnum):
     NOT_RUN = "not run"
     UNFINISHED = "unfinished"
     CARRIED = "carried"
+    REUSED = "reused"
+    OUTDATED = "outdated"
     SHRUNK_HEADROOM = "shrunk headroom"
     SLOWER_EXPORT = "slower export"
     CHANGED_FAILURE = "changed failure"
@@ -89,6 +92,8 @@ class Side(msgspec.Struct, frozen=True):
     counts: dict[Status, int]
     carried: dict[str, int]
     rerun: dict[str, int]
+    #: How many of its outcomes were known by their hashes, by the day on which they were found.
+    reused: dict[str, int]
     #: What of it cannot be read; empty if all can.
     damage: str = ""
 
@@ -114,7 +119,7 @@ class Suspected(msgspec.Struct, frozen=True):
 
 def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Found]:
     """Every finding about cells and the run, including those that the policy ignores."""
-    yield from map(Found, _of_the_run(run))
+    yield from map(Found, _of_the_run(run, policy.thresholds))
     for cell, now in run.records.items():
         before = baseline.records.get(cell)
         found = _of_cell(before, now) or (before and _of_headroom(before, now, policy.thresholds))
@@ -130,13 +135,21 @@ def same_machine(one: RunInfo, other: RunInfo) -> bool:
     return (one.platform, one.cpus) == (other.platform, other.cpus)
 
 
-def _of_the_run(run: Side) -> Iterator[Finding]:
+def _of_the_run(run: Side, thresholds: Thresholds) -> Iterator[Finding]:
     if is_unfinished(run.info, run.end):
         yield Finding(
             FindingKind.UNFINISHED, "", f"{why_unfinished(run.info, run.end)}; parity run --resume completes it"
         )
     if run.carried:
         yield Finding(FindingKind.CARRIED, "", explain_carried(run.carried, run.rerun))
+    if run.reused:
+        yield Finding(FindingKind.REUSED, "", explain_reused(run.reused, sum(run.counts.values())))
+        limit = datetime.fromisoformat(run.info.started) - timedelta(days=thresholds.reused_days)
+        old = {day: number for day, number in run.reused.items() if day < limit.date().isoformat()}
+        if old:
+            before = f"more than {thresholds.reused_days:g} days before the run, the first on {min(old)}"
+            how = "parity run --reuse-days runs such cells again"
+            yield Finding(FindingKind.OUTDATED, "", f"{sum(old.values())} reused outcomes were found {before}; {how}")
 
 
 def _of_cell(before: Record | None, now: Record) -> Found | None:

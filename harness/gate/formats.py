@@ -15,6 +15,8 @@ from onnx_parity.harness.gate.verdict import GateResult
 _MOST = 50
 #: The terminal lists at most this many causes for each kind of warning, and all failures.
 _MOST_WARNED = 20
+#: These are no findings about cells.
+_OF_THE_RUN = (FindingKind.UNFINISHED, FindingKind.CARRIED, FindingKind.REUSED, FindingKind.OUTDATED)
 _TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
 
@@ -34,7 +36,7 @@ def outcome(verdict: GateResult) -> str:
 def _count_causes(kind: FindingKind, verdict: GateResult) -> str:
     """`new failure (31 cells, 3 causes)`; empty if no finding of this kind fails the gate."""
     causes = [cause for cause in verdict.causes_with(Action.FAIL) if cause.kind is kind]
-    if not causes or kind in (FindingKind.UNFINISHED, FindingKind.CARRIED):
+    if not causes or kind in _OF_THE_RUN:
         return kind if causes else ""
     cells, what = sum(cause.findings for cause in causes), "case" if kind is FindingKind.SLOWER_EXPORT else "cell"
     return f"{kind} ({cells} {what}{'s' * (cells != 1)}, {len(causes)} cause{'s' * (len(causes) != 1)})"

@@ -28,6 +28,8 @@ class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_run: Action = Action.FAIL
     unfinished: Action = Action.FAIL
     carried: Action = Action.IGNORE
+    reused: Action = Action.IGNORE
+    outdated: Action = Action.FAIL
     shrunk_headroom: Action = Action.WARN
     slower_export: Action = Action.WARN
     changed_failure: Action = Action.WARN
@@ -53,6 +55,8 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     export_seconds: _Amount = 0.05
     #: Up to this share of the baseline's cells may be missing from the run.
     not_run_share: _Share = 0.0
+    #: Outcomes that were reused may have been found up to so many days before the run.
+    reused_days: _Amount = 7.0
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

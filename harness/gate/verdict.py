@@ -31,6 +31,7 @@ from onnx_parity.harness.gate.remeasuring import NotMeasuredError
 from onnx_parity.harness.record import RunEnd, RunInfo, Status
 from onnx_parity.harness.results.causes import name_few
 from onnx_parity.harness.results.completeness import is_unfinished
+from onnx_parity.harness.results.terminal_summary import count_reused, explain_reused
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import Records, read_columns, read_end, read_info, read_records
 
@@ -97,6 +98,7 @@ def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = N
             *changes(before.info, now.info),
             *_find_edited_files(before, now),
             *_differ("declarations", compared.edited),
+            *([explain_reused(now.reused, sum(now.counts.values()))] if now.reused else []),
         ],
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
@@ -170,7 +172,7 @@ def _sides(baseline: Path, run: Path) -> tuple[Side, Side, _Compared]:
     if before is not None and now is not None:
         differing = find_differing(before, now)
         one, other = (
-            Side(*about, part.records, part.counts, part.carried, part.rerun)
+            Side(*about, part.records, part.counts, part.carried, part.rerun, part.reused)
             for about, part in ((old, differing.before), (new, differing.now))
         )
         return one, other, _Compared(differing.exports, differing.edited)
@@ -183,7 +185,8 @@ def _side(info: RunInfo, end: RunEnd | None, records: Records) -> Side:
     counts = Counter(record.status for record in records)
     carried = Counter(record.carried for record in records if record.carried)
     rerun = Counter(record.rerun for record in records if record.rerun)
-    return Side(info, end, {record.cell: record for record in records}, counts, carried, rerun, records.damage)
+    by_cell = {record.cell: record for record in records}
+    return Side(info, end, by_cell, counts, carried, rerun, count_reused(records), records.damage)
 
 
 def _refuse_baseline(baseline: Path, side: Side) -> None:

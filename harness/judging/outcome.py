@@ -138,9 +138,9 @@ class Outcome:
     def onto(self, record: Record) -> Record:
         """Complete the blank record of the cell."""
         left = {name: getattr(self, name) for name in _LEFT}
-        return msgspec.structs.replace(
-            record, **left, seconds=self.seconds, export_cpu=self.export_cpu, reused=self.reused, ran=self.ran
-        )
+        if self.reused:
+            left |= {"reused": self.reused, "ran": self.ran}
+        return msgspec.structs.replace(record, **left, seconds=self.seconds, export_cpu=self.export_cpu)
 
     def take(self, record: Record, details: Sequence[str]) -> None:
         """Complete it with what the stages left in the record of an equal cell."""

@@ -35,8 +35,10 @@ from onnx_parity.harness.results.causes import Cause, causes_of
 from onnx_parity.harness.results.completeness import shortcomings
 from onnx_parity.harness.results.terminal_summary import (
     cells_here,
+    count_reused,
     counts,
     explain_carried,
+    explain_reused,
     not_here,
     summarise,
     without_kernel,
@@ -397,14 +399,14 @@ class Progress:
             terminalreporter.write_line(visible_line(line))
         carried = Counter(record.carried for record in records if record.carried)
         carried_over = f", {carried.total()} of them carried over" if carried else ""
-        if reused := sum(bool(record.reused) for record in records):
-            carried_over += f", {reused} of them reused"
         pace = f"{self.pace.done / seconds:.0f}"
         pace += " cell/s" if pace == "1" else " cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
         if self._matrix.part.since is not None:
             rerun = Counter(record.rerun for record in records if record.rerun)
             terminalreporter.write_line(visible_line(explain_carried(carried, rerun)))
+        if reused := count_reused(records):
+            terminalreporter.write_line(explain_reused(reused, len(records)))
         for line in (*not_here(records), without_kernel(records)):
             if line:
                 terminalreporter.write_line(visible_line(line))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
 from onnx_parity.harness.record import GRAVEST_FIRST, WRONG, Record, Status
@@ -48,6 +49,25 @@ def explain_carried(carried: Mapping[str, int], rerun: Mapping[str, int]) -> str
     if left := reasons[_MOST_REASONS:]:
         ran.append(f"{sum(number for _, number in left)} for {len(left)} other reasons")
     return f"{kept}; run again: {', '.join(ran)}" if ran else kept
+
+
+def count_reused(records: Iterable[Record]) -> Counter[str]:
+    """How many outcomes were known by their hashes, by the day on which they were found: `2026-01-31`."""
+    return Counter(day_of(record.ran) for record in records if record.reused)
+
+
+def day_of(seconds: float) -> str:
+    """The day of a time in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def explain_reused(reused: Mapping[str, int], cells: int) -> str:
+    """The share of a run's outcomes that were known by their hashes, and the oldest of them."""
+    number = sum(reused.values())
+    return (
+        f"{number} of {_cells(cells)} ({number / cells:.0%}) reused: their models, inputs and all else that they "
+        f"depend on had been run before, the first of them on {min(reused)}"
+    )
 
 
 def _cells(number: int) -> str:
