@@ -273,8 +273,8 @@ class _Site:
             cells = wording.plural(carried, "cell")
             told.append(f"{cells} did not run again: nothing on which a result depends has changed since.")
         if reused := self.meter.reused:
-            share = f"{reused / self.meter.counts.total():.0%}"
-            told.append(f"{wording.plural(reused, 'cell')} ({share}) reused: all that they depend on had been run before.")
+            cells, share = wording.plural(reused, "cell"), f"{reused / self.meter.counts.total():.0%}"
+            told.append(f"{cells} ({share}) reused: all that their results depend on was the same in an earlier run.")
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
         contexts: dict[str, dict[str, object]] = {
             "index.html": {

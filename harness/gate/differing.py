@@ -99,7 +99,9 @@ def _part(columns: Columns, differs: Numbers) -> Part:
     records = {record.cell: record for record in columns.records_at(rows)}
     ran = columns.floats("ran")
     days, numbers = np.unique(ran[ran > 0] // _SECONDS_OF_DAY, return_counts=True)
-    reused = {day_of(day * _SECONDS_OF_DAY): number for day, number in zip(days.tolist(), numbers.tolist(), strict=True)}
+    reused = {
+        day_of(day * _SECONDS_OF_DAY): number for day, number in zip(days.tolist(), numbers.tolist(), strict=True)
+    }
     return Part(records, tally("status"), tally("carried"), tally("rerun"), reused)
 
 

@@ -149,7 +149,8 @@ def _of_the_run(run: Side, thresholds: Thresholds) -> Iterator[Finding]:
         if old:
             before = f"more than {thresholds.reused_days:g} days before the run, the first on {min(old)}"
             how = "parity run --reuse-days runs such cells again"
-            yield Finding(FindingKind.OUTDATED, "", f"{sum(old.values())} reused outcomes were found {before}; {how}")
+            found = f"{sum(old.values())} of the reused outcomes are of {before}"
+            yield Finding(FindingKind.OUTDATED, "", f"{found}; {how}")
 
 
 def _of_cell(before: Record | None, now: Record) -> Found | None:

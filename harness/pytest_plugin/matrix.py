@@ -343,9 +343,7 @@ class Matrix:
             left, depends = outcome.onto(blank), self._depends(item)
             difference = ""
             if self.reuse is not None:
-                difference = self.reuse.settle(
-                    outcome, left, depends, lambda: self.bench.run(item.cell).onto(blank)
-                )
+                difference = self.reuse.settle(outcome, left, depends, lambda: self.bench.run(item.cell).onto(blank))
         record = self._judge(item, outcome, left, kept)
         if difference:
             record = msgspec.structs.replace(record, status=Status.FAILED, blame=Blame.UNKNOWN, reason=difference)

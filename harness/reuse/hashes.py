@@ -21,12 +21,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from onnx_parity.harness.cases.installed import involved, states
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.one_line import plain
 from onnx_parity.harness.results.content import contents, hash_declaration, list_imported, room_folder
 from onnx_parity.harness.subjects.delivered import Delivered
 
@@ -38,6 +38,8 @@ _TELLING = (
     "ATEN_", "DNNL_", "GOTO_", "KMP_", "LD_PRELOAD", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_", "ORT_", "PYTORCH_",
     "TORCH_", "VECLIB_",
 )  # fmt: skip
+#: Variables that are others in each process, and matter to shells and pytest alone.
+_OF_THE_PROCESS = ("OLDPWD", "PWD", "PYTEST_", "SHLVL", "_")
 #: What `/proc/cpuinfo` says of a processor by which libraries choose their kernels.
 _OF_PROCESSORS = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part")
 #: The rooms of the harness whose code runs from the stage `check` on. What they import of the exporter does, too.
@@ -100,19 +102,24 @@ class Grounds:
 
 def hash_of_texts(texts: Mapping[str, str]) -> str:
     """A hash of texts with their names, in whatever order they are."""
-    return hashlib.blake2b(msgspec.json.encode(texts, order="sorted"), digest_size=_DIGEST_BYTES).hexdigest()
+    return hashlib.blake2b(ascii(sorted(texts.items())).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def noted_here() -> dict[str, str]:
     """What is no part of the hashes, and is named where it differs and an outcome does too."""
-    return {
+    there = {
         "the number of processors": str(os.cpu_count()),
         "the system": platform.platform(),
         "the working directory": str(Path.cwd()),
         **{f"package {name}": state for name, state in states().items() if name not in involved()},
         # Values may be secrets, and this is stored.
-        **{f"the variable {name}": hash_of_texts({name: value})[:8] for name, value in os.environ.items()},
+        **{
+            f"the variable {name}": hash_of_texts({name: value})[:8]
+            for name, value in os.environ.items()
+            if not name.startswith(_OF_THE_PROCESS)
+        },
     }
+    return {plain(name): plain(text) for name, text in there.items()}
 
 
 def _of_cell(cell: Cell) -> dict[str, str]:
@@ -176,8 +183,8 @@ def _hash_trials(trials: Iterable[Trial]) -> str:
 
 
 def _add(hashed: hashlib.blake2b, value: Any) -> None:
-    """Add an array, a list of arrays, or None to a hash."""
-    if isinstance(value, np.ndarray):
+    """Add an array, a number of numpy, a list of these, or None to a hash."""
+    if isinstance(value, np.ndarray | np.generic):
         hashed.update(f"{value.dtype} {value.shape}\0".encode())
         # The bytes of objects, such as strings, are only their addresses.
         hashed.update(repr(value.tolist()).encode() if value.dtype.hasobject else value.tobytes())

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,8 +41,8 @@ SHARE = 50
 #: Days after which an outcome is not used any longer, unless the run says otherwise.
 DAYS = 7.0
 _SECONDS_OF_DAY = 86400.0
-#: Seconds between two looks at whether files have changed, before outcomes are kept.
-_LOOK = 1.0
+#: Seconds between two looks at whether files have changed, before outcomes are kept: a look takes a millisecond.
+_LOOK = 0.2
 #: What two outcomes of a cell have to have in common.
 _COMPARED = (
     "status", "stage", "blame", "runtime", "declined", "lacks", "metrics", "aten", "onnx", "nodes", "calls", "reason",
@@ -97,9 +98,7 @@ class Reuse:
             fill_in(outcome, kept)
         return kept is not None
 
-    def settle(
-        self, outcome: Outcome, record: Record, depends: tuple[str, ...], again: Callable[[], Record]
-    ) -> str:
+    def settle(self, outcome: Outcome, record: Record, depends: tuple[str, ...], again: Callable[[], Record]) -> str:
         """Keep the outcome of a cell that has run. Return what is wrong, if another one is known: empty if none is.
 
         `record` is what the stages left, and `again` runs the cell once more.
@@ -136,7 +135,8 @@ class Reuse:
         for key, kept, file in unwritten:
             names = (each.rpartition(" ")[0] for each in kept.depends if not each.startswith(PACKAGE))
             if not self._has_changed([file, *(self.root / name for name in names)]):
-                self.store.write(key, msgspec.json.encode(kept))
+                with suppress(UnicodeEncodeError):  # Names of files need not be text.
+                    self.store.write(key, msgspec.json.encode(kept))
 
     def _to_use(self, cell: Cell, key: str) -> Kept | None:
         if cell.device is not Device.CPU or self._is_drawn(cell):
@@ -211,7 +211,8 @@ class Reuse:
 
     def _explain(self, other: Kept, record: Record, again: Record) -> str:
         """Why the hash of an outcome is not enough, with all that is known of it."""
-        told = f"run {other.run} kept another outcome for the same hash, {_ending(other.record)}; here {_ending(record)}"
+        kept = f"run {other.run} kept another outcome for the same hash, {_ending(other.record)}"
+        told = f"{kept}; here {_ending(record)}"
         if _differ(record, again):
             return f"{told}. It is flaky: run once more, it ended otherwise here too, {_ending(again)}"
         then = msgspec.json.decode(self.store.read(other.noted) or b"{}", type=dict[str, str])

@@ -55,7 +55,7 @@ LAYERS = {
     "exporter/rewrites": ("engine", "tables"),
     "harness": (
         "onnx_cases", "cases", "subjects", "transformations", "halves", "results", "operators", "expecting", "matrix",
-        "judging", "running", "conformance", "cluster", "gate", "localisation", "drawing", "search", "sensitivity",
+        "judging", "reuse", "running", "conformance", "cluster", "gate", "localisation", "drawing", "search", "sensitivity",
         "pytest_plugin", "commands",
     ),
 }  # fmt: skip

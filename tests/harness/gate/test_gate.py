@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -205,6 +206,24 @@ def test_a_run_without_its_end_proves_nothing(tmp_path: Path, end: RunEnd | None
     assert verdict.regressed
 
 
+def test_outcomes_that_were_reused_are_counted_and_the_old_ones_refused(tmp_path: Path) -> None:
+    started = datetime.fromisoformat(INFO.started).timestamp()
+    recent, old = (cell(name, reused="r", ran=started - days * 86400) for name, days in (("a", 6), ("b", 9)))
+    verdict = gate(tmp_path, [cell("a"), cell("b")], [recent, old])
+    assert kinds(verdict) == [FindingKind.REUSED, FindingKind.OUTDATED]
+    assert verdict.regressed
+    assert headline(verdict) == "regressed: outdated; now against before"
+    assert verdict.findings[1].detail == (
+        "1 of the reused outcomes are of more than 7 days before the run, the first on 2026-01-22; "
+        "parity run --reuse-days runs such cells again"
+    )
+    assert verdict.environment[-1].startswith("2 of 2 cells (100%) reused: ")
+    lenient = Policy(thresholds=Thresholds(reused_days=30))
+    assert not gate(tmp_path / "lenient", [cell("a"), cell("b")], [recent, old], lenient).regressed
+    release = Policy(findings=Findings(reused=Action.FAIL))
+    assert gate(tmp_path / "release", [cell("a")], [recent], release).regressed
+
+
 def test_a_release_is_not_gated_on_what_was_carried_over(tmp_path: Path) -> None:
     release = Policy(findings=Findings(carried=Action.FAIL))
     carried = [cell(carried="20260101")]
@@ -353,7 +372,7 @@ def test_a_policy_sets_the_actions(tmp_path: Path) -> None:
 
 def test_a_release_of_this_project_runs_afresh() -> None:
     policy = read_policy(Path(__file__).parents[3] / "gate.toml")
-    assert policy.findings == Findings(carried=Action.FAIL)
+    assert policy.findings == Findings(carried=Action.FAIL, reused=Action.FAIL)
 
 
 @pytest.mark.parametrize(
