@@ -46,6 +46,8 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False
     #: Whether the model will refer to files that hold the weights. Then weights stay as they are stored there.
     refers_to_files: bool = False
+    #: Whether the model has one more output, which tells whether its assumptions hold.
+    assumptions_output: bool = False
 
     def __post_init__(self) -> None:
         check_switches(
@@ -53,6 +55,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
             do_constant_folding=self.do_constant_folding,
             strip_doc_string=self.strip_doc_string,
             keep_initializers_as_inputs=self.keep_initializers_as_inputs,
+            assumptions_output=self.assumptions_output,
         )
 
     @property
@@ -116,6 +119,7 @@ class Capture:
         keep_initializers_as_inputs: bool | None = None,
         custom_opsets: Mapping[str, int] | None = None,
         export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
+        assumptions_output: bool = False,
     ) -> ONNXProgram:
         """Lower the program to an opset. Raises `UnsupportedOperatorsError`, which lists all operators that cannot be
         expressed at that opset.
@@ -131,6 +135,7 @@ class Capture:
                 keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
                 custom_opsets=checked_custom_opsets(custom_opsets),
                 export_modules_as_functions=export_modules_as_functions,
+                assumptions_output=assumptions_output,
             ),
         )
 
@@ -149,6 +154,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         weights_are_inputs=options.weights_vary,
         modules_become_functions=options.as_functions,
         known=capture._known if options.folds else None,
+        conditions=capture.assumptions if options.assumptions_output else None,
     )
     with literals_on_the_cpu():
         lowered = lower(capture.graph, opset, capture._names, lowering)

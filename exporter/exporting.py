@@ -67,6 +67,7 @@ def export(
     autograd_inlining: bool = True,
     strict: bool = False,
     assume: Sequence[str] = (),
+    assumptions_output: bool = False,
     return_written: bool = False,
     allow_ignored_inputs: bool = False,
 ) -> ONNXProgram:
@@ -128,6 +129,8 @@ def export(
             turns a tensor into a Python value, or branches on a dynamic size. See `ONNXProgram.assumptions`.
         assume: Conditions that hold for all that the model will be given, over the names of dynamic axes or as warnings
             spell them: `["height % 8 == 0", "batch > 1"]`. They become assumptions without a warning or an error.
+        assumptions_output: Give the model one more output, the boolean `assumptions_hold`: whether all its assumptions
+            hold for its inputs. Runtimes that do not check them can ask it. It comes after the program's outputs.
         return_written: Return the new values of the buffers, attributes and inputs that the program writes to. They
             become outputs named `<name>_written` after the program's own. Otherwise they are left out, with a warning.
         allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do, or that
@@ -159,6 +162,7 @@ def export(
         keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         custom_opsets=checked_custom_opsets(custom_opsets),
         export_modules_as_functions=export_modules_as_functions,
+        assumptions_output=assumptions_output,
         refers_to_files=isinstance(external_data, ExternalData) and bool(external_data.safetensors),
     )
     record_options = RecordOptions(

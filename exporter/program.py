@@ -288,7 +288,7 @@ class ONNXProgram:
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
         """The results in the program's structure; with `return_written` a pair of that and the written values."""
-        remaining = iter(results)
+        remaining = iter(results[: self.returned.outputs])
         leaves: list[Any] = []
         for kind, plain in zip(self.returned.kinds, self.returned.plain, strict=True):
             if kind is Kind.PLAIN:

@@ -13,10 +13,12 @@ import torch
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
 from onnx_parity.exporter.graph.graph import Origin, Value
 
-__all__ = ["METADATA", "Assumption", "as_json", "assumptions_in"]
+__all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "as_json", "assumptions_in"]
 
 #: The key under which a model has its assumptions, as JSON, in its metadata.
 METADATA = "onnx_parity.assumptions"
+#: The name of the output that tells whether they hold, of a model that computes it.
+ASSUMPTIONS_HOLD = "assumptions_hold"
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):

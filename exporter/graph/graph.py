@@ -250,9 +250,10 @@ class Graph(msgspec.Struct, eq=False):
             self._size_names[expression] = name
         return name
 
-    def live_nodes(self, known: Container[Value] = ()) -> list[Node]:
-        """The nodes that an output depends on, in order. Those whose results are known are not needed."""
-        return self.live_in(self.nodes, self.outputs, known)
+    def live_nodes(self, known: Container[Value] = (), also: Sequence[Value] = ()) -> list[Node]:
+        """The nodes that an output depends on, or a value of `also`, in order. Those whose results are known are not
+        needed."""
+        return self.live_in(self.nodes, [*self.outputs, *also], known)
 
     def all_live_nodes(self) -> Iterator[Node]:
         """The nodes that an output depends on, and after each those of its blocks."""

@@ -6,6 +6,7 @@ the module, and the first opset that supports it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ import torch
 
 from onnx_parity.exporter.dtypes import type_of
 from onnx_parity.exporter.errors import Refusal, Unsupported, UnsupportedOperatorsError
+from onnx_parity.exporter.graph.assumptions import ASSUMPTIONS_HOLD, Assumption
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Varying
 from onnx_parity.exporter.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.graph.graph import Value as AtenValue
@@ -72,16 +74,21 @@ class _ModelLowering:
         inputs = self._inputs()
         known = {} if self.options.known is None else self.options.known.tensors(self.nodes.is_kept)
         self.values.known = known
-        live = self.graph.live_nodes(known)
+        conditions = self.options.conditions or ()
+        read = [value for each in conditions for value in each.values]
+        live = self.graph.live_nodes(known, read)
         sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
-        self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs))
+        self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs, *read))
         self.g.lone_weights = lone_weights(live)
         self.g.quantizes_per_channel = quantizes_per_channel(live)
         for node in live:
             self.nodes.lower(node)
         if self.nodes.refusals:
             raise UnsupportedOperatorsError(self.g.opset, self.nodes.refusals)
-        model = self._model(inputs, self._outputs(inputs))
+        outputs = self._outputs(inputs)
+        if self.options.conditions is not None:
+            outputs.append(self._whether_all_hold(conditions))
+        model = self._model(inputs, outputs)
         weights = self.values.weights
         built_in = frozenset(name for name, value in weights.items() if value.is_constant_read)
         return Lowered(model, {name: value.ir for name, value in weights.items()}, built_in)
@@ -123,6 +130,31 @@ class _ModelLowering:
             taken.add(id(value.ir))
             outputs.append(value.ir)
         return outputs
+
+    def _whether_all_hold(self, conditions: Sequence[Assumption]) -> ir.Value:
+        """The output that tells whether the conditions hold for the model's inputs."""
+        try:
+            holding = [self.g.reshape(held, []) for each in conditions for held in self._whether(each)]
+            whether = functools.reduce(functools.partial(self.g.op, "And"), holding or [self.g.const(True, torch.bool)])
+        except Unsupported as error:
+            self._refuse_output(ASSUMPTIONS_HOLD, error)
+        output = self._identity(whether, ASSUMPTIONS_HOLD).ir
+        output.name, output.shape = self.g.new_name(ASSUMPTIONS_HOLD), ir.Shape([])
+        return output
+
+    def _whether(self, condition: Assumption) -> Iterator[Value]:
+        if condition.of_sizes is None and not condition.values:
+            self.g.unsupported(f"the model cannot compute whether {condition.condition} holds")
+        if condition.of_sizes is not None:
+            from onnx_parity.exporter.expressions.expression import Symbol
+
+            symbols = {name: symbol for symbol, name in self.graph.axis_names.items()}
+            axes = {each: Symbol(symbols[str(each)]) for each in condition.of_sizes.free_symbols}
+            yield self.g.truth(condition.of_sizes.xreplace(axes))
+        for value, expected in zip(condition.values, condition.expected, strict=True):
+            equal = self.g.equal(self.values[value], self.g.literal(expected))
+            least = self.g.op("ReduceMin", self.g.cast(equal, torch.float32), keepdims_i=0) if expected.dim() else None
+            yield equal if least is None else self.g.cast(least, torch.bool)
 
     def _result(self, aten: AtenValue, output: str) -> Value:
         try:

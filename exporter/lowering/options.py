@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
@@ -44,3 +45,5 @@ class LoweringOptions(msgspec.Struct, frozen=True):
     modules_become_functions: bool
     #: The values that are computed at the export, as constants; None if the graph of the program is kept.
     known: KnownValues | None
+    #: The conditions of which one more output tells whether they hold; None if there is no such output.
+    conditions: Sequence[Assumption] | None = None

@@ -100,6 +100,11 @@ class Returned(msgspec.Struct, frozen=True):
     #: What the program wrote to, if the new values are outputs after its own (`return_written`).
     written: tuple[Written, ...] = ()
 
+    @property
+    def outputs(self) -> int:
+        """How many outputs of the model these are. One that tells whether its assumptions hold comes after them."""
+        return sum(kind is not Kind.PLAIN for kind in self.kinds) + len(self.written)
+
 
 class _Leaf:
     """A placeholder for a tensor or a number."""

@@ -175,16 +175,17 @@ class _Verification:
         return ""
 
     def _results(self, trial: Trial) -> list[torch.Tensor]:
-        """The model's outputs. Those of nothing are onnx.reference's: there, onnxruntime refuses what torch computes,
-        such as a mean, and ends the process by some operators. It is asked only for what onnx.reference refuses."""
-        feeds = self._program.feeds(trial.args, trial.kwargs)
+        """The outputs that are the program's. Those of nothing are onnx.reference's: there, onnxruntime refuses what
+        torch computes, such as a mean, and ends the process by some operators. It is asked only for what onnx.reference
+        refuses."""
+        feeds, outputs = self._program.feeds(trial.args, trial.kwargs), self._program.returned.outputs
         if trial.invented and _has_nothing(trial):
             try:
-                return item_by_item(self._of_nothing.run(feeds))
+                return item_by_item(self._of_nothing.run(feeds)[:outputs])
             except errors_of_empty_axes():
                 if self._ends_the_process:
                     raise
-        return item_by_item(self._session.run(feeds))
+        return item_by_item(self._session.run(feeds)[:outputs])
 
     @cached_property
     def _of_nothing(self) -> ReferenceSession:

@@ -249,6 +249,38 @@ def test_the_metadata_and_the_text_have_the_conditions() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("opset", [7, 11, 18, 26])
+def test_the_model_tells_whether_they_hold(opset: int) -> None:
+    def program(x: torch.Tensor, mask: torch.Tensor) -> Any:
+        x = x.view(-1, 8).sum(1) if x.shape[0] % 8 == 0 else x
+        return [x * 2 if mask.tolist() == [True, False] else x, 7]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(
+            program,
+            (torch.ones(16), torch.tensor([True, False])),
+            dynamic_shapes=({0: "n"}, {}),
+            opset_version=opset,
+            allow_ignored_inputs=True,
+            assumptions_output=True,
+        )
+    assert exported.output_names == ("output_0", "output_1", "assumptions_hold")
+    assert len(exported.assumptions) == 2
+    run = exported.runtime_session().run
+    assert run({"x": torch.ones(24), "mask": torch.tensor([True, False])})[-1].tolist() is True
+    assert run({"x": torch.ones(24), "mask": torch.tensor([True, True])})[-1].tolist() is False
+    results, plain = exported(torch.ones(24), torch.tensor([True, False]))
+    assert (results.tolist(), plain) == ([16.0] * 3, 7)
+
+
+def test_a_model_without_assumptions_tells_that_they_hold() -> None:
+    exported = onnx_parity.export(torch.relu, (X,), assumptions_output=True, verify=True)
+    assert exported.runtime_session().run({exported.input_names[0]: X})[-1].tolist() is True
+    with pytest.raises(onnx_parity.ArgumentError, match="assumptions_output"):
+        onnx_parity.export(torch.relu, (X,), assumptions_output="yes")  # type: ignore[arg-type]
+
+
 def test_axes_are_renamed_in_them() -> None:
     exported = export(divisible)
     exported.rename_axes({"n": "batch"})
