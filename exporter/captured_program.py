@@ -150,7 +150,6 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         style=options.operator_export_type,
         opset_versions=options.custom_opsets,
         table=capture._table,
-        doc_strings=not options.strip_doc_string,
         weights_are_inputs=options.weights_vary,
         modules_become_functions=options.as_functions,
         known=capture._known if options.folds else None,
@@ -169,6 +168,10 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         elif options.folds and options.optimize:
             optimize(model, opset, options.may_compute)
         give_unique_names(model)
+        if not options.strip_doc_string:
+            from onnx_parity.exporter.rewrites.origins import write_origins
+
+            write_origins(model, capture._source.program)
         given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
         if model.ir_version < 4 or options.keep_initializers_as_inputs:
             list_initializers_as_inputs(model)

@@ -207,8 +207,6 @@ class NodeLowering:
     def _annotate(self, node: Node, first: int) -> None:
         for made in self.g.nodes[first:]:
             made.meta["origin"] = node
-            if self.options.doc_strings:
-                made.doc_string = f"{node.op}{node.origin.placed_in_full}"
 
     # --- refusals -------------------------------------------------------------------------------------------------
 

@@ -37,8 +37,6 @@ class LoweringOptions(msgspec.Struct, frozen=True):
     opset_versions: Mapping[str, int]
     #: Lowerings for this program only, which take precedence over those of the registry.
     table: Mapping[OpOverload, Lowering]
-    #: Whether the `doc_string` of each node has the operator, the source line and the module.
-    doc_strings: bool
     #: Whether weights are passed when the model runs, so that lowerings must not read their values.
     weights_are_inputs: bool
     #: Whether modules become functions, so that a node must not use sizes that were computed for another node.
