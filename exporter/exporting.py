@@ -99,7 +99,8 @@ def export(
             If the weights are inputs, only what depends on literals. False leaves out all that `optimize=False` does.
         example_outputs: The results of the program. They are not needed; if given, their number, dtypes and shapes must
             be those of the program's results.
-        strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
+        strip_doc_string: False writes each node's operator, source line and module into its `doc_string`, and into its
+            metadata under the keys of `torch.onnx.export(dynamo=True)`: `pkg.torch.onnx.name_scopes` and others.
         dynamic_axes: The dynamic axes, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
             entry for an output names the axes of that output. An entry `ListOf` for a list of tensors makes the list
             one input, a sequence of any length; without it, each tensor of the list is an input. An entry `OrNone` for

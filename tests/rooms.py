@@ -30,7 +30,7 @@ BUDGETS = {
     "exporter/recording": 4250,
     "exporter/registry": 700,
     "exporter/request": 1650,
-    "exporter/rewrites": 3700,
+    "exporter/rewrites": 3850,
     "exporter/runtime": 550,
     "exporter/script": 3000,
     "exporter/sizes": 1550,

@@ -23,8 +23,8 @@ _ORIGINAL = "pkg.torch.onnx.original_node_name"
 def write_origins(model: ir.Model, program: object) -> None:
     """Write for each node its operator, its modules and its line, and for each input, weight and output what it is."""
     writer = _Writer(program)
-    for nodes in (model.graph, *model.functions.values()):
-        for node in all_nodes(nodes):
+    for graph in (model.graph, *(function.graph for function in model.functions.values())):
+        for node in all_nodes(graph):
             origin = node.meta.get("origin")
             if isinstance(origin, Node):
                 node.doc_string = f"{origin.op}{origin.origin.placed_in_full}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
+from typing import Any
 
 import torch
 
@@ -22,6 +23,7 @@ class Network(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.blocks = torch.nn.ModuleList([Block(), Block()])
+        self.shift: torch.Tensor
         self.register_buffer("shift", torch.rand(4), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -33,7 +35,7 @@ class Network(torch.nn.Module):
 _KEY = "pkg.torch.onnx."
 
 
-def _network(**options: object) -> onnx_parity.ONNXProgram:
+def _network(**options: Any) -> onnx_parity.ONNXProgram:
     return onnx_parity.export(
         Network().eval(), (torch.randn(2, 4),), opset_version=18, input_names=["x"], strip_doc_string=False, **options
     )
