@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from onnx_parity import __version__
+from onnx_parity.harness.commands.bisect import bisect
 from onnx_parity.harness.commands.doctor import doctor
 from onnx_parity.harness.commands.expect import expect
 from onnx_parity.harness.commands.export import export
@@ -115,6 +116,7 @@ app.command()(scoreboard)
 app.command()(repro)
 app.command()(localise)
 app.command("reduce")(reduce_cell)
+app.command()(bisect)
 app.command()(expect)
 app.command()(gate)
 app.command()(merge)

@@ -1,11 +1,9 @@
 """Failure bundles: a folder with everything that is needed to reproduce a failure without this project.
 
-model.onnx                          the exported model, with its weights beside it if they are separate
-test_data_set_0/input_0.pb ...      the inputs and torch's outputs, in the layout of onnx's own backend tests
-allowed.npz                         for each element of the outputs, the centre of errors and the tolerance
-bundle.json                         what failed and why, the command that runs it again; versions and platform
-repro.py                            a copy of `repro_script.py`: loads the model, runs it and compares; needs numpy,
-                                    onnx and the runtime
+model.onnx      the exported model, with its weights beside it if they are separate
+data.npz        the inputs, torch's outputs, and for each element of these the centre of errors and the tolerance
+bundle.json     what failed and why, the command that runs it again; versions and platform
+repro.py        loads the model, runs it and compares, with nothing but numpy and the runtime; `repro.py` makes it
 """
 
 from __future__ import annotations
@@ -17,15 +15,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import onnx
 
 from onnx_parity.exporter.arrays import Array, Fed
 from onnx_parity.exporter.verification.oracle import Expected
+from onnx_parity.exporter.verification.repro import OF_ONNXRUNTIME, Runner, Stored, script_of, script_without_model
 
-__all__ = ["Bundle", "BundleError", "write_bundle"]
+__all__ = ["DESCRIPTION", "SCRIPT", "Bundle", "BundleError", "write_bundle"]
 
-#: The file by which a folder is recognized as a bundle.
-_DESCRIPTION = "bundle.json"
+#: The file by which a folder is recognized as a bundle, and the script.
+DESCRIPTION, SCRIPT = "bundle.json", "repro.py"
 
 
 class BundleError(Exception):
@@ -42,14 +40,16 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     feeds: Mapping[str, Fed]
     expected: Sequence[Expected]
     runtime: str
-    #: The function, `module:name`, that runs a model in a runtime that the script does not know itself.
-    runner: str = ""
+    #: How the script runs a model in this runtime.
+    runner: Runner = OF_ONNXRUNTIME
     #: The least signal to noise of its outputs in dB, where it computes in fewer bits; None if they are judged exactly.
     floor: float | None = None
     #: The words of the command that runs it again, after `pytest`.
     again: tuple[str, ...] = ()
     #: Versions and platform, as an object that becomes JSON.
     environment: Any = None
+    #: What is known of releases with the failure, by distribution, as an object that becomes JSON.
+    history: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -61,53 +61,40 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
     """Write a bundle, replacing an older bundle in this folder. A folder with anything else in it is refused."""
-    if (folder / _DESCRIPTION).exists():
+    if (folder / DESCRIPTION).exists():
         shutil.rmtree(folder)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BundleError(
             f"{folder} contains something other than a bundle: give a folder that is empty or does not exist yet."
         )
-    data = folder / "test_data_set_0"
-    data.mkdir(parents=True)
+    folder.mkdir(parents=True)
     description = {
-        "title": bundle.title, "again": bundle.again, "runtime": bundle.runtime, "runner": bundle.runner,
-        "floor": bundle.floor, "environment": bundle.environment,
+        "title": bundle.title, "again": bundle.again, "runtime": bundle.runtime, "floor": bundle.floor,
+        "environment": bundle.environment, "history": bundle.history or {},
     }  # fmt: skip
-    (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
-    shutil.copyfile(Path(__file__).with_name("repro_script.py"), folder / "repro.py")
-    names: list[str] = []
-    optionals: set[str] = set()
+    (folder / DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
     if bundle.model is not None:
         _write_model(bundle.model, folder)
-        graph = onnx.load_model(str(folder / "model.onnx"), load_external_data=False).graph
-        names = [value.name for value in graph.output]
-        optionals = {value.name for value in graph.input if value.type.HasField("optional_type")}
-    for number, (name, fed) in enumerate(bundle.feeds.items()):
-        (data / f"input_{number}.pb").write_bytes(_fed(fed, name, is_optional=name in optionals))
-    allowed: dict[str, Array] = {}
-    for number, expected in enumerate(bundle.expected):
-        name = names[number] if number < len(names) else ""
-        (data / f"output_{number}.pb").write_bytes(_tensor(expected.value, name))
-        parts = (("centre", expected.centre), ("tolerance", expected.tolerance), ("zeros", expected.zeros))
-        allowed |= {f"{what}_{number}": part for what, part in parts if part is not None}
-    np.savez(folder / "allowed.npz", allow_pickle=False, **allowed)
+    stored = Stored()
+    inputs = {name: stored.keep_fed(f"input_{number}", fed) for number, (name, fed) in enumerate(bundle.feeds.items())}
+    outputs = [
+        [stored.keep(f"output_{number}", each.value)]
+        + [
+            stored.keep(f"{name}_{number}", part)
+            for name, part in (("centre", each.centre), ("tolerance", each.tolerance), ("zeros", each.zeros))
+        ]
+        for number, each in enumerate(bundle.expected)
+    ]
+    np.savez(folder / "data.npz", allow_pickle=False, **stored.arrays)
+    if bundle.model is None:
+        text = script_without_model(bundle.title, bundle.again)
+    else:
+        text = script_of(bundle.title, bundle.runner, inputs, outputs, bundle.floor)
+    (folder / SCRIPT).write_text(text, encoding="utf-8")
 
 
 def _arrays(fed: Fed) -> list[Array]:
     return fed if isinstance(fed, list) else [] if fed is None else [fed]
-
-
-def _fed(fed: Fed, name: str, *, is_optional: bool) -> bytes:
-    if isinstance(fed, list):
-        items = [np.asarray(item, order="C") for item in fed]
-        return bytes(onnx.numpy_helper.from_list(items, name).SerializeToString())
-    if fed is None or is_optional:
-        return bytes(onnx.numpy_helper.from_optional(fed, name).SerializeToString())
-    return _tensor(fed, name)
-
-
-def _tensor(array: Array, name: str) -> bytes:
-    return bytes(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name).SerializeToString())
 
 
 def _size(model: bytes | Path) -> int:

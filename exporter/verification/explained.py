@@ -6,6 +6,7 @@ import os
 import platform
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.exporter.verification.bundle import Bundle, BundleError, write_bundle
 from onnx_parity.exporter.verification.divergence import describe_divergence
+from onnx_parity.exporter.verification.repro import OF_ONNX_REFERENCE, OF_ONNXRUNTIME
 from onnx_parity.exporter.version import PRODUCER
 
 if TYPE_CHECKING:
@@ -50,16 +52,20 @@ def _bundle_line(program: ONNXProgram, error: VerificationError, bundles: Path |
 def _written(program: ONNXProgram, error: VerificationError, bundles: Path | None) -> Path:
     assert error.trial is not None
     test = os.environ.get(_CURRENT_TEST, "").rpartition(" ")[0]
-    path = program.runtime_session().path if program.opset_version <= NEWEST_OF_ONNXRUNTIME else None
+    runs_there = program.opset_version <= NEWEST_OF_ONNXRUNTIME
+    path = program.runtime_session().path if runs_there else None
+    package = "onnxruntime" if runs_there else "onnx"
+    versions = {name: metadata.version(name) for name in _PACKAGES}
     feeds = program.feeds(error.trial.args, error.trial.kwargs)
     bundle = Bundle(
         title="\n".join(filter(None, (f"opset {program.opset_version}: {error}", test and f"again:  pytest '{test}'"))),
         model=Path(path) if path is not None else program.serialize(),
         feeds={name: to_fed(given) for name, given in feeds.items()},
         expected=error.expected,
-        runtime="onnxruntime" if program.opset_version <= NEWEST_OF_ONNXRUNTIME else "onnx.reference",
+        runtime="onnxruntime" if runs_there else "onnx.reference",
+        runner=replace(OF_ONNXRUNTIME if runs_there else OF_ONNX_REFERENCE, needs=(f"{package}=={versions[package]}",)),
         again=(test,) if test else (),
-        environment={name: metadata.version(name) for name in _PACKAGES} | {"platform": platform.platform()},
+        environment=versions | {"platform": platform.platform()},
     )
     if bundles is None:
         bundles = Path(tempfile.mkdtemp(prefix=f"{PRODUCER}-"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnx_parity.harness.axes import ADAPTERS, THEN, Tier
+from onnx_parity.harness.axes import THEN, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.expecting import no_kernel, unsupported
@@ -91,28 +91,17 @@ def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
         if not is_explained_elsewhere(record, folder):
             records[folder / file_of(subject)].append(record)
             subjects[folder / file_of(subject)] = subject
-    edits = {
-        path: edit(_text(path), path, found, versions, tracker_of(subjects[path])) for path, found in records.items()
-    }
+    from onnx_parity.harness.judging.issue import tracker_of
+
+    # The failures of onnxruntime, which has no file of its own, are ours until somebody has looked at them.
+    trackers = {path: tracker_of(subject) if subject else "" for path, subject in subjects.items()}
+    edits = {path: edit(_text(path), path, found, versions, trackers[path]) for path, found in records.items()}
     info = read_info(run)
     for folder, found in refused.items():
         file = folder / unsupported.FILE
         edits[file] = _edit_of_refusals(file, found, info)
         edits[folder / no_kernel.FILE] = _edit_of_kernels(folder / no_kernel.FILE, found, info)
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
-
-
-def tracker_of(subject: str) -> str:
-    """Where errors of a runtime or a transformation are reported; empty for onnxruntime, whose failures are ours."""
-    from onnx_parity.harness.subjects.adapters.adapter import Adapter
-    from onnx_parity.harness.subjects.runtimes import RUNTIMES
-    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
-
-    if subject not in ADAPTERS:
-        return TRANSFORMATIONS[subject].tracker if subject else ""
-    runtime = RUNTIMES[subject]
-    assert isinstance(runtime, Adapter)
-    return runtime.tracker
 
 
 def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:

@@ -18,6 +18,7 @@ from onnx_parity.harness.search.ledger import (
     Finding,
     FindingError,
     Now,
+    Progress,
     Rerun,
     issue_text,
     read_findings,
@@ -33,6 +34,9 @@ def findings(
     culprit: Annotated[str | None, typer.Option(help="Only those of this software: 'onnxruntime', 'torch*'.")] = None,
     fault: Annotated[
         str | None, typer.Option(help="Only of this kind: wrong result, error, refusal, invalid model or crash.")
+    ] = None,
+    progress: Annotated[
+        Progress | None, typer.Option(help="Only those that have come so far on their way to a release without them.")
     ] = None,
     unread: Annotated[bool, typer.Option("--unread", help="Only those that nobody has read.")] = False,
     run: Annotated[bool, typer.Option("--run", help="Run their scripts against what is installed.")] = False,
@@ -57,6 +61,10 @@ def findings(
     With --run, each script is run in a process of its own. A finding is *still there* if the script ends and prints as
     recorded, *gone* if it ends with 0, and *changed* otherwise. It *cannot run* if a module that it needs is missing.
 
+    `finding.toml` also says where a finding was reported, what its maintainers said (`confirmed`), since which release
+    it is there, and in which it is gone (`fixed_in`); `parity bisect findings/NAME DISTRIBUTION --keep` finds the last
+    two.
+
     Exit codes: 0 if every finding is as recorded; 1 if one is gone or has changed; 2 if the command was used wrongly.
 
     Examples:
@@ -66,6 +74,8 @@ def findings(
         parity findings --culprit "onnx*" --fault "wrong result" --run -n 2
 
         parity findings onnxruntime_max_pool_of_infinities --issue
+
+        parity findings --progress fixed
 
         parity findings --folder runs/search-0/findings --unread
     """
@@ -83,7 +93,9 @@ def findings(
     except FindingError as error:
         refuse(str(error))
     chosen = {
-        name: each for name, each in known.items() if _is_asked(name, each, patterns, culprit, fault, unread=unread)
+        name: each
+        for name, each in known.items()
+        if progress in (None, each.progress) and _is_asked(name, each, patterns, culprit, fault, unread=unread)
     }
     if not chosen:
         refuse(_nothing_chosen(folder, known, patterns, culprit, fault))
@@ -102,14 +114,26 @@ def findings(
                     print_text("\n".join(f"    {line}" for line in rerun.prints.splitlines()))
     if as_json:
         print_json(
-            {name: {**msgspec.to_builtins(each), "now": _describe(became.get(name))} for name, each in chosen.items()}
+            {
+                name: {**msgspec.to_builtins(each), "progress": each.progress, "now": _describe(became.get(name))}
+                for name, each in chosen.items()
+            }
         )
     elif not run:
         for name, each in chosen.items():
-            print_text(f"{name}{'' if each.read else '  (unread)'}\n    {each.culprit}, {each.fault}: {each.title}")
+            print_text("\n".join(_listed(name, each)))
     if not as_json:
         _print_sums(chosen, became)
     raise typer.Exit(1 if any(each.now in (Now.GONE, Now.CHANGED) for each in became.values()) and not keep else 0)
+
+
+def _listed(name: str, finding: Finding) -> list[str]:
+    lines = [f"{name}{'' if finding.read else '  (unread)'}"]
+    lines.append(f"    {finding.culprit}, {finding.fault}: {finding.title}")
+    came = [finding.progress.value if finding.progress is not Progress.UNREPORTED else "", finding.history.words]
+    if any(came):
+        lines.append(f"    {', '.join(each for each in (*came, finding.reported) if each)}")
+    return lines
 
 
 def _is_asked(
@@ -152,7 +176,8 @@ def _print_sums(chosen: dict[str, Finding], became: dict[str, Rerun]) -> None:
     kinds = Counter(each.fault for each in chosen.values())
     number = "1 finding" if len(chosen) == 1 else f"{len(chosen)} findings"
     print_text(
-        f"{number}: {_list_findings(of)}; {_list_findings(kinds)}; {sum(each.read for each in chosen.values())} read"
+        f"{number}: {_list_findings(of)}; {_list_findings(kinds)}; {sum(each.read for each in chosen.values())} read; "
+        f"{_list_findings(Counter(each.progress.value for each in chosen.values()))}"
     )
     if became:
         print_text(_list_findings(Counter(each.now.value for each in became.values())))

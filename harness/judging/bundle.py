@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_parity.exporter.arrays import Fed
 from onnx_parity.exporter.verification.bundle import Bundle, BundleError, write_bundle
-from onnx_parity.harness.axes import Device
+from onnx_parity.exporter.verification.repro import OF_ONNX_REFERENCE, OF_ONNXRUNTIME, Runner
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, RunInfo
+from onnx_parity.harness.results.environment import package_versions
+from onnx_parity.harness.subjects import loading
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from onnx_parity.harness.transformations.transformation import floor_of
 
-__all__ = ["FOLDER", "Bundles", "Kept", "bundle_of", "run_model", "runner_of", "slug"]
+__all__ = ["FOLDER", "Bundles", "Kept", "bundle_of", "runner_of", "slug"]
 
 #: The number of bundles that one process keeps of a run.
 MOST = 50
@@ -78,8 +79,9 @@ def _from_here(path: Path) -> Path:
 def bundle_of(outcome: Outcome, record: Record, run: RunInfo) -> Bundle:
     """The bundle of a cell: without a model where the export failed, without outputs where torch itself failed."""
     trial = outcome.trial or (outcome.prepared.reference.example if outcome.prepared else None)
+    said = f"{record.stage}: {record.reason}" if record.reason else record.status.words
     return Bundle(
-        title=f"{record.cell}\n{record.stage}: {record.reason}\nagain:  {record.again}",
+        title=f"{record.cell}\n{said}\nagain:  {record.again}",
         model=outcome.delivered.model if outcome.delivered else None,
         feeds=trial.feeds if trial else {},
         expected=trial.expected if trial else (),
@@ -91,15 +93,17 @@ def bundle_of(outcome: Outcome, record: Record, run: RunInfo) -> Bundle:
     )
 
 
-def runner_of(runtime: str) -> str:
-    """The function that a bundle's script calls to run a model in this runtime; empty if it runs it by itself."""
-    known = runtime.startswith(("backend:", "onnx.reference")) or runtime.partition(":")[0] == "onnxruntime"
-    return "" if known and not runtime.endswith((":openvino", ":tensorrt")) else f"{__name__}:{run_model.__name__}"
-
-
-def run_model(runtime: str, path: Path, inputs: Mapping[str, Fed]) -> Sequence[object]:
-    """The outputs of the model of a bundle in a runtime that the project has an adapter for."""
-    return RUNTIMES[runtime].load(path.read_bytes(), Device.CPU).run(inputs)
+def runner_of(runtime: str) -> Runner:
+    """How a bundle's script runs a model in this runtime, and what it needs for that."""
+    name, _, variant = runtime.partition(":")
+    packages = RUNTIMES[runtime].packages
+    known = {ONNXRUNTIME: OF_ONNXRUNTIME, ONNX_REFERENCE: OF_ONNX_REFERENCE}
+    source = known[name].source if name in known else Path(loading.__file__).with_name(f"{name}.py")
+    if "import onnx\n" in source.read_text("utf-8"):
+        packages = tuple(dict.fromkeys(("onnx", *packages)))
+    installed = package_versions(packages)
+    needs = tuple(f"{each}=={installed[each]}" for each in packages if each in installed)
+    return Runner(source, variant, needs)
 
 
 def slug(cell: str) -> str:

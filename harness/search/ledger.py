@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.axes import ADAPTERS, TRANSFORMATION_NAMES
+from onnx_parity.harness.bisecting.history import History
 from onnx_parity.harness.results.environment import package_versions
 
 #: Of the clone: the ledger. A search writes its own findings into its folder.
@@ -54,8 +55,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     #: What the culprit's documentation says, or the specification that it implements, that makes it a defect.
     defect: str = ""
     link: str = ""
-    #: The first version or opset that has it, as far as it is known.
+    #: The first version or opset that has it, and the first version without it, as far as they are known.
     since: str = ""
+    fixed_in: str = ""
+    #: The issue in which it was reported, and what its maintainers said: a link to it, or their words.
+    reported: str = ""
+    confirmed: str = ""
     #: How it was found.
     found: str = ""
     #: The cells, declarations or files of this project that hold it down or avoid it.
@@ -68,6 +73,27 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     exit: int = 1
     prints: str = ""
     versions: Mapping[str, str] = {}
+
+    @property
+    def history(self) -> History:
+        return History(self.since, self.fixed_in)
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come on its way to a release without it."""
+        told = (
+            (self.fixed_in, Progress.FIXED),
+            (self.confirmed, Progress.CONFIRMED),
+            (self.reported, Progress.REPORTED),
+        )
+        return next((progress for said, progress in told if said), Progress.UNREPORTED)
+
+
+class Progress(StrEnum):
+    UNREPORTED = "unreported"
+    REPORTED = "reported"
+    CONFIRMED = "confirmed"
+    FIXED = "fixed"
 
 
 class Now(StrEnum):
@@ -167,15 +193,17 @@ def rerun_all(folder: Path, findings: Mapping[str, Finding], processes: int) -> 
 
 def issue_text(folder: Path, finding: Finding) -> str:
     """The text of an issue for the culprit's tracker."""
-    versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
-    parts = [
-        f"# {finding.title}",
-        finding.defect + (f" ({finding.link})" if finding.link else ""),
-        f"To reproduce:\n\n```python\n{(folder / SCRIPT).read_text('utf-8').rstrip()}\n```",
-        f"It prints, and ends with exit code {finding.exit}:\n\n```text\n{finding.prints.strip()}\n```",
-        f"Versions: {versions}." + (f" It is there since {finding.since}." if finding.since else ""),
-    ]
-    return "\n\n".join(part for part in parts if part.strip()) + "\n"
+    from onnx_parity.harness.judging.issue import Issue
+
+    return Issue(
+        title=finding.title,
+        defect=finding.defect + (f" ({finding.link})" if finding.link else ""),
+        program=(folder / SCRIPT).read_text("utf-8"),
+        prints=finding.prints,
+        exit=finding.exit,
+        versions=finding.versions,
+        history=finding.history.words,
+    ).text
 
 
 def slug(text: str) -> str:

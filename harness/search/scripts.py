@@ -5,35 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-import numpy as np
-import onnx
-import onnx.printer
 import torch
 
-from onnx_parity.exporter.arrays import Array, to_array
-from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture, is_function
+from onnx_parity.exporter.arrays import to_array
+from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture, is_function
+from onnx_parity.harness.judging.model_script import script_of_model
 from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import FORMS, Failure, Point, deliver
 from onnx_parity.harness.subjects.delivered import Delivered
 
-_OF_RUNTIME = '''"""{title}"""
-
-import numpy as np
-import onnx.parser
-{imports}
-
-MODEL = onnx.parser.parse_model("""
-{model}
-""")
-FEEDS = {feeds}
-EXPECTED = {expected}
-{transformed}
-got = {run}
-print("got     ", *got)
-print("expected", *EXPECTED)
-same = [np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) and a.shape == b.shape for a, b in zip(got, EXPECTED)]
-raise SystemExit(not all(same))
-'''
 _OF_EXPORTER = '''"""{title}"""
 
 import math
@@ -136,33 +116,16 @@ def script(subject: ProbedProgram, point: Point, failure: Failure, title: str) -
         if point.exporter == PARITY:
             export = f"import onnx_parity\n{export}"
         return _OF_EXPORTER.format(title=title, export=export, names=names, **_program(subject))
-    imports, run = "import onnxruntime", "onnxruntime.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS)"
-    if failure.culprit == ONNX_REFERENCE:
-        imports, run = "from onnx.reference import ReferenceEvaluator", "ReferenceEvaluator(MODEL).run(None, FEEDS)"
-    imported, transformed = _write_transformation(failure.culprit)
-    return _OF_RUNTIME.format(
-        title=title,
-        imports=imported + imports,
+    imports, transformed = _write_transformation(failure.culprit)
+    return script_of_model(
+        title,
+        delivered.proto,
+        trial.feeds,
+        [each.value for each in trial.expected],
+        runtime=failure.culprit,
+        imports=imports,
         transformed=transformed,
-        model=_text(delivered.proto),
-        feeds="{" + ", ".join(f'"{name}": {spell(array)}' for name, array in trial.feeds.items()) + "}",  # type: ignore[arg-type]
-        expected=f"[{', '.join(spell(each.value) for each in trial.expected)}]",
-        run=run,
     )
-
-
-def _text(model: onnx.ModelProto) -> str:
-    """The model as text, without what only describes it."""
-    plain = onnx.ModelProto()
-    plain.CopyFrom(model)
-    for field in ("producer_name", "producer_version", "doc_string"):
-        plain.ClearField(field)
-    del plain.graph.value_info[:], plain.metadata_props[:], plain.graph.metadata_props[:]
-    for node in plain.graph.node:
-        node.ClearField("doc_string")
-        node.ClearField("name")
-        del node.metadata_props[:]
-    return str(onnx.printer.to_text(plain)).replace("\\", "\\\\")
 
 
 def _program(subject: ProbedProgram) -> dict[str, str]:
@@ -173,13 +136,6 @@ def _program(subject: ProbedProgram) -> dict[str, str]:
     parts = f"from onnx_parity.harness.search.parts import declared\n{made}" if made else ""
     source = textwrap.dedent(program.source).rstrip()
     return {"constants": constants, "program": source, "arguments": arguments, "parts": parts}
-
-
-def spell(array: Array) -> str:
-    """An array as source code."""
-    text = np.array2string(array, separator=", ", threshold=10**6, max_line_width=10**6, floatmode="unique")
-    text = " ".join(text.split()).replace("nan", "np.nan").replace("inf", "np.inf")
-    return f"np.array({text if array.size else array.tolist()}, np.{array.dtype.name})".replace(", np.bool)", ", bool)")
 
 
 def spell_tensor(tensor: torch.Tensor) -> str:

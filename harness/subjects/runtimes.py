@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from onnx_parity.exporter.arrays import Fed
@@ -20,6 +19,7 @@ from onnx_parity.exporter.runtime.sessions import (
     item_by_item,
     session_options,
 )
+from onnx_parity.exporter.verification import repro_onnx_reference
 from onnx_parity.harness.axes import (
     ADAPTERS,
     BACKEND,
@@ -36,7 +36,6 @@ from onnx_parity.harness.axes import (
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.backends import Backend
-from onnx_parity.harness.subjects.delivered import proto_of
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 
 if TYPE_CHECKING:
@@ -152,15 +151,15 @@ class OnnxReference:
         return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
 
     def load(self, model: bytes | Path, device: Device) -> Session:
-        return _OnnxReferenceSession(ReferenceEvaluator(proto_of(model), new_ops=list(self.new_ops)))
+        return _OnnxReferenceSession(repro_onnx_reference.load(model, self.new_ops))
 
 
+@dataclass(frozen=True)
 class _OnnxReferenceSession:
-    def __init__(self, evaluator: ReferenceEvaluator) -> None:
-        self._evaluator = evaluator
+    run_model: Callable[[Mapping[str, Fed]], Sequence[object]]
 
     def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        return item_by_item(list(self._evaluator.run(None, dict(feeds))))
+        return item_by_item(self.run_model(feeds))
 
 
 class Runtimes(dict[str, Runtime]):

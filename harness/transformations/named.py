@@ -174,7 +174,7 @@ def _converter(name: str) -> Transformation | None:
         return None
     kind, opset = found
     convert, package = _CONVERTED_BY[kind]
-    tracker = _TRACKERS[package]
+    tracker = TRACKERS[package]
     return Transformation(name, partial(convert, opset), package, (package,), tracker=tracker, opset=opset)
 
 
@@ -188,17 +188,19 @@ _CONVERTED_BY = {
     "onnxscript:convert": (_convert_by_onnxscript, "onnxscript"),
 }
 assert tuple(_CONVERTED_BY) == CONVERTERS
-_TRACKERS = {
+#: Where errors of a distribution are reported.
+TRACKERS = {
     "onnx": "https://github.com/onnx/onnx/issues",
     "onnxruntime": "https://github.com/microsoft/onnxruntime/issues",
     "onnxscript": "https://github.com/microsoft/onnxscript/issues",
+    "torch": "https://github.com/pytorch/pytorch/issues",
     "onnxslim": "https://github.com/inisis/OnnxSlim/issues",
     "onnxsim": "https://github.com/onnxsim/onnxsim/issues",
 }
 
 
 def _named(name: str, apply: Apply, package: str, floor: float | None = None) -> Transformation:
-    return Transformation(name, apply, package, (package,), tracker=_TRACKERS[package], floor=floor)
+    return Transformation(name, apply, package, (package,), tracker=TRACKERS[package], floor=floor)
 
 
 _ALL = (

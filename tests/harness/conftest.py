@@ -11,6 +11,7 @@ import pytest
 
 import onnx_parity
 from onnx_parity.exporter.registry import lowerings as registry
+from onnx_parity.exporter.registry import rules
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ def wrong() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
     before: dict[str, dict[int, registry.Lowering]] = {}
 
     def replace(name: str, function: Callable[..., Any]) -> None:
+        rules.load(rules.Aspect.LOWERING, name)
         before[name] = dict(registry._lowerings[name])
         registry._lowerings[name].clear()
         onnx_parity.lowering(name)(function)

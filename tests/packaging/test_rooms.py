@@ -55,8 +55,8 @@ LAYERS = {
     "exporter/rewrites": ("engine", "tables"),
     "harness": (
         "onnx_cases", "cases", "subjects", "transformations", "halves", "results", "operators", "expecting", "matrix",
-        "judging", "reuse", "running", "conformance", "cluster", "gate", "localisation", "drawing", "search",
-        "sensitivity", "pytest_plugin", "commands",
+        "judging", "reuse", "running", "conformance", "cluster", "gate", "localisation", "drawing", "bisecting",
+        "search", "sensitivity", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

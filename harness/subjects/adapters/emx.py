@@ -1,29 +1,13 @@
-"""emx-onnx-cgen, which writes a model as C; a C compiler makes a program of it, which is run for each set of inputs."""
+"""emx-onnx-cgen as a runtime: what it claims to support, and how it says what it does not."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import Adapter, Run
-from onnx_parity.harness.subjects.delivered import proto_of
-
-
-def _open(model: bytes | Path) -> Run:
-    from emx_onnx_cgen import onnx_backend
-
-    program: Any = onnx_backend.prepare(proto_of(model), "CPU")
-
-    def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
-        outputs: Sequence[object] = program.run(list(feeds.values()))
-        return outputs
-
-    return run
+from onnx_parity.harness.subjects.adapters.adapter import Adapter
+from onnx_parity.harness.subjects.loading import emx
 
 
 def _needs() -> str:
@@ -41,7 +25,7 @@ RUNTIME = Adapter(
     # https://github.com/emmtrix/emx-onnx-cgen: "full standard ONNX opset 26 support".
     opsets=tuple(opset for opset in OPSETS if opset <= 26),
     dtypes=frozenset(Dtype),
-    open=_open,
+    open=emx.load,
     is_refusal=lambda error: type(error).__name__ in ("UnsupportedOpError", "ShapeInferenceError"),
     tracker="https://github.com/emmtrix/emx-onnx-cgen/issues",
     needs=_needs,

@@ -6,15 +6,23 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 from typer.testing import CliRunner
 
+from onnx_parity.exporter.arrays import Fed
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.harness.axes import Device
+from onnx_parity.harness.bisecting.history import History, add_history
 from onnx_parity.harness.cli import app
+from onnx_parity.harness.judging.issue import tracker_of
+from onnx_parity.harness.subjects.runtime_interface import Session
+from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 
 _CASES = """
 import torch
@@ -97,6 +105,60 @@ def test_repro_writes_the_bundle_of_any_cell(faulty: Path, project: Path) -> Non
     assert (record["cell"], record["status"], record["blame"]) == (_CELL, "failed", "exporter")
 
 
+def test_repro_writes_the_text_of_an_issue(faulty: Path) -> None:
+    """The exporter is to blame, whose tracker is not known: the files of the bundle go with the text."""
+    code, text = invoke("repro", _CELL, "--issue", "--out", "here")
+    title, defect, begin, *_ = text.split("\n\n")
+    assert (code, title) == (1, "# parity computes a wrong result of Exp, HardSigmoid, Mul (float32, opset 13)")
+    assert defect.splitlines()[-2].startswith("It is the export of gated[slope=1.5] (")
+    assert defect.splitlines()[-1] == "The script reads files of the folder here, which is attached."
+    assert begin == "To reproduce:"
+    assert (faulty / "here" / "repro.py").read_text().rstrip() in text
+    add_history(faulty / "here", "onnxruntime", History("1.29.0", "1.31.0"))
+    told = json.loads(invoke("repro", _CELL, "--issue", "--json", "--out", "here")[1])
+    assert told["issue"].endswith("It is there since onnxruntime 1.29.0, gone in onnxruntime 1.31.0.\n")
+    assert told["tracker"] == ""
+
+
+def test_the_issue_of_a_small_model_is_a_script_of_its_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime is wrong here, for which it has to be told that something else is right."""
+    run = OnnxRuntime.load
+
+    class Negated:
+        def __init__(self, session: Session) -> None:
+            self.session = session
+
+        def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+            return [-np.asarray(each) for each in self.session.run(feeds)]
+
+    def load(self: OnnxRuntime, model: bytes | Path, device: Device) -> Session:
+        session = run(self, model, device)
+        return session if self.level else Negated(session)
+
+    monkeypatch.setattr(OnnxRuntime, "load", load)
+    told = json.loads(invoke("repro", _CELL, "--issue", "--json")[1])
+    assert (told["record"]["blame"], told["tracker"]) == ("runtime", "https://github.com/microsoft/onnxruntime/issues")
+    # Without the fault that is planted here, the script of one file is right, so that the text has that of the bundle.
+    assert "which is attached" in told["issue"] and "It holds." in told["issue"]
+    assert f"onnxruntime {onnxruntime.__version__}" in told["issue"]
+
+
+@pytest.mark.parametrize(
+    ("culprit", "tracker"),
+    [
+        ("onnxruntime:none", "https://github.com/microsoft/onnxruntime/issues"),
+        ("onnx.reference", "https://github.com/onnx/onnx/issues"),
+        ("torch_dynamo", "https://github.com/pytorch/pytorch/issues"),
+        ("openvino", "https://github.com/openvinotoolkit/openvino/issues"),
+        ("onnxslim", "https://github.com/inisis/OnnxSlim/issues"),
+        ("onnxscript:optimize", "https://github.com/microsoft/onnxscript/issues"),
+        ("mine:to_onnx", ""),
+    ],
+)
+def test_each_culprit_has_its_tracker(culprit: str, tracker: str) -> None:
+    assert tracker_of(culprit) == tracker
+
+
 def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
     (faulty / "mine").mkdir()
     (faulty / "mine" / "thesis.tex").write_text("everything")
@@ -112,6 +174,7 @@ def test_a_cell_that_passes_is_reported(project: Path) -> None:
     assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise or reduce.\n")
     code, text = invoke("repro", _CELL)
     assert (code, text.splitlines()[0]) == (0, f"{_CELL}: passed at rerun_values")
+    assert invoke("repro", _CELL, "--issue") == (2, f"{_CELL}: passed. There is nothing to report.\n")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -16,10 +18,11 @@ import torch.nn.functional as F
 from onnx import helper
 
 import onnx_parity
-from onnx_parity.harness.axes import PARITY, Dtype
+from onnx_parity.exporter.verification.repro import script_of
+from onnx_parity.harness.axes import PARITY, RUNTIME_NAMES, Dtype
 from onnx_parity.harness.case import Declaration, ListOf, floats, listed, model, op
 from onnx_parity.harness.judging import bundle
-from onnx_parity.harness.judging.bundle import Bundles, Kept, slug
+from onnx_parity.harness.judging.bundle import Bundles, Kept, runner_of, slug
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.exporters import Captured, Request
@@ -76,12 +79,11 @@ def test_a_bundle_has_the_model_the_data_and_the_environment(tmp_path: Path) -> 
     folder = tmp_path / found.folder
     assert found.line == f"bundle: {folder}"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "allowed.npz", "bundle.json", "model.onnx", "repro.py", "test_data_set_0"
+        "bundle.json", "data.npz", "model.onnx", "repro.py"
     ]  # fmt: skip
-    data = folder / "test_data_set_0"
-    tensors = {path.name: onnx.TensorProto.FromString(path.read_bytes()) for path in data.iterdir()}
-    assert {name: tensor.name for name, tensor in tensors.items()} == {"input_0.pb": "x", "output_0.pb": "y"}
-    x, y = (torch.from_numpy(onnx.numpy_helper.to_array(tensors[name]).copy()) for name in sorted(tensors))
+    data = np.load(folder / "data.npz")
+    assert set(data) == {"input_0", "output_0", "centre_0", "tolerance_0"}
+    x, y = (torch.from_numpy(data[name]) for name in ("input_0", "output_0"))
     assert torch.equal(F.elu(x), y)
     described = json.loads((folder / "bundle.json").read_text())
     assert described["environment"]["id"] == INFO.id
@@ -151,7 +153,7 @@ def test_a_failed_export_has_no_model_and_the_command_to_repeat_it(tmp_path: Pat
 
     folder = tmp_path / kept(tmp_path, raises).folder
     assert not (folder / "model.onnx").exists()
-    assert (folder / "test_data_set_0" / "input_0.pb").exists()
+    assert "input_0" in np.load(folder / "data.npz")
     code, text = reproduce(folder, tmp_path)
     assert code != 0
     assert "export: IndexError: off by one" in text
@@ -241,3 +243,47 @@ def test_folders_are_named_for_any_system_and_each_cell_has_its_own() -> None:
     names = {slug(f"pad[mode={mode}]-{'x' * length}") for mode in "a:/*?" for length in (1, 500)}
     assert len(names) == 10
     assert all(len(name) < 140 and not set(name) & set(':/*?[]"<>|\\') for name in names)
+
+
+_ALONE = """
+import runpy, sys
+
+for name in ("onnx_parity", "torch", "onnx", "msgspec"):
+    sys.modules[name] = None
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.BFLOAT16])
+def test_a_bundle_needs_nothing_but_the_runtime(tmp_path: Path, dtype: Dtype) -> None:
+    """Neither the project nor torch, and onnx neither, which onnxruntime does not bring."""
+
+    def identity(opset: int, request: Request) -> bytes:
+        kind = {Dtype.FLOAT32: onnx.TensorProto.FLOAT, Dtype.BFLOAT16: onnx.TensorProto.BFLOAT16}[dtype]
+        ends = [helper.make_tensor_value_info(name, kind, (2, 3)) for name in "xy"]
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "fake", ends[:1], ends[1:])
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        return bytes(made.SerializeToString())
+
+    declaration = op(torch.neg, floats(2, 3), dtypes=[torch.float32, torch.bfloat16])
+    folder = tmp_path / kept(tmp_path, identity, declaration=declaration, dtype=dtype).folder
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _ALONE, folder / "repro.py"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout[-18:], done.stderr) == (1, "; 6 of 6 elements\n", "")
+
+
+@pytest.mark.parametrize("runtime", [*RUNTIME_NAMES, "backend:onnxruntime.backend"])
+def test_a_script_has_the_code_of_its_runtime_and_imports_nothing_of_the_project(runtime: str) -> None:
+    runner = runner_of(runtime)
+    script = script_of("cell\nwhy", runner, {"x": 'DATA["input_0"]'}, [['DATA["output_0"]', "None", "None"]], None)
+    imported = {
+        name.partition(".")[0]
+        for node in ast.parse(script).body
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+    }
+    needs_onnx = runtime in {"onnx.reference", "emx", "iree", "tvm", "jaxonnxruntime", "opencv"} or "backend" in runtime
+    foreign = imported - sys.stdlib_module_names
+    assert foreign == ({"numpy", "onnx"} if needs_onnx else {"numpy"})
+    assert script.index("INPUTS = {") < script.index("def load(") < script.index("def compare(")
+    assert "onnx_parity" not in script
