@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -54,7 +53,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import (
     core_decompositions,
     kernel_of_any_device,
 )
-from onnx_parity.exporter.torch_inside.frames import current_frame, nearest_user_place
+from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
@@ -282,9 +281,7 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
         f"the program writes to {', '.join(written)}. An ONNX model keeps no state from one run to the next: "
         "the new values are left out. If they matter, return them from the program, or give return_written=True"
     )
-    caller = nearest_user_place(current_frame())
-    file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
-    warnings.warn_explicit(text, DroppedWriteWarning, file, line)
+    warn_at_users_line(text, DroppedWriteWarning)
 
 
 def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:

@@ -10,6 +10,7 @@ import torch
 
 from onnx_parity.exporter.captured_program import ModelOptions, as_model
 from onnx_parity.exporter.capturing import Program, record_program
+from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.files.write import checked_target
@@ -179,6 +180,8 @@ def export(
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
+    if isinstance(args, (str, os.PathLike)) and isinstance(f, (tuple, list, torch.Tensor)):
+        raise ArgumentError(f"args is {args!r} and f is of type {type(f).__name__}: give the arguments before the file")
     if isinstance(f, (str, os.PathLike)):
         checked_target(f)  # Before the work.
     with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:

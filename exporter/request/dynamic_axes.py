@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.marked_inputs import Held, Mark, example_of, without_marks
+from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
 
 __all__ = [
     "Axes",
@@ -79,10 +79,14 @@ def axes_from_dynamic_axes(
             axes.inputs[names.index(name)] = _named(name, given.mark.axes, given.item.ndim)
     for name, wanted in without_marks(spec).items():
         if name not in inputs and name not in output_names:
-            warnings.warn(
+            import difflib  # It takes a millisecond.
+
+            alike = difflib.get_close_matches(name, [*names, *output_names], 1)
+            meant = f"did you mean {alike[0]!r}?" if alike else "see input_names and output_names"
+            warn_at_users_line(
                 f"dynamic_axes names {name!r}, which is neither an input ({', '.join(names) or 'none'}) "
-                f"nor an output ({', '.join(output_names)}), and is ignored: see input_names and output_names",
-                stacklevel=2,
+                f"nor an output ({', '.join(output_names)}), and is ignored: {meant}",
+                UserWarning,
             )
             continue
         if name in inputs:

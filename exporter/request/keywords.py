@@ -13,17 +13,20 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def suggesting_keywords(function: _F) -> _F:
-    """A decorator that names the keyword argument that is most like a misspelt one, as Python 3.13 does."""
-    names = frozenset(inspect.signature(function).parameters)
+    """A decorator that names the keyword argument that is most like one that does not exist, and that has the word
+    `opset` for `opset=13`; all of them if none is like it."""
+    names = tuple(name for name in inspect.signature(function).parameters if not name.startswith("_"))
+    known = frozenset(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not names.issuperset(kwargs):
+        if not known.issuperset(kwargs):
             import difflib  # It takes a millisecond.
 
-            unknown = next(name for name in kwargs if name not in names)
+            unknown = next(name for name in kwargs if name not in known)
             alike = difflib.get_close_matches(unknown, names, 1)
-            meant = f". Did you mean {alike[0]!r}?" if alike else ""
+            alike = alike or [name for name in names if unknown in name.split("_")]
+            meant = f". Did you mean {alike[0]!r}?" if alike else f": its parameters are {', '.join(names)}"
             raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}{meant}")
         return function(*args, **kwargs)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, axes_fr
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, axes_from_dynamic_shapes
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, example_of
 from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
+from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
 
 __all__ = ["axes_of_program"]
 
@@ -61,11 +61,10 @@ def _told_apart(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> Axes:
             new = name if size == first else apart.setdefault((name, size), f"{names[position]}_dim_{axis}")
             told[position][axis] = new
     for (name, size), new in apart.items():
-        warnings.warn(
+        warn_at_users_line(
             f"dynamic_axes gives the name {name!r} to axes of size {sizes[name]} and of size {size} in the example: "
             f"they are two axes in the model, {name!r} and {new!r}. Give them two names",
             OnnxExporterWarning,
-            stacklevel=2,
         )
     return replace(axes, inputs=told) if apart else axes
 

@@ -10,6 +10,7 @@ import linecache
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -27,7 +28,8 @@ __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "is_raised_by_python", "is_users_file", "last_line_in",
     "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
-    "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "who_asks",
+    "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
+    "who_asks",
 ]  # fmt: skip
 
 #: The frame of the caller, or of the caller that many calls above it.
@@ -127,6 +129,13 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
             return Place(frame.f_code.co_filename, frame.f_lineno, frame)
         frame = frame.f_back
     return None
+
+
+def warn_at_users_line(text: str, category: type[Warning]) -> None:
+    """Warn of what the user's code asked for, at the innermost line of it that is running."""
+    place = nearest_user_place(current_frame())
+    file, line = (place.file, place.line) if place is not None else ("<unknown>", 0)
+    warnings.warn_explicit(text, category, file, line)
 
 
 def program_frame(frame: FrameType | None) -> FrameType | None:

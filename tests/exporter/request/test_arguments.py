@@ -346,10 +346,20 @@ def test_the_signature_of_a_function_whose_defaults_change() -> None:
 
 @pytest.mark.parametrize(
     ("keyword", "meant"),
-    [("dynamic_axis", ". Did you mean 'dynamic_axes'?"), ("opset_ver", ". Did you mean 'opset_version'?"), ("zzz", "")],
+    [
+        ("dynamic_axis", ". Did you mean 'dynamic_axes'?"),
+        ("opset", ". Did you mean 'opset_version'?"),
+        ("zzz", ": its parameters are model, args, f, export_params"),
+    ],
 )
 def test_a_misspelt_keyword(keyword: str, meant: str) -> None:
     given: dict[str, Any] = {keyword: None}
     with pytest.raises(TypeError) as caught:
         onnx_parity.export(torch.relu, (torch.ones(2),), **given)
-    assert str(caught.value) == f"export() got an unexpected keyword argument {keyword!r}{meant}"
+    assert str(caught.value).startswith(f"export() got an unexpected keyword argument {keyword!r}{meant}")
+
+
+def test_a_file_before_the_arguments() -> None:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.relu, "model.onnx", (torch.ones(2),))  # type: ignore[arg-type]
+    assert str(caught.value) == "args is 'model.onnx' and f is of type tuple: give the arguments before the file"

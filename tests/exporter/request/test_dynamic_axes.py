@@ -360,9 +360,12 @@ def test_dynamic_axes_of_what_is_not_there_are_ignored_with_a_warning() -> None:
         r"dynamic_axes names 'y', which is neither an input \(x\) nor an output \(output\), and is ignored: see "
         "input_names and output_names"
     )
-    with pytest.warns(UserWarning, match=message):
+    with pytest.warns(UserWarning, match=message) as warned:
         program = onnx_parity.export(torch.relu, (torch.ones(2),), input_names=["x"], dynamic_axes={"y": [0]})
+    assert warned[0].filename == __file__
     assert program(torch.ones(2)).tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="and is ignored: did you mean 'image'"):
+        onnx_parity.export(torch.relu, (torch.ones(2),), input_names=["image"], dynamic_axes={"imag": [0]})
 
 
 def test_weights_come_before_tensors_of_dynamic_sizes() -> None:
