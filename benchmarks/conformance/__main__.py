@@ -11,7 +11,6 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +26,7 @@ from benchmarks.conformance.runners import (
     lacking_for,
     run_node,
 )
+from onnx_parity.harness.conformance.judging import read_tensor
 from onnx_parity.harness.conformance.pack import write_pack
 from onnx_parity.harness.conformance.planning import plan_cases
 
@@ -41,7 +41,8 @@ def main(
     with tempfile.TemporaryDirectory(prefix="parity-") as made:
         folder = Path(made)
         pack = folder / "pack"
-        write_pack(pack, [each for each in plan_cases() if fnmatchcase(each.id, "*-2x3*")])
+        tests = [each for each in plan_cases() if "core" in each.lists and "x" in each.id]
+        write_pack(pack, tests)
         for name, run in _runners(folder).items():
             if runner in ("", name):
                 notice_faults(name, run, pack, folder / name, faults)
@@ -79,13 +80,20 @@ def notice_faults(
     folder.mkdir()
     run(pack, folder / "without", "")
     lines = (folder / "without/results.jsonl").read_text(encoding="utf-8").splitlines()
-    right = [line["id"] for line in map(json.loads, lines) if line["result"] == "right"]
+    ran = [line["id"] for line in map(json.loads, lines) if line["result"] == "right"]
+    right = [test for test in ran if _can_be_wrong(pack, test)]
     chosen = _spread(right, faults)
     missed = [test for number, test in enumerate(chosen) if run(pack, folder / str(number), test).returncode != 1]
     red = len(chosen) - len(missed)
     typer.echo(f"{name}: red for {red} of {len(chosen)} faults; {len(right)} tests are right without them")
     for test in missed:
         typer.echo(f"  not noticed: {test}")
+
+
+def _can_be_wrong(pack: Path, test: str) -> bool:
+    """Whether the first output has numbers, of which one can be changed."""
+    output = read_tensor(pack / "tests" / test / "test_data_set_0/output_0.pb")
+    return output.size > 0 and output.dtype.kind not in "OUS"
 
 
 def _spread(tests: Sequence[str], number: int) -> list[str]:

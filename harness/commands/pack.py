@@ -100,6 +100,6 @@ def pack(
     if packed.kept:
         print_text(f"{packed.kept} of them were there already: an earlier call was stopped")
     for reason, number in packed.left_out.items():
-        print_text(f"{number} cells are left out: {reason}")
+        print_text(f"{number} tests are left out: {reason}")
     if size is not None:
         print_text(f"{folder}.tar.zst: {size} bytes")

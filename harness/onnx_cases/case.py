@@ -318,7 +318,7 @@ class OnnxCase:
         named = {name: value for name, value in by_place[len(self.call.given) :] if name}
         named |= self._read_attributes()
         function = reference.function if isinstance(reference, Definition) else reference
-        if isinstance(reference, Definition) and "types" in inspect.signature(function).parameters:
+        if isinstance(reference, Definition) and _takes_types(function):
             named["types"] = self.types
         with np.errstate(all="ignore"):
             made = function(*given, **named)
@@ -334,6 +334,13 @@ class OnnxCase:
         read = {name: _decode(value) for name, value in defaults.items()}
         read |= self._attributes()
         return {name: _rounded(value) for name, value in read.items()}
+
+
+def _takes_types(function: Callable[..., Any]) -> bool:
+    try:
+        return "types" in inspect.signature(function).parameters
+    except ValueError:  # Before numpy 2.1, its own functions have no signature.
+        return False
 
 
 def _describe(value: Any) -> str:

@@ -180,3 +180,17 @@ def test_the_script_of_the_page_gates_a_change(project: Path, variables: dict[st
     for path in job["artifacts"]["paths"]:
         assert (project / path / "index.html").exists()
     assert (project / job["artifacts"]["reports"]["junit"]).exists()
+
+
+def test_the_scoreboard_s_script_names_runners_that_are_there() -> None:
+    script = (ROOT / ".ci/scoreboard").read_text(encoding="utf-8")
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    runners = ROOT / "harness/conformance/runners"
+    assert re.findall(r"^    for runtime in (.+); do$|^for runtime in (.+); do$", script, re.MULTILINE) == [
+        ("", "onnxruntime tract"),
+        ("onnxruntime-node onnxruntime-web onnxruntime-chromium", ""),
+    ]
+    assert all((runners / "c" / f"{name}.c").exists() for name in ("onnxruntime", "tract"))
+    assert all((runners / "js" / f"onnxruntime-{name}.mjs").exists() for name in ("node", "web", "chromium"))
+    workflow = yaml.safe_load((ROOT / ".github/workflows/scoreboard.yml").read_text(encoding="utf-8"))
+    assert ".ci/scoreboard scoreboard" in [step.get("run") for step in workflow["jobs"]["scoreboard"]["steps"]]

@@ -84,14 +84,14 @@ def results(out: Path) -> dict[str, tuple[str, str]]:
 def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path, pretending: Run) -> None:
     out = tmp_path / "out"
     told = f"{ELU}=crashes {ONE}=hangs {TWO}=is-wrong {ABS}=refuses {HALF}=declines"
-    ended = pretending(pack, out, "--timeout", "1", PRETEND=told)
+    ended = pretending(pack, out, "--timeout", "3", PRETEND=told)
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout == "pretending 1.0: 6 tests, 1 right, 3 wrong, crashed or hung\n"
     found = results(out)
     assert {id_: result for id_, (result, _) in found.items()} == {
         ELU: "crashed", ONE: "hung", TWO: "wrong", ABS: "refused", HALF: "unsupported", INT: "right",
     }  # fmt: skip
-    assert found[ABS][1] == 'no "kernel"' and found[ONE][1] == "it did not end within 1 s"
+    assert found[ABS][1] == 'no "kernel"' and found[ONE][1] == "it did not end within 3 s"
     assert found[TWO][1].startswith("output 0 at 0: ") and "tolerance" in found[TWO][1]
     judgement = judge_submission(out, open_pack(pack))
     assert {test.id: str(test.result) for test in judgement.tests} == {id_: each for id_, (each, _) in found.items()}

@@ -16,6 +16,7 @@ enum {
     FILL_STRINGS = 52, GET_STRINGS_LENGTH = 53, GET_STRINGS = 54, GET_TYPE = 60, GET_RANK = 61, GET_DIMENSIONS = 62,
     GET_COUNT = 64, GET_TYPE_AND_SHAPE = 65, CREATE_CPU_MEMORY = 69, GET_ALLOCATOR = 78,
     NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16,
+    LAST_TYPE = 23, /* Its numbers of types are those of ONNX up to float4e2m1. */
 };
 typedef struct { const void *(*get)(uint32_t version); const char *(*version)(void); } Base;
 typedef void *Status;
@@ -56,6 +57,10 @@ Ending runtime_load(const char *model, char *reason, size_t room) {
 static Ending give(Tensor *tensor, void **value, char *reason, size_t room) {
     void *memory, *allocator;
     TRY(CREATE_CPU_MEMORY, 0, 0, &memory);
+    if (tensor->type > LAST_TYPE) {
+        snprintf(reason, room, "onnxruntime's C API has no type %d", tensor->type);
+        return UNSUPPORTED;
+    }
     if (tensor->type != STRING) {
         TRY(CREATE_TENSOR_WITH_DATA, memory, tensor->data, tensor->bytes, tensor->dims, (size_t)tensor->rank, tensor->type, value);
         return OK;

@@ -97,7 +97,8 @@ int holds(const Json *array, const char *text) {
 size_t bytes_of(int type, size_t count) {
     static const unsigned char widths[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1};
     if (type > 0 && type < (int)sizeof widths) return count * widths[type];
-    return type == 21 || type == 22 || type == 23 ? (count + 1) / 2 : count; /* of four bits: uint4, int4, float4e2m1 */
+    if (type >= 21 && type <= 23) return (count + 1) / 2; /* uint4, int4, float4e2m1 */
+    return type == 25 || type == 26 ? (count + 3) / 4 : count; /* uint2, int2; float8e8m0 */
 }
 
 static const unsigned char *read_varint(const unsigned char *at, const unsigned char *end, uint64_t *value) {
@@ -208,7 +209,7 @@ int judge(const Tensor *got, const char *folder, int number, const Json *describ
             return 0;
         }
         if (!is_float(want.type)) {
-            size_t place = width ? width * at : at / 2;
+            size_t place = width ? width * at : at * want.bytes / want.count;
             if (!memcmp(got->data + place, want.data + place, width ? width : 1)) continue;
             snprintf(reason, room, "output %d differs at %zu", number, at);
             return 0;

@@ -3,7 +3,8 @@
 import { existsSync, readFileSync } from "node:fs";
 
 export const BFLOAT16 = 16, FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, STRING = 8;
-const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1];
+// The bytes of an element of each type; less than one where several share a byte.
+const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1, 1 / 4, 1 / 4];
 
 // The fields of a protobuf: pairs of the number, and a BigInt or the bytes.
 function* fields(bytes) {
@@ -57,7 +58,7 @@ function packed(bytes) {
 }
 
 export const countOf = (tensor) => tensor.dims.reduce((product, size) => product * size, 1);
-export const bytesOf = (type, count) => (type >= 21 && type <= 23 ? (count + 1) >> 1 : count * WIDTHS[type]);
+export const bytesOf = (type, count) => Math.ceil(count * WIDTHS[type]);
 
 // A TensorProto of a tensor, for outputs that are judged elsewhere.
 export function writeTensor(tensor) {

@@ -117,7 +117,7 @@ function readEarlier(submission, digest) {
 
 async function begin(words, options) {
   const worker = new Worker(words);
-  const ready = await worker.answer(Number(options.timeout));
+  const ready = await worker.answer(Math.max(60, Number(options.timeout))); // to load the runtime
   if (!ready.version) refuse(`${options.runtime} cannot be run: ${worker.said.split("\n").find((line) => /^\w*Error/.test(line)) ?? ready.reason}`);
   return [worker, ready];
 }
