@@ -18,6 +18,11 @@ from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.declaration_error import DeclarationError
 
+#: What neither int32 nor float32 holds in an element that is 1 to 2**21 greater or smaller.
+_FAR = 2**32
+#: The dtypes in which values are drawn that narrower ones cannot hold.
+_WIDE = (torch.int64, torch.float64)
+
 Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
 
 
@@ -94,10 +99,16 @@ class Numbers(Maker):
 
     low: int = field(default=-4, kw_only=True)
     high: int = field(default=5, kw_only=True)
+    #: Whether half of those in int64 and float64 are farther from 0, so that fewer bits would change them.
+    far: bool = field(default=False, kw_only=True)
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         low = max(self.low, 0) if dtype in (torch.uint8, torch.bool) else self.low
-        return torch.randint(low, self.high, self.shape, generator=generator)
+        values = torch.randint(low, self.high, self.shape, generator=generator)
+        if self.far and dtype in _WIDE:
+            are_far = torch.randperm(values.numel(), generator=generator).view(self.shape) % 2 == 0
+            values += torch.where(are_far, torch.where(values < 0, -_FAR, _FAR), 0)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,10 @@ class Distinct(Maker):
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(self.shape)
         order = torch.randperm(count, generator=generator).view(self.shape)
+        if dtype in _WIDE and self.dtype is None:
+            # Their order is also that of their lower 32 bits, by which onnxruntime takes the greatest of integers
+            # (findings/onnxruntime_maximum_of_large_integers).
+            return (order - count // 2) * (_FAR + 1)
         return order - count // 2 if dtype != torch.uint8 else order
 
 
@@ -181,13 +196,26 @@ def complexes(*shape: int) -> Maker:
     return Complexes(shape)
 
 
-def numbers(*shape: int, low: int = -4, high: int = 5, dtype: torch.dtype | None = None) -> Maker:
-    """Small whole numbers in the cell's dtype, whether that is an int or a float."""
-    return Numbers(shape, low=low, high=high, dtype=dtype)
+def numbers(
+    *shape: int,
+    low: int | None = None,
+    high: int | None = None,
+    dtype: torch.dtype | None = None,
+    far: bool | None = None,
+) -> Maker:
+    """Small whole numbers in the cell's dtype, whether that is an int or a float: from -4 to 4, or in [low, high).
+
+    Half of those in int64 and float64 are 2**32 farther from 0 if they may be `far`, as they may without bounds and
+    `dtype`, so that the cell fails if they are computed with in fewer bits.
+    """
+    if far is None:
+        far = low is None and high is None and dtype is None
+    low, high = -4 if low is None else low, 5 if high is None else high
+    return Numbers(shape, low=low, high=high, dtype=dtype, far=far)
 
 
 def distinct(*shape: int, dtype: torch.dtype | None = None) -> Maker:
-    """A shuffled range in the cell's dtype: no ties."""
+    """A shuffled range in the cell's dtype, in int64 and float64 in large steps: no ties."""
     return Distinct(shape, dtype=dtype)
 
 

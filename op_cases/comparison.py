@@ -95,7 +95,7 @@ extremes_at_edges = op(
 extremes_promoted = op(lambda x, y: (torch.maximum(x, y), torch.min(x, y), torch.max(x, y)), ints(3, 4), y=floats(4))
 clamp = op(
     torch.clamp,
-    numbers(3, 4, low=-9, high=10),
+    numbers(3, 4, low=-9, high=10, far=True),
     rows=[{"min": -2, "max": 3}, {"min": 1}, {"max": 2}],
     dtypes=[*FLOATS, *SIGNED_INTS],
 )
@@ -122,17 +122,17 @@ clamp_spellings = op(
 
 logical = op(
     of_two,
-    numbers(3, 4, low=-1, high=2),
-    y=numbers(4, low=-1, high=2),
+    numbers(3, 4, low=-1, high=2, far=True),
+    y=numbers(4, low=-1, high=2, far=True),
     f=[torch.logical_and, torch.logical_or, torch.logical_xor],
     dtypes=ALL_DTYPES,
 )
-logical_not = op(torch.logical_not, numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES)
+logical_not = op(torch.logical_not, numbers(3, 4, low=-1, high=2, far=True), dtypes=ALL_DTYPES)
 logical_mixed = op(lambda x, y: (torch.logical_and(x, y), torch.logical_xor(x, y)), ints(3, 4, high=2), y=floats(4))
 bitwise = op(
     of_two,
-    numbers(3, 4, low=-100, high=120),
-    y=numbers(4, low=-100, high=120),
+    numbers(3, 4, low=-100, high=120, far=True),
+    y=numbers(4, low=-100, high=120, far=True),
     f=[torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor],
     dtypes=[*INTS, torch.bool],
 )
@@ -140,10 +140,12 @@ bitwise_large = op(lambda x, y: (x & y, x | y, x ^ y, ~x), _LARGE, y=given([[-1]
 bitwise_number = op(lambda x: (x & 6, x | 3, x ^ 5, 6 & x), numbers(3, 4), dtypes=INTS)
 bitwise_not = op(torch.bitwise_not, numbers(3, 4), dtypes=[*INTS, torch.bool])
 bool_operators = op(lambda x, y: (x & y, x | y, x ^ y, ~x), bools(3, 4), y=bools(4))
-shifts = op(lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120), y=numbers(4, low=0, high=7), dtypes=INTS)
+shifts = op(
+    lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120, far=True), y=numbers(4, low=0, high=7), dtypes=INTS
+)
 shifts_named = op(
     lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y), torch.bitwise_left_shift(x, 2)),
-    numbers(3, 4, low=-100, high=120),
+    numbers(3, 4, low=-100, high=120, far=True),
     y=numbers(4, low=0, high=7),
     dtypes=INTS,
 )

@@ -82,4 +82,15 @@ to_truncates = op(
 to_wraps = op(lambda x, dtype: x.to(dtype), ints(9, low=-1000, high=1000), dtype=[torch.int8, torch.uint8, torch.int16])
 to_other = op(lambda x, y: (x.to(y), x.type_as(y)), numbers(3, 4), y=[ints(1), floats(1), bools(1)])
 to_named = op(lambda x: (x.float(), x.double(), x.half(), x.long(), x.int(), x.bool(), x.byte()), numbers(3, 4, low=0))
+#: What a pair of casts rounds, or cuts off.
+to_and_back = op(
+    lambda x, y, z: (
+        *(x.to(dtype).to(x.dtype) for dtype in (torch.float32, torch.float64, torch.int32, torch.int8)),
+        *(y.to(dtype).to(y.dtype) for dtype in (torch.float16, torch.int64, torch.int32)),
+        *(z.to(dtype).to(z.dtype) for dtype in (torch.float32, torch.int64)),
+    ),
+    ints(9, low=2**54, high=2**56),
+    floats(9, low=-99.0, high=99.0),
+    floats(9, low=-99.0, high=99.0, dtype=torch.float64),
+)
 to_device = op(lambda x: (x.to("cpu"), x.cpu(), x.to("cpu", torch.float64), x.contiguous()), floats(3, 4))

@@ -155,7 +155,7 @@ masked_select_repeated = op(
     lambda x, mask: torch.masked_select(x, mask)[:4], floats(3), mask=given([[True, True, False], [True, True, True]])
 )
 masked_size = op(lambda x: x[x > 0].shape[0] + x, floats(3, 4), dynamic=BATCH)
-nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2), dtypes=MOVED_DTYPES)
+nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2, far=True), dtypes=MOVED_DTYPES)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))
 nonzero_scalar = op(torch.nonzero, given(2.0))
 nonzero_static = op(

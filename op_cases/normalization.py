@@ -157,7 +157,9 @@ instance_norm_unbatched = op(nn.InstanceNorm1d, floats(4, 5), num_features=4, af
 instance_norm_training = op(
     nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, track_running_stats=[False, True], train=True
 )
-instance_norm_dtypes = op(F.instance_norm, floats(2, 4, 5), weight=floats(4), bias=floats(4), dtypes=FLOATS)
+#: Numbers so small that the epsilon makes a difference, in all dtypes.
+_SMALL, _TINY = floats(2, 4, 5, low=-0.01, high=0.01), floats(2, 4, 5, low=-1e-3, high=1e-3)
+instance_norm_dtypes = op(F.instance_norm, _SMALL, weight=floats(4), bias=floats(4), dtypes=FLOATS)
 
 layer_norm = op(
     nn.LayerNorm,
@@ -170,7 +172,7 @@ layer_norm = op(
 layer_norm_any_batch = op(nn.LayerNorm, floats(2, 3, 4), normalized_shape=4, dynamic={"x": {0: "batch", 1: "steps"}})
 layer_norm_dtypes = op(
     F.layer_norm,
-    floats(2, 3, 4),
+    floats(2, 3, 4, low=-0.01, high=0.01),
     normalized_shape=(4,),
     rows=[{}, {"weight": floats(4), "bias": floats(4)}],
     dtypes=FLOATS,
@@ -182,6 +184,9 @@ layer_norm_statistics = op(
 layer_norm_mixed = op(
     F.layer_norm, floats(2, 4, dtype=torch.float16), normalized_shape=(4,), weight=floats(4, dtype=torch.float32)
 )
+layer_norm_small_epsilon = op(
+    F.layer_norm, _TINY, normalized_shape=(5,), rows=[{}, {"weight": floats(5), "bias": floats(5)}], eps=1e-8
+)
 group_norm = op(
     nn.GroupNorm, floats(2, 4, 5), num_groups=[1, 2, 4], num_channels=4, affine=[True, False], dynamic=BATCH
 )
@@ -189,7 +194,10 @@ group_norm_shapes = op(F.group_norm, num_groups=2, rows=[{"input": floats(2, 4)}
 group_norm_any_image = op(
     nn.GroupNorm, floats(2, 4, 5, 6), num_groups=2, num_channels=4, dynamic={"x": {0: "batch", 2: "height", 3: "width"}}
 )
-group_norm_dtypes = op(F.group_norm, floats(2, 4, 5), num_groups=2, weight=floats(4), bias=floats(4), dtypes=FLOATS)
+group_norm_dtypes = op(F.group_norm, _SMALL, num_groups=2, weight=floats(4), bias=floats(4), dtypes=FLOATS)
+group_norm_small_epsilon = op(
+    F.group_norm, _TINY, num_groups=2, rows=[{}, {"weight": floats(4), "bias": floats(4)}], eps=1e-8
+)
 rms_norm = op(
     nn.RMSNorm,
     floats(2, 3, 4),

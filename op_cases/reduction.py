@@ -37,16 +37,38 @@ mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=FLOATS)
 #: Other exporters silently average integers as integers.
 mean_of_integers = op(lambda x: (x.mean(0, dtype=torch.float32), x.float().mean()), numbers(3, 4), dtypes=INTS)
 mean_over_space = op(torch.mean, floats(2, 3, 4, 5), dim=(2, 3), keepdim=[False, True], dynamic={"x": {2: "height"}})
-prod = op(torch.prod, numbers(3, 4, low=1, high=3), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
+prod = op(torch.prod, numbers(3, 4, low=1, high=3, far=True), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
 prod_of_all = op(lambda x: (x.prod(), x.prod(dtype=torch.float64)), floats(3, 4))
 nansum = op(lambda x: (torch.nansum(x, 1), torch.nanmean(x, 1)), given([[math.nan, 1.0, 2.0], [0.5, -1.0, math.nan]]))
 count_nonzero = op(
-    lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES
+    lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)),
+    numbers(3, 4, low=-1, high=2, far=True),
+    dtypes=ALL_DTYPES,
 )
 #: Over an empty axis: 0, NaN, 1, and -inf.
 reduction_of_nothing = op(
     lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.any(1), x.all(1), x.norm(dim=1), x.var(1), x.sum(0)),
     floats(2, 0, 3),
+)
+#: An axis that is empty at another size only, and that is counted from the end.
+reduction_of_what_becomes_nothing = op(
+    lambda x: (
+        x.sum(-2, keepdim=True),
+        x.mean(-2),
+        x.prod(-2),
+        x.logsumexp(-2),
+        x.any(-2),
+        x.all(-2),
+        x.norm(dim=-2, keepdim=True),
+        x.var(-2),
+        x.std(-2),
+        x.nansum(-2, keepdim=True),
+        x.nanmean(-2, keepdim=True),
+        x.count_nonzero(-2),
+    ),
+    floats(2, 3, 4),
+    dynamic={"x": {1: "length"}},
+    sizes={"length": (0, 5)},
 )
 of_nothing_at_all = op(lambda x: (x.sum(), x.mean(), x.prod(), x.any(), x.all(), x.norm(), x.std()), floats(0))
 reduction_of_a_scalar = op(
@@ -90,6 +112,9 @@ argmax_ties = op(
     numbers(5, 6, low=0, high=3),
     dtypes=NUMBERS,
 )
+argmax_ties_dynamic = op(
+    lambda x: (x.argmax(0), x.argmin(0), x.max(0), x.min(0)), numbers(6, 5, low=0, high=3), dynamic=BATCH
+)
 argmax_of_nan = op(
     lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), x.argmin(), x.max(1), x.min(0), x.amax(1), x.amin(1)),
     given(
@@ -108,8 +133,12 @@ reduction_extremes_at_edges = op(
 
 # --- any and all ------------------------------------------------------------------------------------------------------
 
-any_ = op(torch.any, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
-all_ = op(torch.all, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
+any_ = op(
+    torch.any, numbers(2, 3, 4, low=0, high=2, far=True), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES
+)
+all_ = op(
+    torch.all, numbers(2, 3, 4, low=0, high=2, far=True), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES
+)
 any_of_all = op(
     lambda x: (x.any(), x.all(), torch.any(x, ()), (x > 0).any(0), (x > -9).all()), numbers(3, 4), dynamic=BATCH
 )

@@ -24,6 +24,15 @@ sort = op(
     dtypes=ORDERED,
 )
 sort_stable = op(torch.sort, numbers(4, 9), stable=True, descending=[True, False], dtypes=[*ORDERED, torch.bool])
+sort_stable_dynamic = op(
+    lambda x, descending: (
+        tuple(torch.sort(x, dim=0, descending=descending, stable=True)),
+        torch.argsort(x, dim=0, descending=descending, stable=True),
+    ),
+    numbers(9, 4),
+    descending=[True, False],
+    dynamic=BATCH,
+)
 sort_special = op(torch.sort, floats(3, 6, special=SPECIAL), descending=[True, False], stable=True)
 sort_wide_ints = op(
     torch.sort, given([2**62 + 1, -(2**62), 5, 2**62, -5, 2**32, -(2**32) - 1]), descending=[True, False]

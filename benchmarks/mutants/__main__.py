@@ -6,6 +6,9 @@ First, the program of every cell is exported once to see which statements of the
 planted in a process of its own, and the cells that run its statement are run: those of the smoke tier first, until one
 of them fails. What is found out is kept in `runs/mutants/`, and the same command goes on where it was stopped.
 
+With `--conditions`, faults hold under one condition only, as most regressions do: in one dtype, at some opsets, for
+negative or dynamic axes, for an empty tensor. `--family` runs no other cells than those of the fault's own family.
+
 Survivors are printed, to be looked at: an equivalent mutant is named with its reason in
 `benchmarks/mutants/equivalent.toml`; for any other, a case is missing.
 """
@@ -16,7 +19,8 @@ import gc
 import tempfile
 import threading
 import tomllib
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +32,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
-from benchmarks.mutants.scope import AREAS, KEPT, Scope, cells, digest
+from benchmarks.mutants.scope import AREAS, CONDITIONAL_AREAS, KEPT, Scope, cells, digest
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
-from benchmarks.mutants.sites import Mutant, mutants_of
+from benchmarks.mutants.sites import Mutant, conditional_mutants_of, mutants_of
 from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
 from benchmarks.mutants.unit_tests import tests as tests_of
 from onnx_parity.harness.axes import Tier
@@ -41,8 +45,11 @@ from onnx_parity.harness.results.content import contents
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
-def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> list[Mutant]:
-    """A sample of the faults in statements that some cell runs, so many of each area.
+def drawn(
+    root: Path, number: int, seed: int, statements: Collection[str], *, conditional: bool = False
+) -> list[Mutant]:
+    """A sample of the faults in statements that some cell runs, so many of each area. Of those under conditions, there
+    are as many of each condition.
 
     Each has a place of its own in the order, so that a larger sample contains the smaller one of the same seed, and new
     cases and faults change little of a sample.
@@ -52,15 +59,30 @@ def drawn(root: Path, number: int, seed: int, statements: Collection[str]) -> li
         return digest((str(seed), mutant.key))
 
     chosen: list[Mutant] = []
-    for pattern, share in AREAS.items():
+    faults_of = conditional_mutants_of if conditional else mutants_of
+    for pattern, share in (CONDITIONAL_AREAS if conditional else AREAS).items():
         found = [
             mutant
             for path in sorted(root.glob(pattern.replace("*", "**/*.py")))
-            for mutant in mutants_of(path, path.relative_to(root).as_posix())
+            for mutant in faults_of(path, path.relative_to(root).as_posix())
             if mutant.place in statements
         ]
-        chosen += sorted(found, key=order)[: max(1, round(share * number))]
+        found.sort(key=order)
+        if conditional:
+            found = _in_turns(
+                _in_turns(found, lambda mutant: (mutant.condition, mutant.kind)), lambda mutant: mutant.condition
+            )
+        chosen += found[: max(1, round(share * number))]
     return sorted(chosen, key=order)
+
+
+def _in_turns(mutants: Iterable[Mutant], group: Callable[[Mutant], object]) -> list[Mutant]:
+    """The first fault of each group, then the second of each."""
+    turns, placed = Counter[object](), []
+    for mutant in mutants:
+        placed.append((turns[group(mutant)], mutant))
+        turns[group(mutant)] += 1
+    return [mutant for _, mutant in sorted(placed, key=lambda each: each[0])]
 
 
 def main(
@@ -69,6 +91,10 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="Only these declarations, as FOLDER/FILE/NAME with * and ?.")
     ] = None,
+    conditions: Annotated[
+        bool, typer.Option("--conditions", help="Faults that hold under one condition only.")
+    ] = False,
+    family: Annotated[bool, typer.Option("--family", help="Only the cells of each fault's own family.")] = False,
     most: Annotated[int, typer.Option(min=1, help="Cells of a tier that are run for one fault.")] = 200,
     seconds: Annotated[float, typer.Option(min=0, help="Processor time of a tier's cells for one fault.")] = 60,
     search: Annotated[float, typer.Option(min=0, help="Also search for each fault, for so many seconds.")] = 0,
@@ -96,8 +122,10 @@ def main(
         # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
         gc.collect()
         gc.freeze()
-        chosen = drawn(scope.root, mutants, seed, reached.statements)
-        judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder))
+        chosen = drawn(scope.root, mutants, seed, reached.statements, conditional=conditions)
+        if family:
+            chosen = [mutant for mutant in chosen if mutant.family]
+        judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)
         if tests:
             progress.add_task("what the unit tests run", total=None)
             judged.prepare_tests()
@@ -116,7 +144,7 @@ def main(
     if as_json:
         typer.echo(msgspec.json.encode([fate for _, fate in fates]))
     reasons = tomllib.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
-    met = shown(fates, reasons, reached, scope.cells, Console(stderr=as_json), searching=search > 0)
+    met = shown(fates, reasons, reached, scope.cells, Console(stderr=as_json), searching=search > 0, only_family=family)
     raise typer.Exit(0 if met else 1)
 
 
@@ -124,14 +152,22 @@ class _Judge:
     """Finds out what becomes of faults, and keeps it."""
 
     def __init__(
-        self, scope: Scope, smoke: Collection[str], reached: Reached, most: tuple[int, float], folder: Path
+        self,
+        scope: Scope,
+        smoke: Collection[str],
+        reached: Reached,
+        most: tuple[int, float],
+        folder: Path,
+        *,
+        only_family: bool = False,
     ) -> None:
         self._scope, self._smoke, self._reached, self._most, self._folder = scope, smoke, reached, most, folder
+        self._only_family = only_family
         self._sound = Sound(
             list(scope.cells.values()), folder / "stderr of a sound process", KEPT / "models", scope.depends_on
         )
         self._lock = threading.Lock()
-        self._kept = KEPT / "fates.jsonl"
+        self._kept = KEPT / ("of_families.jsonl" if only_family else "fates.jsonl")
         self._known = self._read()
         self._seconds, self._search_depends_on = 0.0, ""
         self._tests: Tests | None = None
@@ -163,6 +199,11 @@ class _Judge:
         path, ids = self._scope.root / mutant.file, self._reached.touched(mutant.place)
         aside = self._folder / f"stderr of {threading.get_ident()}"
         fate = self._known.get(mutant.key)
+        if self._only_family:
+            if fate is None or fate.touched != len(ids):
+                fate = self._of_family(mutant, path, ids, aside)
+                self._keep(fate)
+            return fate
         if fate is None or not (fate.tier or fate.touched == len(ids)):
             tiers = [
                 (
@@ -173,7 +214,10 @@ class _Judge:
             ]
             few = [(tier, in_batches(each[: self._most[0]])) for tier, each in tiers]
             fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
-            fate = msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids))
+            by_family = self._by_family(mutant, path, ids, aside, fate)
+            fate = msgspec.structs.replace(
+                fate, depends_on=self._scope.depends_on, touched=len(ids), by_family=by_family
+            )
             self._keep(fate)
         if self._tests is not None and not (fate.test or fate.not_planted or fate.tier):
             own = self._tests.reaching(mutant.place)
@@ -191,6 +235,24 @@ class _Judge:
             )
             self._keep(fate)
         return fate
+
+    def _by_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path, fate: Fate) -> str | None:
+        """The cell of the fault's own family that notices it; empty if none does, None if it has no family."""
+        if not mutant.family or mutant.condition is None or fate.not_planted:
+            return None
+        if fate.notice is None:
+            return ""
+        first = fate.notice.cell
+        is_own = self._scope.cells[first].case.family == mutant.family
+        return first if is_own else self._of_family(mutant, path, ids, aside).by_family
+
+    def _of_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path) -> Fate:
+        """What becomes of a fault if only the cells of its own family are run."""
+        own = in_batches(spread(cell for each in ids if (cell := self._scope.cells[each]).case.family == mutant.family))
+        cells = [(Tier.DEFAULT.value, own[: self._most[0]])]
+        fate = judge(mutant, path, self._scope.functions, cells, self._sound, aside, self._most[1])
+        noticed = fate.notice.cell if fate.notice else ""
+        return msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids), by_family=noticed)
 
     def _keep(self, fate: Fate) -> None:
         with self._lock, self._kept.open("ab") as file:

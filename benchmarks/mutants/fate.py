@@ -69,6 +69,10 @@ class Fate(msgspec.Struct, frozen=True):
     #: Of processor time.
     seconds: float = 0.0
     notice: Notice | None = None
+    #: Under which the fault holds; empty if always.
+    condition: str = ""
+    #: The first cell of the fault's own family that notices it; empty if none does, None if it has no family.
+    by_family: str | None = None
     #: The unit test that notices it where no cell does; empty if none does, None if they were not run.
     test: str | None = None
     #: After how many seconds a search finds it; None if it was not searched for, or not found.
@@ -209,7 +213,7 @@ def judge(
     tier have taken more than `most` seconds of processor time."""
     cells = [cell for _, each in tiers for cell in each]
     tier_of = [tier for tier, each in tiers for _ in each]
-    fate = Fate(mutant.key, mutant.kind, "", len(cells))
+    fate = Fate(mutant.key, mutant.kind, "", len(cells), condition=mutant.condition or "")
     seconds, differed = 0.0, 0
 
     def serve(channel: Channel) -> None:

@@ -32,6 +32,8 @@ AREAS = {
     "exporter/sizes/*": 0.05,
     "exporter/script/*": 0.05,
 }
+#: The same for faults under conditions: where something is lowered or rewritten.
+CONDITIONAL_AREAS = {"exporter/operators/*": 0.7, "exporter/lowering/opsets/*": 0.2, "exporter/rewrites/*": 0.1}
 KEPT = Path("runs/mutants")
 
 

@@ -24,7 +24,7 @@ from onnx_parity.harness.results.content import room_folder
 from onnx_parity.harness.results.environment import describe_run
 
 #: What must hold of the faults that are not equivalent.
-DEFAULT_KILLS, SMOKE_KILLS, BLAMED, LOCALISED, SEARCHED = 0.97, 0.9, 0.97, 0.9, 0.85
+DEFAULT_KILLS, SMOKE_KILLS, FAMILY_KILLS, BLAMED, LOCALISED, SEARCHED = 0.97, 0.9, 0.9, 0.97, 0.9, 0.85
 
 
 def shown(
@@ -35,8 +35,10 @@ def shown(
     terminal: Console,
     *,
     searching: bool,
+    only_family: bool = False,
 ) -> bool:
-    """Print the survivors and the figures; whether all targets are met."""
+    """Print the survivors and the figures; whether all targets are met. If only cells of own families ran, there is one
+    figure."""
     planted = [(mutant, fate) for mutant, fate in fates if not fate.not_planted]
     telling = [(mutant, fate) for mutant, fate in planted if fate.mutant not in equivalent]
     for mutant, fate in telling:
@@ -58,6 +60,9 @@ def shown(
         if not is_located(mutant, notice):
             place = notice.operator or "no operator"
             terminal.print(f"located at {place} by {notice.cell}: {mutant}", markup=False, soft_wrap=True)
+    for condition, number in Counter(fate.condition for _, fate in telling if fate.condition).most_common():
+        survived = sum(not fate.tier for _, fate in telling if fate.condition == condition)
+        terminal.print(f"  {number:4} {condition}, {survived} of them survive", highlight=False)
     for kind, number in Counter(fate.kind for _, fate in planted).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
@@ -84,6 +89,13 @@ def shown(
             1.0,
         ),
     ]
+    of_families = [fate for _, fate in telling if fate.by_family is not None]
+    if of_families:
+        by_family = sum(bool(fate.by_family) for fate in of_families)
+        own = ("noticed by cells of their own family", by_family, len(of_families), FAMILY_KILLS)
+        figures = [own] if only_family else [*figures, own]
+        unmet = sum(not fate.differed and not fate.by_family for fate in of_families)
+        terminal.print(f"{unmet} of those that own cells do not notice change no model of a cell that ran")
     if searching:
         found = sum(fate.searched is not None for _, fate in telling)
         figures.append(("found by search alone", found, len(telling), SEARCHED))

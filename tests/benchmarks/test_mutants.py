@@ -16,12 +16,23 @@ import onnx.reference
 import pytest
 
 from benchmarks.mutants import reached
+from benchmarks.mutants.__main__ import drawn
+from benchmarks.mutants.conditions import Condition
 from benchmarks.mutants.fate import in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
 from benchmarks.mutants.models import Models
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
-from benchmarks.mutants.sites import Mutant, NotPlantedError, functions_below, mutants_of, plant, watch
+from benchmarks.mutants.sites import (
+    Mutant,
+    Mutation,
+    NotPlantedError,
+    conditional_mutants_of,
+    functions_below,
+    mutants_of,
+    plant,
+    watch,
+)
 from onnx_parity.exporter.operators.activation import lowering as activation
 from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -98,6 +109,58 @@ def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
     assert noticed.notice.operator == "aten::softshrink"
+
+
+ACTIVATED = {each.key: each for each in conditional_mutants_of(FILE, NAME)}
+
+
+def test_which_conditions_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "lower.py"
+    path.write_text(SOURCE)
+    found = list(conditional_mutants_of(path, "lower.py"))
+    # Nothing is lowered where there is no graph, and no axis is negative where there is none.
+    assert {each.function for each in found} == {"lower", "Lowering.scale"}
+    assert {each.condition for each in found} == {*Condition} - {Condition.NEGATIVE, Condition.READERS}
+    kinds = {each.kind for each in found}
+    assert {Mutation.DEFAULT, Mutation.TIES, Mutation.CONSTANT} <= kinds
+    assert "beta = 1" in {each.after for each in found}
+
+
+@pytest.mark.parametrize(
+    ("fault", "name", "dtype", "differ"),
+    [
+        ("softshrink: a parameter that has its default:   ->  lambd = 0.5, in float64", "softshrink", "float64", True),
+        ("softshrink: a parameter that has its default:   ->  lambd = 0.5, in float64", "softshrink", "float32", False),
+        ("softshrink: an input without NaN:   ->  self = without_nan(g, self), for more than 30 elements", "softshrink",
+         "float32", False),
+    ],
+)  # fmt: skip
+def test_a_fault_under_a_condition(fault: str, name: str, dtype: str, differ: bool, tmp_path: Path) -> None:
+    selection = Selection(tier=Tier.SMOKE, devices=(Device.CPU,), dtypes=(Dtype(dtype),))
+    every = [each for each in cells_of(name, getattr(cases, name), selection) if each.opset == 18]
+    models = {each.id: Models().hash_of(each) for each in every}
+
+    class Known(Cells):
+        def model_of(self, cell: str) -> str:
+            return models[cell]
+
+    mutant = ACTIVATED[f"{NAME} {fault}"]
+    assert mutant.family == "activation"
+    fate = judge(mutant, FILE, FUNCTIONS, [("smoke", every)], Known(), tmp_path / "stderr")
+    assert (fate.not_planted, fate.condition) == ("", str(mutant.condition))
+    assert (fate.tier, bool(fate.differed)) == (("smoke", True) if differ else ("", False))
+
+
+def test_conditions_take_turns(tmp_path: Path) -> None:
+    statements = {each.place for each in ACTIVATED.values()}
+    root = tmp_path
+    (root / NAME).parent.mkdir(parents=True)
+    (root / NAME).write_bytes(FILE.read_bytes())
+    few = drawn(root, 40, 0, statements, conditional=True)
+    conditions = Counter(each.condition for each in few)
+    assert max(conditions.values()) <= 2
+    more = drawn(root, 80, 0, statements, conditional=True)
+    assert {each.key for each in few} <= {each.key for each in more}
 
 
 def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: Path) -> None:

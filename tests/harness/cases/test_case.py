@@ -158,6 +158,12 @@ def test_makers_make_what_they_say() -> None:
     assert set(indices.tolist()) == {-2, -1, 0, 1, 2}
     assert numbers(100).make(0, Dtype.UINT8).min() == 0
     assert distinct(5, 7).make(0, Dtype.FLOAT16).unique().numel() == 35
+    # What fewer bits cannot hold is among those that need not be small.
+    for maker, is_far in ((numbers(9), True), (distinct(9), True), (numbers(9, high=5), False), (ints(9), False)):
+        wide = maker.make(0, Dtype.INT64)
+        assert torch.equal(wide.int().long(), wide) != is_far
+    assert torch.equal(numbers(9).make(0, Dtype.INT32), numbers(9).make(0, Dtype.INT64).int())
+    assert numbers(9, low=1, high=3, far=True).make(0, Dtype.FLOAT64).max() > 2**32
     assert set(bools(100).make(0, Dtype.FLOAT32).tolist()) == {True, False}
     assert image(8).make(0, Dtype.FLOAT32).shape == (2, 3, 8, 8)
 

@@ -1,0 +1,171 @@
+"""The conditions of faults of the second kind, such as regressions have: one dtype, some opsets, an empty axis.
+
+The condition is asked where the faulty code runs: of the node that is being lowered, or rewritten, which is found in
+the variables of the functions that are running.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.graph.graph import Node, Value
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value as LoweredValue
+from onnx_parity.exporter.rewrites.engine.rewriter import Walk
+
+__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "without_nan"]
+
+#: A tensor with more elements is large among those of cases.
+_MANY = 30
+#: Parameters that are axes.
+AXES = frozenset({"dim", "dims", "axis", "dim0", "dim1", "start_dim", "end_dim"})
+
+
+class Condition(StrEnum):
+    """Under which a fault holds."""
+
+    FLOAT64 = "in float64"
+    FLOAT16 = "in float16"
+    BFLOAT16 = "in bfloat16"
+    INT64 = "in int64"
+    INT32 = "in int32"
+    UINT8 = "in uint8"
+    BOOL = "in bool"
+    OLDEST = "up to opset 10"
+    OLD = "at opsets 11 to 13"
+    MIDDLE = "at opsets 17 and 18"
+    NEW = "from opset 21 on"
+    NEGATIVE = "for a negative axis"
+    DYNAMIC = "for dynamic axes"
+    EMPTY = "for an empty tensor"
+    ONE = "for an axis of size 1"
+    MANY = f"for more than {_MANY} elements"
+    SECOND = "for the second call in a program"
+    READERS = "for a value with several readers"
+
+
+_DTYPES = {
+    Condition.FLOAT64: torch.float64, Condition.FLOAT16: torch.float16, Condition.BFLOAT16: torch.bfloat16,
+    Condition.INT64: torch.int64, Condition.INT32: torch.int32, Condition.UINT8: torch.uint8,
+    Condition.BOOL: torch.bool,
+}  # fmt: skip
+_OPSETS = {
+    Condition.OLDEST: range(11), Condition.OLD: range(11, 14), Condition.MIDDLE: range(17, 19),
+    Condition.NEW: range(21, 100),
+}  # fmt: skip
+_NARROWER = {torch.float64: torch.float32, torch.int64: torch.int32}
+#: The calls of each operator that have been lowered in a graph.
+_LOWERED: WeakKeyDictionary[Graph, dict[object, list[Node]]] = WeakKeyDictionary()
+
+
+def holds(condition: str) -> bool:
+    """Whether a condition holds for what is being lowered or rewritten by the functions that are running."""
+    found = _found(sys._getframe(1))
+    if isinstance(found, Graph):
+        return _holds_in(Condition(condition), found)
+    return found is not None and _holds_at(Condition(condition), *found)
+
+
+def in_fewer_bits(graph: Graph, value: Any) -> Any:
+    """A value of a graph, rounded to float32 or int32."""
+    if not isinstance(value, LoweredValue) or value.dtype not in _NARROWER or value.is_small:
+        return value
+    narrow = _NARROWER[value.dtype]
+    rounded = graph.op("Cast", value, to_i=TO_ONNX[narrow].value)
+    return shaped(graph.op("Cast", rounded, to_i=TO_ONNX[value.dtype].value), value.shape)
+
+
+def without_nan(graph: Graph, value: Any) -> Any:
+    """A value of a graph, with 0 in the place of NaN."""
+    if not isinstance(value, LoweredValue) or not value.dtype.is_floating_point or value.is_small:
+        return value
+    zero = graph.const(0.0, value.dtype)
+    return shaped(graph.where(graph.is_nan(value), zero, value), value.shape)
+
+
+def _found(frame: FrameType | None) -> Graph | tuple[ir.Node, Walk] | None:
+    while frame is not None and "onnx_parity" in str(frame.f_globals.get("__name__")):
+        variables: Mapping[str, object] = frame.f_locals
+        for name in ("g", "self"):
+            if isinstance(graph := variables.get(name), Graph):
+                return graph
+        node, walk = variables.get("node"), variables.get("walk")
+        if isinstance(node, ir.Node) and isinstance(walk, Walk):
+            return node, walk
+        frame = frame.f_back
+    return None
+
+
+def _holds_in(condition: Condition, graph: Graph) -> bool:
+    node = graph.node
+    values = [*node.inputs(), *(output for output in node.outputs if output is not None)]
+    match condition:
+        case Condition.NEGATIVE:
+            return any(each < 0 for name in AXES for each in _ints(node.arguments.get(name)))
+        case Condition.SECOND:
+            calls = _LOWERED.setdefault(graph, {}).setdefault(node.op, [])
+            if node not in calls:
+                calls.append(node)
+            return node is not calls[0]
+        case Condition.READERS:
+            return False
+    if condition in _DTYPES:
+        # The first input decides; what has none is decided by its result.
+        return bool(values) and values[0].dtype is _DTYPES[condition]
+    return _holds_for(condition, graph.opset, [_sizes(value) for value in values])
+
+
+def _holds_at(condition: Condition, node: ir.Node, walk: Walk) -> bool:
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    match condition:
+        case Condition.NEGATIVE | Condition.SECOND:
+            return False
+        case Condition.READERS:
+            return any(len(value.uses()) > 1 for value in node.inputs if value is not None and value.producer())
+    if condition in _DTYPES:
+        wanted = str(_DTYPES[condition]).removeprefix("torch.").upper().replace("FLOAT64", "DOUBLE")
+        return any(
+            value.dtype is not None and value.dtype.name == wanted.replace("FLOAT32", "FLOAT") for value in values
+        )
+    shapes = [tuple(size if isinstance(size, int) else None for size in value.shape) for value in values if value.shape]
+    return _holds_for(condition, walk.opset, shapes)
+
+
+def _holds_for(condition: Condition, opset: int, shapes: list[tuple[int | None, ...]]) -> bool:
+    match condition:
+        case Condition.DYNAMIC:
+            return any(size is None for shape in shapes for size in shape)
+        case Condition.EMPTY:
+            return any(size == 0 for shape in shapes for size in shape)
+        case Condition.ONE:
+            return any(size == 1 for shape in shapes for size in shape)
+        case Condition.MANY:
+            return any(_count(shape) > _MANY for shape in shapes)
+    return opset in _OPSETS[condition]
+
+
+def _sizes(value: Value) -> tuple[int | None, ...]:
+    return tuple(size if type(size) is int else None for size in value.shape)
+
+
+def _count(shape: tuple[int | None, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= 1 if size is None else size
+    return count
+
+
+def _ints(value: object) -> Iterator[int]:
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if type(each) is int:
+            yield each
