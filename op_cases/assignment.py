@@ -395,6 +395,19 @@ scatter_reduce = op(
     include_self=[True, False],
     dtypes=[torch.float32, torch.float64, torch.float16, torch.int64, torch.int32],
 )
+#: Into axes that are counted from the end.
+scatters_from_the_end = op(
+    lambda x, y, i: (
+        x.scatter_reduce(-1, i, y, "sum"),
+        x.index_reduce(-1, torch.tensor([2, 0, 2]), y, "amax"),
+        x.select_scatter(y[:, 0], -1, 2),
+        x.slice_scatter(y[:, :2], -1, 1, 3),
+        x.diagonal_scatter(y[:, 0], 0, -1, -2),
+    ),
+    floats(3, 4),
+    floats(3, 3),
+    ints(3, 3, high=4),
+)
 scatter_reduce_bools = op(
     lambda x, i, src: (x.scatter_reduce(0, i, src, "amax"), x.scatter_reduce(0, i, src, "amin")),
     bools(3, 4),

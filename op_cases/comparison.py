@@ -93,6 +93,14 @@ extremes_at_edges = op(
     signed_zeros=False, because="0.0 and -0.0 are equal, and ONNX's Max and Min may return either",
 )  # fmt: skip
 extremes_promoted = op(lambda x, y: (torch.maximum(x, y), torch.min(x, y), torch.max(x, y)), ints(3, 4), y=floats(4))
+_NOT_FINITE = floats(3, 4, special=(math.nan, math.inf, -math.inf))
+nan_to_num = op(torch.nan_to_num, _NOT_FINITE, rows=[{"nan": 2.5}, {"posinf": 3.0, "neginf": -4.0}], dtypes=FLOATS)
+isclose = op(
+    torch.isclose,
+    given([1.0, 1.01, 100.0, 101.0, math.nan, math.inf]),
+    given([1.001, 1.0, 100.5, 100.0, math.nan, math.inf]),
+    rows=[{"rtol": 0.009}, {"rtol": 0.0, "atol": 0.6}, {"equal_nan": True}],
+)
 clamp = op(
     torch.clamp,
     numbers(3, 4, low=-9, high=10, far=True),

@@ -138,6 +138,7 @@ roll = op(
 roll_dynamic = op(torch.roll, floats(3, 4), shifts=[2, -1], dims=0, dynamic=BATCH)
 roll_flat_dynamic = op(torch.roll, floats(3, 4), shifts=2, dynamic=BATCH)
 rot90 = op(torch.rot90, floats(2, 3), k=[1, 2, 3, -1])
+rot90_of_axes = op(torch.rot90, floats(2, 3, 4), k=1, dims=[(-1, 0), (0, -2)])
 tril = op(torch.tril, floats(2, 3, 4, special=(float("nan"), float("inf"))), diagonal=[0, 1, -1, 5, -5])
 triu = op(torch.triu, floats(4, 3, special=(float("nan"), float("-inf"))), diagonal=[0, 1, -1, 5, -5])
 triangles_of_ints = op(
