@@ -335,8 +335,8 @@ index_fill_tensor = op(lambda x, value: x.index_fill(1, torch.tensor([0, -1]), v
 index_fill_ = op(lambda x: (x + 1).index_fill_(0, torch.tensor([1]), -1), floats(3, 4))
 index_reduce = op(
     lambda x, y, reduce, include_self: x.index_reduce(0, torch.tensor([1, 0, 1]), y, reduce, include_self=include_self),
-    numbers(3, 4),
-    numbers(3, 4),
+    numbers(3, 4, far=False),
+    numbers(3, 4, far=False),
     reduce=["prod", "mean", "amax", "amin"],
     include_self=[True, False],
     dtypes=[torch.float32, torch.int64],
@@ -388,9 +388,9 @@ scatter_add_special = op(
 )
 scatter_reduce = op(
     lambda x, i, src, **how: x.scatter_reduce(0, i, src, **how),
-    numbers(3, 4),
+    numbers(3, 4, far=False),
     ints(5, 3, high=3),
-    numbers(5, 4),
+    numbers(5, 4, far=False),
     reduce=["sum", "prod", "mean", "amax", "amin"],
     include_self=[True, False],
     dtypes=[torch.float32, torch.float64, torch.float16, torch.int64, torch.int32],

@@ -30,6 +30,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.mutants.conditions import Condition, may_hold
 from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import AREAS, CONDITIONAL_AREAS, KEPT, Scope, cells, digest
@@ -38,7 +39,7 @@ from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Mutant, conditional_mutants_of, mutants_of
 from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
 from benchmarks.mutants.unit_tests import tests as tests_of
-from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.axes import Shapes, Tier
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.content import contents
 
@@ -46,10 +47,14 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 
 def drawn(
-    root: Path, number: int, seed: int, statements: Collection[str], *, conditional: bool = False
+    root: Path,
+    number: int,
+    seed: int,
+    statements: Collection[str],
+    meets: Callable[[Mutant], bool] | None = None,
 ) -> list[Mutant]:
-    """A sample of the faults in statements that some cell runs, so many of each area. Of those under conditions, there
-    are as many of each condition.
+    """A sample of the faults in statements that some cell runs, so many of each area. With `meets`, they hold under
+    conditions that cells may meet, and there are as many of each condition.
 
     Each has a place of its own in the order, so that a larger sample contains the smaller one of the same seed, and new
     cases and faults change little of a sample.
@@ -59,8 +64,8 @@ def drawn(
         return digest((str(seed), mutant.key))
 
     chosen: list[Mutant] = []
-    faults_of = conditional_mutants_of if conditional else mutants_of
-    for pattern, share in (CONDITIONAL_AREAS if conditional else AREAS).items():
+    faults_of = conditional_mutants_of if meets else mutants_of
+    for pattern, share in (CONDITIONAL_AREAS if meets else AREAS).items():
         found = [
             mutant
             for path in sorted(root.glob(pattern.replace("*", "**/*.py")))
@@ -68,12 +73,29 @@ def drawn(
             if mutant.place in statements
         ]
         found.sort(key=order)
-        if conditional:
+        if meets:
+            found = [mutant for mutant in found if meets(mutant)]
             found = _in_turns(
                 _in_turns(found, lambda mutant: (mutant.condition, mutant.kind)), lambda mutant: mutant.condition
             )
         chosen += found[: max(1, round(share * number))]
     return sorted(chosen, key=order)
+
+
+class _Meeting:
+    """Which conditions cells meet in a statement, as far as their dtypes, opsets and shapes say."""
+
+    def __init__(self, scope: Scope, reached: Reached) -> None:
+        self._scope, self._reached = scope, reached
+        self._met: dict[str, frozenset[Condition]] = {}
+
+    def __call__(self, mutant: Mutant) -> bool:
+        assert mutant.condition is not None
+        if mutant.place not in self._met:
+            cells = (self._scope.cells[each] for each in self._reached.touched(mutant.place))
+            points = {(cell.dtype.value, cell.opset, cell.shapes is Shapes.DYNAMIC) for cell in cells}
+            self._met[mutant.place] = frozenset(each for each in Condition if any(may_hold(each, *at) for at in points))
+        return mutant.condition in self._met[mutant.place]
 
 
 def _in_turns(mutants: Iterable[Mutant], group: Callable[[Mutant], object]) -> list[Mutant]:
@@ -122,7 +144,7 @@ def main(
         # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
         gc.collect()
         gc.freeze()
-        chosen = drawn(scope.root, mutants, seed, reached.statements, conditional=conditions)
+        chosen = drawn(scope.root, mutants, seed, reached.statements, _Meeting(scope, reached) if conditions else None)
         if family:
             chosen = [mutant for mutant in chosen if mutant.family]
         judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)

@@ -23,7 +23,7 @@ from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value as LoweredValue
 from onnx_parity.exporter.rewrites.engine.rewriter import Walk
 
-__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "without_nan"]
+__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "may_hold", "without_nan"]
 
 #: A tensor with more elements is large among those of cases.
 _MANY = 30
@@ -74,6 +74,15 @@ def holds(condition: str) -> bool:
     if isinstance(found, Graph):
         return _holds_in(Condition(condition), found)
     return found is not None and _holds_at(Condition(condition), *found)
+
+
+def may_hold(condition: Condition, dtype: str, opset: int, dynamic: bool) -> bool:
+    """Whether a condition may hold for a program of a dtype, as far as this says."""
+    if condition in _DTYPES:
+        return str(_DTYPES[condition]) == f"torch.{dtype}"
+    if condition in _OPSETS:
+        return opset in _OPSETS[condition]
+    return dynamic or condition is not Condition.DYNAMIC
 
 
 def in_fewer_bits(graph: Graph, value: Any) -> Any:

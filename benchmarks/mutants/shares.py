@@ -91,11 +91,12 @@ def shown(
     ]
     of_families = [fate for _, fate in telling if fate.by_family is not None]
     if of_families:
-        by_family = sum(bool(fate.by_family) for fate in of_families)
-        own = ("noticed by cells of their own family", by_family, len(of_families), FAMILY_KILLS)
+        met = [fate for fate in of_families if fate.by_family or fate.differed or not only_family]
+        by_family = sum(bool(fate.by_family) for fate in met)
+        own = ("noticed by cells of their own family", by_family, len(met), FAMILY_KILLS)
         figures = [own] if only_family else [*figures, own]
-        unmet = sum(not fate.differed and not fate.by_family for fate in of_families)
-        terminal.print(f"{unmet} of those that own cells do not notice change no model of a cell that ran")
+        if only_family:
+            terminal.print(f"{len(of_families) - len(met)} change no model of a cell of their own family that ran")
     if searching:
         found = sum(fate.searched is not None for _, fate in telling)
         figures.append(("found by search alone", found, len(telling), SEARCHED))

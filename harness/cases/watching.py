@@ -229,7 +229,7 @@ def _wrap_imports(watch: Watch) -> None:
 @cache
 def _is_of_interest(top: str, module: ModuleType | None) -> bool:
     """Whether something depends on a top-level module that not all outcomes depend on."""
-    folders = getattr(module, "__path__", ())
+    folders = _folders_of(module)
     files = [_file_of(module)] if _file_of(module) else [f"{each}/__init__.py" for each in folders]
     return any(nodes_of(file) for file in files) or top in (_NAME, "")
 
@@ -247,9 +247,14 @@ def _note_import(watch: Watch, importer: str, full: str, names: Sequence[str]) -
         _note_module(watch, importer, module)
         whole.append(value if isinstance(value, ModuleType) else None)
     for package in whole:
-        for folder in getattr(package, "__path__", ()):
+        for folder in _folders_of(package):
             if any(not node.startswith(PACKAGE) for node in nodes_of(f"{folder}/__init__.py")):
                 watch.note(importer, f"{folder}{_WHOLE}")
+
+
+def _folders_of(module: object) -> Sequence[str]:
+    """The folders of a package. `torch.classes` is a module that has an attribute of any name, which says nothing."""
+    return [*vars(module).get("__path__", ())] if isinstance(module, ModuleType) else []
 
 
 def _note_module(watch: Watch, importer: str, module: object) -> None:

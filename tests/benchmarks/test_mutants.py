@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.mutants import reached
 from benchmarks.mutants.__main__ import drawn
-from benchmarks.mutants.conditions import Condition
+from benchmarks.mutants.conditions import Condition, may_hold
 from benchmarks.mutants.fate import in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
 from benchmarks.mutants.models import Models
@@ -156,11 +156,16 @@ def test_conditions_take_turns(tmp_path: Path) -> None:
     root = tmp_path
     (root / NAME).parent.mkdir(parents=True)
     (root / NAME).write_bytes(FILE.read_bytes())
-    few = drawn(root, 40, 0, statements, conditional=True)
+    few = drawn(root, 40, 0, statements, lambda mutant: True)
     conditions = Counter(each.condition for each in few)
     assert max(conditions.values()) <= 2
-    more = drawn(root, 80, 0, statements, conditional=True)
+    more = drawn(root, 80, 0, statements, lambda mutant: True)
     assert {each.key for each in few} <= {each.key for each in more}
+    old = drawn(root, 40, 0, statements, lambda mutant: may_hold(mutant.condition or Condition.OLD, "int64", 9, False))
+    assert {each.condition for each in old} == {
+        Condition.INT64, Condition.OLDEST, Condition.EMPTY, Condition.ONE, Condition.MANY, Condition.SECOND,
+        Condition.NEGATIVE,
+    }  # fmt: skip
 
 
 def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: Path) -> None:

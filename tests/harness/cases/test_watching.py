@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import replace
 
 from onnx_parity.harness.cases.installed import installed, involved, normalise, states, with_required
@@ -271,3 +272,14 @@ def test_distributions_are_compared_by_version_and_content() -> None:
     version, _, content = states()["torchvision"].partition(" ")
     assert version == installed()["torchvision"].version
     assert len(content) == 16
+
+
+def test_a_module_with_every_attribute_is_no_package() -> None:
+    program = """
+import importlib, torch
+from onnx_parity.harness.cases.watching import watch
+watch()
+print(importlib.import_module("torch.classes"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{torch.classes}\n"), done.stderr
