@@ -83,14 +83,17 @@ def drawn(
 
 
 class _Meeting:
-    """Which conditions cells meet in a statement, as far as their dtypes, opsets and shapes say."""
+    """Which conditions cells meet in a statement, as far as their dtypes, opsets and shapes say. If there are families,
+    faults are in the lowerings of these."""
 
-    def __init__(self, scope: Scope, reached: Reached) -> None:
-        self._scope, self._reached = scope, reached
+    def __init__(self, scope: Scope, reached: Reached, families: Collection[str] | None = None) -> None:
+        self._scope, self._reached, self._families = scope, reached, families
         self._met: dict[str, frozenset[Condition]] = {}
 
     def __call__(self, mutant: Mutant) -> bool:
         assert mutant.condition is not None
+        if self._families is not None and mutant.family not in self._families:
+            return False
         if mutant.place not in self._met:
             cells = (self._scope.cells[each] for each in self._reached.touched(mutant.place))
             points = {(cell.dtype.value, cell.opset, cell.shapes is Shapes.DYNAMIC) for cell in cells}
@@ -126,9 +129,14 @@ def main(
 ) -> None:
     """Plant faults in the exporter and count which of them the matrix notices.
 
+    `--family` needs `--conditions`.
+
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
     """
     terminal, by_file = Console(stderr=True), cells(Tier.DEFAULT, only or ())
+    if family and not conditions:
+        terminal.print("--family counts faults of --conditions: give both")
+        raise typer.Exit(2)
     if not by_file:
         terminal.print(f"no declaration matches {', '.join(only or ())}")
         raise typer.Exit(2)
@@ -144,9 +152,9 @@ def main(
         # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
         gc.collect()
         gc.freeze()
-        chosen = drawn(scope.root, mutants, seed, reached.statements, _Meeting(scope, reached) if conditions else None)
-        if family:
-            chosen = [mutant for mutant in chosen if mutant.family]
+        families = {cell.case.family for cell in scope.cells.values()} if family else None
+        meeting = _Meeting(scope, reached, families) if conditions else None
+        chosen = drawn(scope.root, mutants, seed, reached.statements, meeting)
         judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)
         if tests:
             progress.add_task("what the unit tests run", total=None)
