@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from onnx_parity.harness.sensitivity.calls import Call, Parameter
 
 __all__ = [
-    "DYNAMIC", "NEGATIVE", "Alteration", "Kind", "alterations_of", "altered", "axis_size", "parameters_of",
+    "CASTS", "DYNAMIC", "NEGATIVE", "Alteration", "Kind", "alterations_of", "altered", "axis_size", "parameters_of",
     "result_of_empty",
 ]  # fmt: skip
 
@@ -60,15 +60,18 @@ _EPSILONS = {"eps", "epsilon"}
 _ADDING = {"stack", "unsqueeze"}
 #: Those that say which of equal elements counts.
 _RANKING = {"argmax", "argmin", "max", "min", "sort", "argsort"}
-_CONVERTING = {
+#: Those that cast.
+CASTS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte", "bool",
 }  # fmt: skip
 #: Parameters that say how something is computed, kept in memory or warned of, but not what the values are.
 _OF_NO_VALUE = {
-    "memory_format", "layout", "device", "pin_memory", "out", "generator", "requires_grad", "inplace", "non_blocking",
-    "copy", "sparse", "check_errors", "check_stride", "validate_indices", "enable_gqa", "need_weights", "cudnn_enabled",
-    "scale_grad_by_freq", "use_deterministic_algorithms", "driver", "lowmem", "names", "implicit", "compute_mode",
-    "cudnn_enable", "size_average", "reduce", "dims_", "is_coalesced", "check_pinning", "allow_tf32", "self",
+    "allow_tf32", "allow_unused", "assume_unique", "check_errors", "check_pinning", "check_stride", "compute_mode",
+    "copy", "cudnn_enable", "cudnn_enabled", "device", "driver", "enable_gqa", "generator", "implicit", "inplace",
+    "is_coalesced", "is_grads_batched", "layout", "lowmem", "materialize_grads", "max_seqlen", "memory_format",
+    "min_seqlen", "names", "need_weights", "non_blocking", "only_inputs", "out", "path", "pin_memory", "reduce",
+    "requires_grad", "retain_graph", "return_indices", "scale_grad_by_freq", "self", "size_average", "sparse",
+    "sparse_grad", "sum_S", "total_L", "unsafe", "use_deterministic_algorithms", "use_fast_accum", "validate_indices",
 }  # fmt: skip
 
 
@@ -93,8 +96,6 @@ def alterations_of(call: Call, result: object, dtype: torch.dtype) -> Iterator[A
         yield Alteration(name, Kind.SWAPPED)
     if _has_ties(call):
         yield Alteration(name, Kind.TIES)
-    if name in _CONVERTING and tensors:
-        yield Alteration(name, Kind.UNROUNDED)
     if name == "view" and any(isinstance(each, torch.dtype) for each in call.arguments):
         yield Alteration(name, Kind.CONVERTED)
     if axis_size(call) == 0 and _has_elements(result):

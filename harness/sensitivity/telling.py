@@ -18,6 +18,7 @@ from onnx_parity.harness.case import Case
 from onnx_parity.harness.cases.program import CannotBuildError, InputSet, Program, build
 from onnx_parity.harness.judging.reference import Judged
 from onnx_parity.harness.sensitivity.alterations import (
+    CASTS,
     DYNAMIC,
     Alteration,
     Kind,
@@ -93,6 +94,8 @@ class _Looking:
         found: dict[Alteration, None] = {}
         self._axes[inputs] = axes = []
         dtype = getattr(torch, self._program.dtype)
+        #: The results of casts, with the operators.
+        cast: list[tuple[torch.Tensor, str]] = []
 
         def noting(number: int, call: Call) -> Any:
             result = call.run()
@@ -102,6 +105,11 @@ class _Looking:
                 self._parameters[name].update(parameters_of(call))
                 if name not in self._reducing and result_of_empty(call):
                     self._reducing.add(name)
+                if name in CASTS:
+                    # What one cast rounds, another one brings back to the dtype that it had.
+                    before = (by for each, by in cast if each is call.arguments[0])
+                    found.update((Alteration(by, Kind.UNROUNDED), None) for by in before)
+                    cast.append((result, name))
                 for alteration in alterations_of(call, result, dtype):
                     found[alteration] = None
                     if alteration.kind in _ALONG_AXES and self._is_dynamic(inputs, len(axes) - 1):
