@@ -51,6 +51,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import (
     OpOverload,
     can_be_decomposed,
     core_decompositions,
+    in_operators_of_aten,
     kernel_of_any_device,
 )
 from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
@@ -277,8 +278,9 @@ def _traced(
 def _warn_of_dropped_writes(written: Sequence[str]) -> None:
     if not written:
         return
+    named = ", ".join(written) if len(written) <= 8 else f"{', '.join(written[:6])} and {len(written) - 6} others"
     text = (
-        f"the program writes to {', '.join(written)}. An ONNX model keeps no state from one run to the next: "
+        f"the program writes to {named}. An ONNX model keeps no state from one run to the next: "
         "the new values are left out. If they matter, return them from the program, or give return_written=True"
     )
     warn_at_users_line(text, DroppedWriteWarning)
@@ -296,6 +298,8 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     if op.namespace == "quantized_decomposed":
         # They are written in Python, as a kernel for all devices.
         return kernel_of_any_device(op)
+    if op.namespace == "prims":
+        return in_operators_of_aten(op)
     known = _decomposition(op)
     # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
     return op.decompose if known is None and can_be_decomposed(op) else known

@@ -12,6 +12,23 @@ from torch.nn.utils import parametrizations
 
 from onnx_parity.harness.case import BATCH, BATCHES, bools, floats, given, ints, numbers, op
 
+# --- operators that few programs call themselves ---------------------------------------------------------------------
+
+
+def prims(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    of = torch.ops.prims
+    places = of.iota(4, start=1, step=2, dtype=torch.int64, device="cpu", requires_grad=False)
+    return of.div(x, x + 10), of.div(places - 4, places), of.sum(of.exp(x), [1]), of.rev(x, [0]), x + places
+
+
+def checked(x: torch.Tensor) -> torch.Tensor:
+    torch.ops.aten._assert_tensor_metadata(x, [3, 4], dtype=x.dtype)
+    return x + torch.ops.aten._functional_assert_async.msg((x > -100).all(), "too small", torch.zeros(()))
+
+
+operators_of_prims = op(prims, floats(3, 4))
+operators_of_checks = op(checked, floats(3, 4))
+
 # --- inputs and outputs -----------------------------------------------------------------------------------------------
 
 

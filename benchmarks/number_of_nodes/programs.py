@@ -29,8 +29,8 @@ class _Weights(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.are_combined:
-            combined = self.weights[0]
-            for weight in self.weights[1:]:
+            combined = torch.ones(4)
+            for weight in self.weights:
                 combined = torch.tanh(combined * weight)
             return x + combined
         for weight in self.weights:

@@ -26,10 +26,10 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "can_be_decomposed",
-    "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "is_any_autocast_enabled",
-    "is_excluded_here", "is_operator", "is_view", "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name",
-    "library_of_kernels", "meta_table", "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results",
-    "schema_by_name", "schema_of", "with_key", "without_keys",
+    "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "in_operators_of_aten",
+    "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view", "kernel_of_any_device",
+    "kernels_of_tensors_with_data", "key_of_name", "library_of_kernels", "meta_table", "names_with_kernel_at",
+    "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of", "with_key", "without_keys",
 ]  # fmt: skip
 
 #: The schema of an operator, and the name of its overload, which is `default` if it has none.
@@ -59,6 +59,11 @@ def is_view(op: object) -> bool:
 def can_be_decomposed(op: OpOverload) -> bool:
     """Whether torch has a decomposition of an operator, in C++ or in Python."""
     return op._can_decompose()
+
+
+def in_operators_of_aten(prim: OpOverload) -> Callable[..., Any]:
+    """What an operator of `torch.ops.prims` computes, as a function that calls those of ATen."""
+    return cast("Callable[..., Any]", prim.impl_aten)
 
 
 def kernel_of_any_device(op: OpOverload) -> Callable[..., Any]:

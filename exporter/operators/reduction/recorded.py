@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.registry.recorded import decomposition_of
 
 #: For each way of reducing, what an empty segment has.
@@ -20,6 +22,22 @@ def is_all_true(self: torch.Tensor) -> torch.Tensor:
 @decomposition_of("aten::_is_any_true")
 def is_any_true(self: torch.Tensor) -> torch.Tensor:
     return self.any()
+
+
+@decomposition_of("aten::_functional_assert_async.msg", why="a model cannot express checks while it runs")
+def functional_assert(self: torch.Tensor, assert_msg: str, dep_token: torch.Tensor) -> torch.Tensor:
+    return dep_token.clone()
+
+
+@decomposition_of("aten::_assert_tensor_metadata", why="torch's for tensors without data compares a list with a shape")
+def assert_metadata(
+    a: torch.Tensor, size: Sequence[Size] | None = None, stride: object = None, dtype: torch.dtype | None = None,
+    **others: object,
+) -> None:  # fmt: skip
+    if size is not None and tuple(a.shape) != tuple(size):
+        raise RuntimeError(f"Tensor sizes mismatch! Expected: {list(size)}, Got: {list(a.shape)}")
+    if dtype is not None and a.dtype is not dtype:
+        raise RuntimeError(f"Tensor dtypes mismatch! Expected: {dtype}, Got: {a.dtype}")
 
 
 @decomposition_of("aten::segment_reduce")

@@ -171,7 +171,7 @@ class _Lengths:
 
 def _is_left_to_readers(join: ir.Node, lengths: _Lengths) -> bool:
     result, axis = join.outputs[0], axis_of(join)
-    uses = result.uses()
+    uses = tuple(result.uses())
     if result.is_graph_output() or any(use.node.graph is not join.graph for use in uses):
         return False
     if len(uses) == 1 and _joins_along(uses[0].node, axis):
@@ -191,7 +191,7 @@ def _reads_parts(reader: ir.Node, axis: int, lengths: _Lengths) -> bool:
 
 
 def _is_read_by_join(node: ir.Node, axis: int) -> bool:
-    uses = node.outputs[0].uses()
+    uses = tuple(node.outputs[0].uses())
     return is_read_by_one(node) and uses[0].node.graph is node.graph and _joins_along(uses[0].node, axis)
 
 
