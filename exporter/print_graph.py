@@ -1,18 +1,26 @@
-"""The printed graph: one line for each node, with types, attributes, and the module and source line of its origin."""
+"""The printed graph: one line for each node, with types, attributes, and the module and source line of its origin.
+
+Also as HTML, beside what else is to be known of a model: what notebooks show, and the page of `ONNXProgram.show`.
+"""
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 import msgspec
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.files.write import size_of_weights
+from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.graph import Node
 
-__all__ = ["Scopes", "attribute_text", "html_summary", "printed", "typed"]
+__all__ = ["Scopes", "attribute_text", "html_summary", "printed", "typed", "write_page"]
 
 _NAMES = {
     ir.DataType.FLOAT: "Float",
@@ -29,6 +37,16 @@ _NAMES = {
     ir.DataType.COMPLEX128: "ComplexDouble",
     ir.DataType.STRING: "String",
 }
+
+_STYLE = (
+    ":root { color-scheme: light dark } body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; "
+    "margin: 2rem auto; padding: 0 1rem } table { border-spacing: 0; margin: .5rem 0 } "
+    "td { padding: .15rem 1.2rem .15rem 0; vertical-align: top; overflow-wrap: anywhere } "
+    "pre { overflow-x: auto; line-height: 1.6 } pre a { text-decoration: none } "
+    ":target { background: #fd08; outline: 2px solid #fa0 }"
+)
+#: A name in the printed graph.
+_NAME = re.compile(r"%([^\s:,()\[\]{}]+)( : )?")
 
 
 class Scopes(msgspec.Struct, frozen=True):
@@ -96,27 +114,6 @@ def typed(value: ir.Value) -> str:
     return f"%{value.name} : {dtype}{sizes}"
 
 
-def html_summary(model: ir.Model, inputs: Sequence[ir.Value], size_of_weights: int, scopes: Scopes) -> str:
-    """What a notebook shows of a model: its inputs and outputs, its opset and operators, and the graph to be opened."""
-    graph = model.graph
-    counts = Counter(f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in graph)
-    ends = [*(("input", value) for value in inputs), *(("output", value) for value in graph.outputs)]
-    rows = [(kind, *typed(value).removeprefix("%").split(" : ", 1)) for kind, value in ends]
-    opsets = ", ".join(
-        f"{domain} {version}" if domain else str(version) for domain, version in model.opset_imports.items()
-    )
-    operators = ", ".join(f"{name} × {count}" if count > 1 else name for name, count in counts.most_common())
-    cells = "".join(
-        f"<tr><td>{kind}</td><td><code>{escape(name)}</code></td><td><code>{escape(kinds)}</code></td></tr>"
-        for kind, name, kinds in rows
-    )
-    return (
-        f"<div><b>ONNXProgram</b>, opset {escape(opsets)}: {len(graph)} nodes, {size_of_weights:,} bytes of weights"
-        f"<table>{cells}</table><div>{escape(operators)}</div>"
-        f"<details><summary>graph</summary><pre>{escape(printed(model, scopes))}</pre></details></div>"
-    )
-
-
 def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
     results = ", ".join(typed(output) for output in node.outputs)
     plain = [each for each in node.attributes.items() if each[1].type is not ir.AttributeType.GRAPH]
@@ -159,3 +156,86 @@ def attribute_text(attribute: ir.Attr) -> str:
         return f"{tensor.dtype.name}{list(tensor.shape.numpy())}{{{values}}}"
     value = attribute.value
     return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def html_summary(
+    model: ir.Model, inputs: Sequence[ir.Value], assumptions: Sequence[Assumption], scopes: Scopes, graph: str = ""
+) -> str:
+    """The inputs and outputs of a model, its opset and operators, the conditions under which it is right, and the
+    graph, as HTML or else as text to be opened."""
+    nodes = model.graph
+    counts = Counter(f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in nodes)
+    ends = [*(("input", value) for value in inputs), *(("output", value) for value in nodes.outputs)]
+    opsets = ", ".join(
+        f"{domain} {version}" if domain else str(version) for domain, version in model.opset_imports.items()
+    )
+    operators = ", ".join(f"{name} × {count}" if count > 1 else name for name, count in counts.most_common())
+    table = _table((kind, *map(_code, _name_and_type(value))) for kind, value in ends)
+    stated = "".join(f"<li>{escape(str(each))}</li>" for each in assumptions)
+    shown = graph or f"<details><summary>graph</summary><pre>{escape(printed(model, scopes))}</pre></details>"
+    return (
+        f"<div><b>ONNXProgram</b>, opset {escape(opsets)}: {len(nodes)} nodes, "
+        f"{size_of_weights(model):,} bytes of weights{table}<div>{escape(operators)}</div>"
+        f"{f'<p>It is right if:</p><ul>{stated}</ul>' if stated else ''}{shown}</div>"
+    )
+
+
+def write_page(
+    model: ir.Model,
+    inputs: Sequence[ir.Value],
+    assumptions: Sequence[Assumption],
+    scopes: Scopes,
+    path: Path | None,
+) -> Path:
+    """Write the page, into a new temporary folder if there is no path."""
+    file = Path(tempfile.mkdtemp(prefix="onnx-parity-"), "model.html") if path is None else path
+    graph = f"<h2>Graph</h2><pre>{_linked(printed(model, scopes))}</pre>{_weights(model)}"
+    body = html_summary(model, inputs, assumptions, scopes, graph)
+    title = escape(scopes.classes.get("") or "ONNX model")
+    file.write_text(
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style><h1>{title}</h1>\n{body}</html>\n",
+        encoding="utf-8",
+    )
+    return file.absolute()
+
+
+def _weights(model: ir.Model) -> str:
+    """The weights, the largest first."""
+    held = [(value, value.const_value) for value in model.graph.initializers.values()]
+    sizes = sorted(((tensor.nbytes, value) for value, tensor in held if tensor), key=lambda each: -each[0])
+    rows = ((*map(_code, _name_and_type(value)), f"{size:,} bytes") for size, value in sizes)
+    return f"<h2>Weights</h2>{_table(rows)}" if sizes else ""
+
+
+def _linked(text: str) -> str:
+    """The printed graph, in which a name leads to the line that computes it."""
+    known: set[str] = set()
+    pieces: list[str] = []
+    end = 0
+    for found in _NAME.finditer(text):
+        name, is_made = found[1], bool(found[2]) and found[1] not in known
+        pieces.append(escape(text[end : found.start()]))
+        where = "id" if is_made else "href"
+        target = escape(name if is_made else f"#{name}")
+        pieces.append(f'<a {where}="{target}">%{escape(name)}</a>{found[2] or ""}')
+        known.add(name)
+        end = found.end()
+    return "".join(pieces) + escape(text[end:])
+
+
+def _name_and_type(value: ir.Value) -> list[str]:
+    return typed(value).removeprefix("%").split(" : ", 1)
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    def lines() -> Iterator[str]:
+        for row in rows:
+            yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
+
+    return f"<table>{''.join(lines())}</table>"

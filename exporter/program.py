@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import onnx_ir as ir
@@ -118,8 +119,25 @@ class ONNXProgram:
         """What notebooks show."""
         from onnx_parity.exporter.print_graph import Scopes, html_summary
 
-        size = write.size_of_weights(self.model)
-        return html_summary(self.model, self._actual_inputs(), size, Scopes.of(self.source.program))
+        return html_summary(self.model, self._actual_inputs(), self._assumptions, Scopes.of(self.source.program))
+
+    def show(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Open a page of the model in the browser, and return its path, which is printed where there is no browser.
+
+        The page is written to `path`, or else into a temporary folder. It has the inputs and outputs, the conditions
+        under which the model is right, the graph, in which every name leads to the line that computes it, and the sizes
+        of the weights.
+        """
+        import webbrowser
+
+        from onnx_parity.exporter.print_graph import Scopes, write_page
+
+        scopes = Scopes.of(self.source.program)
+        target = None if path is None else Path(path)
+        page = write_page(self.model, self._actual_inputs(), self._assumptions, scopes, target)
+        if not webbrowser.open(page.as_uri()):
+            print(page)
+        return page
 
     # --- writing --------------------------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
   const tools = rows.length > 5 || filters.length || search.value
     ? h("div", { class: "tools", "data-for": id }, search, chipButtons.length ? h("div", { class: "chips", role: "group", "aria-label": "Only rows that have" }, chipButtons) : null, selects, output)
     : null;
-  place.append(...[tools, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? `${noun}s` }, element), nothing, more, after].filter(Boolean));
+  place.append(...[tools, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? `${noun}s` }, element, more), nothing, after].filter(Boolean));
   const wanted = asked("sort");
   const at = columns.findIndex((column) => column.key && column.name === wanted.replace(/^-/, ""));
   if (wanted && at >= 0) sortBy(at, wanted.startsWith("-") ? -1 : 1, ROWS_AT_FIRST); else apply(ROWS_AT_FIRST);

@@ -38,6 +38,34 @@ def test_what_a_notebook_shows() -> None:
     assert "<details><summary>graph</summary><pre># opset onnx 18" in shown
 
 
+def test_the_page_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    program = onnx_parity.export(
+        model, torch.randn(3, 4), input_names=["a<b"], dynamic_axes={"a<b": {0: "batch"}}, assume=["batch > 1"]
+    )
+    page = program.show(tmp_path / "page.html")
+    assert page == tmp_path / "page.html" and opened == [page.as_uri()]
+    assert capsys.readouterr().out == f"{page}\n", "there is no browser"
+    text = page.read_text(encoding="utf-8")
+    assert "<title>Sequential</title>" in text and "opset 18: 3 nodes, 120 bytes of weights" in text
+    assert '<a id="a&lt;b">%a&lt;b</a> : Float(batch, 4)' in text and '(<a href="#a&lt;b">%a&lt;b</a>, ' in text
+    assert "<td><code>0.weight</code></td><td><code>Float(4, 4)</code></td><td>64 bytes</td>" in text
+    elsewhere = program.show()
+    assert elsewhere.name == "model.html" and elsewhere.parent != tmp_path
+
+
+def test_the_conditions_under_which_a_model_is_right_are_shown() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 2 else x
+
+    exported = onnx_parity.export(program, torch.ones(3), dynamic_axes={"x": {0: "n"}}, assume=["n > 2"])
+    assert "<p>It is right if:</p><ul><li>n &gt; 2" in exported._repr_html_()
+
+
 def test_repr() -> None:
     program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"
