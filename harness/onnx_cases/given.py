@@ -114,6 +114,8 @@ def _array_of(given: Any, type_: str, name: str, drawn: Drawn) -> Array:
     dtype, element = dtype_of(type_), element_of(type_)
     if isinstance(given, tuple):
         given = replace(drawn, shape=given)
+    if not isinstance(given, Drawn) and element == "string":
+        return np.array([str(each) for each in np.ravel(given)], object).reshape(np.shape(given))
     if not isinstance(given, Drawn):
         return _narrowed(np.asarray(given), dtype)
     size = int(np.prod(given.shape, dtype=np.int64))
