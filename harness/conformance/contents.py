@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 MODEL = "model.onnx"
+#: Models with more weights than this are no tests.
+MOST_WEIGHTS = 128 << 20
 CORE, FULL, MODELS, LANGUAGE_MODELS = LISTS
 
 
@@ -62,6 +64,11 @@ class Contents:
     lists: Sequence[str]
     source: str
     attributes: Mapping[str, object] = field(default_factory=dict)
+    #: The folder, which tests of the same weights share, and the file of the model.
+    folder: str = ""
+    file: str = MODEL
+    #: Weights that are not in the model.
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def of_case(case: OnnxCase) -> Contents:
@@ -94,10 +101,9 @@ def of_cell(outcome: Outcome) -> Contents:
         raise UnfitError("it has no model at this opset")
     if outcome.blame not in (None, Blame.RUNTIME):
         raise UnfitError(f"its model is not known to be right: {outcome.blame}")
-    if not isinstance(delivered.model, bytes):
-        raise UnfitError("its weights have more than 16 MiB")
     reference = prepared.reference
     model = delivered.proto
+    beside = {} if isinstance(delivered.model, bytes) else _take_weights(model, delivered.model.parent)
     names = [value.name for value in inputs_of(model.graph)]
     data_sets = [
         DataSet([trial.feeds[name] for name in names], trial.expected)
@@ -105,20 +111,51 @@ def of_cell(outcome: Outcome) -> Contents:
         if trial is not None
     ]
     file = cell.case.declaration.file
-    return Contents(id_of_cell(cell), model, data_sets, lists_of_cell(cell), f"{file.parent.name}/{file.name}")
+    contents = Contents(id_of_cell(cell), model, data_sets, lists_of_cell(cell), f"{file.parent.name}/{file.name}")
+    if not beside:
+        return contents
+    # The tests of other opsets have the same inputs, and most often the same weights.
+    shared = slug(f"{cell.case.label}-{cell.dtype}")
+    return replace(contents, folder=shared, file=f"opset{cell.opset}.onnx", beside=beside)
 
 
-def write_test(contents: Contents, folder: Path, place: str) -> Test:
-    """Write the files of a test into the folder `place` of a pack, and describe them."""
+def _take_weights(model: onnx.ModelProto, folder: Path) -> dict[str, bytes]:
+    """The files of weights beside a model, under names that follow from their contents; the model names these then."""
+    places = list(_places_of_weights(model.graph))
+    taken: dict[str, bytes] = {}
+    for name in sorted({place.value for place in places}):
+        if (folder / name).stat().st_size > MOST_WEIGHTS:
+            raise UnfitError(f"its weights have more than {MOST_WEIGHTS >> 20} MiB")
+        content = (folder / name).read_bytes()
+        digest = f"weights-{hashlib.sha256(content).hexdigest()[:16]}.bin"
+        taken[digest] = content
+        for place in places:
+            place.value = digest if place.value == name else place.value
+    return taken
+
+
+def _places_of_weights(graph: onnx.GraphProto) -> Iterator[onnx.StringStringEntryProto]:
+    for tensor in graph.initializer:
+        yield from (entry for entry in tensor.external_data if entry.key == "location")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _places_of_weights(inner)
+
+
+def write_test(contents: Contents, folder: Path, tests: str) -> Test:
+    """Write the files of a test into a folder below the folder `tests` of a pack, and describe them."""
     graph = contents.model.graph
-    files = {MODEL: contents.model.SerializeToString(deterministic=True)}
+    place = f"{tests}/{contents.folder or contents.id}"
+    model: bytes = contents.model.SerializeToString(deterministic=True)
+    files = {contents.file: model, **contents.beside}
     for number, data in enumerate(contents.data_sets):
         files |= {f"test_data_set_{number}/{name}": content for name, content in _files_of(graph, data)}
     for name, content in files.items():
         path = folder / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    delivered = Delivered(files[MODEL])
+    delivered = Delivered(model)
     inputs = [Value(value.name, describe_type(value.type)) for value in inputs_of(graph)]
     outputs = [
         _describe_output(value, expected)
@@ -127,7 +164,7 @@ def write_test(contents: Contents, folder: Path, place: str) -> Test:
     return Test(
         id=contents.id,
         folder=place,
-        model=MODEL,
+        model=contents.file,
         data_sets=len(contents.data_sets),
         inputs=inputs,
         outputs=outputs,

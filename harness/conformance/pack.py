@@ -71,7 +71,7 @@ def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
                 kept += 1
             else:
                 try:
-                    test = write_test(each.make(), folder, f"{_TESTS}/{each.id}")
+                    test = write_test(each.make(), folder, _TESTS)
                 except UnfitError as error:
                     left_out[str(error)] += 1
                     continue

@@ -23,12 +23,14 @@ from typer.testing import CliRunner
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.cli import app
+from onnx_parity.harness.conformance import contents as contents_of_tests
 from onnx_parity.harness.conformance import pack
 from onnx_parity.harness.conformance.contents import UnfitError
 from onnx_parity.harness.conformance.judging import read_expected, read_tensor
-from onnx_parity.harness.conformance.manifest import MANIFEST
+from onnx_parity.harness.conformance.manifest import MANIFEST, changed_files
 from onnx_parity.harness.conformance.pack import write_pack
 from onnx_parity.harness.conformance.planning import Planned, plan_cases, plan_cells
+from onnx_parity.harness.running import stages
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,6 +119,29 @@ def test_a_cell_that_can_be_no_test_is_counted_with_its_reason(tmp_path: Path) -
 
     written = write_pack(tmp_path, [*planned("Elu-6-float-2x3*"), Planned("big", ("full",), unfit)])
     assert len(written.manifest.tests) == 2 and dict(written.left_out) == {"it is too large": 1}
+
+
+def test_models_of_several_opsets_share_their_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "EXTERNAL_WEIGHTS", 1000)
+    file = tmp_path / "large.py"
+    file.write_text(
+        "import torch\nfrom onnx_parity.harness.case import floats, model\n"
+        "net = model(lambda: torch.nn.Linear(64, 64), floats(4, 64), tier='smoke')\n"
+    )
+    tests = write_pack(tmp_path / "pack", plan_cells([file], Tier.SMOKE, 0)).manifest.tests
+    assert len(tests) > 1 and {test.folder for test in tests} == {"tests/net-float32"}
+    assert {test.model for test in tests} == {f"opset{test.opset}.onnx" for test in tests}
+    (weights,) = (tmp_path / "pack/tests/net-float32").glob("*.bin")
+    assert all(weights.name in test.sha256 for test in tests)
+    for test in tests:
+        assert not list(changed_files(tmp_path / "pack", test))
+        session = onnxruntime.InferenceSession(tmp_path / "pack" / test.folder / test.model)
+        data = tmp_path / "pack" / test.folder / "test_data_set_0"
+        output = session.run(None, {test.inputs[0].name: read_tensor(data / "input_0.pb")})
+        assert judge(output, [read_expected(test, data, 0)]).passed
+    monkeypatch.setattr(contents_of_tests, "MOST_WEIGHTS", 10)
+    written = write_pack(tmp_path / "none", plan_cells([file], Tier.SMOKE, 0))
+    assert not written.manifest.tests and set(written.left_out) == {"its weights have more than 0 MiB"}
 
 
 def test_models_of_the_matrix_are_tests_too(tmp_path: Path) -> None:

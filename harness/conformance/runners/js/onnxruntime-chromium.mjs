@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readModel } from "./pack.mjs";
 
 export { endingOf } from "./tensors.mjs";
 export const name = "onnxruntime-web in Chromium";
@@ -87,7 +88,7 @@ export async function open({ modules }) {
 
 export async function run(model, dataSets, inputs, outputs) {
   const given = dataSets.map((set) => set.map((tensor) => ({ ...tensor, data: Buffer.from(tensor.data).toString("base64") })));
-  const words = [readFileSync(model).toString("base64"), given, inputs, outputs].map((word) => JSON.stringify(word));
+  const words = [Buffer.from(readModel(model)).toString("base64"), given, inputs, outputs].map((word) => JSON.stringify(word));
   const results = await inPage(`runModel(${words.join(", ")})`);
   return results.map((set) => set.map((tensor) => ({ ...tensor, data: Uint8Array.from(Buffer.from(tensor.data, "base64")) })));
 }

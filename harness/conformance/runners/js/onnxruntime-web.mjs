@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { readModel } from "./pack.mjs";
 import { runOrt } from "./tensors.mjs";
 
 export { endingOf } from "./tensors.mjs";
@@ -20,4 +21,4 @@ export async function open({ modules }) {
 }
 
 export const run = (model, dataSets, inputs, outputs) =>
-  runOrt(ort, new Uint8Array(readFileSync(model)), { executionProviders: ["wasm"] }, dataSets, inputs, outputs);
+  runOrt(ort, readModel(model), { executionProviders: ["wasm"] }, dataSets, inputs, outputs);

@@ -1,6 +1,7 @@
 // Reading a conformance pack: tensors, and the judgement of an output. docs/conformance.md has the format.
 
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { dirname } from "node:path";
 
 export const BFLOAT16 = 16, FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, STRING = 8;
 // The bytes of an element of each type; less than one where several share a byte.
@@ -123,6 +124,13 @@ export function judge(got, folder, number, described) {
     return `output ${number} at ${at}: ${one} instead of ${other}, tolerance ${elementwise ? tolerance(at).toExponential(2) : 0}`;
   }
   return "";
+}
+
+// The bytes of a model, for a runtime that is given no files, and so no weights that are beside it.
+export function readModel(path) {
+  if (readdirSync(dirname(path)).some((name) => name.startsWith("weights-")))
+    throw Object.assign(new Error("this runner gives no weights that are beside the model"), { isOfRunner: true });
+  return new Uint8Array(readFileSync(path));
 }
 
 // The manifest of a pack, and the SHA-256 that names it.

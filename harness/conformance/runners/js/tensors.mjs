@@ -9,7 +9,10 @@ const TYPES = {
 
 // What an error says that is only a limit of the runtime.
 const SAYS_SO = /Could not find an implementation|NOT_IMPLEMENTED|is under development|has no type|ERROR_CODE: 9/;
-export const endingOf = (error) => ({ result: SAYS_SO.test(error.message) ? "unsupported" : "refused", reason: error.message.split("\n")[0] });
+export const endingOf = (error) => ({
+  result: error.isOfRunner ? "absent" : SAYS_SO.test(error.message) ? "unsupported" : "refused",
+  reason: error.message.split("\n")[0],
+});
 
 export function toOrt(ort, { type, dims, data, strings }) {
   if (type === 8) return new ort.Tensor("string", strings, dims);
