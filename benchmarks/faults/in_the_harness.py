@@ -1,0 +1,203 @@
+"""Plants faults in the harness itself, and says which of them its own tests notice.
+
+python -m benchmarks.faults.in_the_harness --only "record*"
+
+Each fault is a line of a copy of the project made wrong. The tests of the folder that the line is in are run there, and
+end at the first that fails. Exit code 1 if a fault is not noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["FAULTS", "Fault", "plant"]
+
+_ROOT = Path(__file__).parents[2]
+#: What pytest ends with if tests failed.
+_FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line made wrong. It stands in the file once."""
+
+    file: str
+    right: str
+    wrong: str
+    #: The tests that are run, from `tests/`.
+    tests: tuple[str, ...]
+
+
+_STAGES = ("harness/running/test_stages.py",)
+FAULTS = {
+    "other values are not run": Fault(
+        "harness/running/stages.py", "if reference.other_values is not None:", "if False:", _STAGES
+    ),
+    "other sizes are not run": Fault(
+        "harness/running/stages.py", "for trial in reference.other_sizes:", "for trial in ():", _STAGES
+    ),
+    "the check of the model is skipped": Fault(
+        "harness/running/stages.py", "if not made.is_checked:", "if False:", _STAGES
+    ),
+    "the first output only is compared": Fault(
+        "harness/running/stages.py",
+        "judge_outputs(given, trial.expected, outcome.chain)",
+        "judge_outputs(given[:1], trial.expected[:1], outcome.chain)",
+        _STAGES,
+    ),
+    "an input that the runtime writes to is no fault": Fault(
+        "harness/running/stages.py",
+        "    if changed:\n        raise ChangedInput",
+        "    if False:\n        raise ChangedInput",
+        _STAGES,
+    ),
+    "a refusal of anything is a refusal of the exporter": Fault(
+        "harness/running/stages.py",
+        "exporter.refusal(error) if outcome.stage is Stage.EXPORT else",
+        "str(error) if outcome.stage is Stage.EXPORT else",
+        _STAGES,
+    ),
+    "the seed of a run is not used": Fault(
+        "harness/cases/seeds.py", "(str(run_seed), *parts)", '("0", *parts)', ("harness/cases",)
+    ),
+    "tolerances are 1,000 times as wide": Fault(
+        "exporter/verification/oracle.py",
+        "ratio = np.minimum(error / tolerance, _LARGEST)",
+        "ratio = np.minimum(error / (1000 * tolerance), _LARGEST)",
+        ("harness/judging/test_oracle.py", "harness/judging/test_blame.py"),
+    ),
+    "tolerances of integers": Fault(
+        "exporter/verification/oracle.py",
+        "if got.dtype != value.dtype:",
+        "if got.dtype.kind != value.dtype.kind:",
+        ("harness/judging/test_oracle.py",),
+    ),
+    "a runtime is blamed for what the graph does": Fault(
+        "harness/judging/blame.py",
+        "if len(with_runtime) > len(with_torch):",
+        "if False:",
+        ("harness/judging/test_blame.py",),
+    ),
+    "an expectation holds for all opsets": Fault(
+        "harness/expecting/expectations.py",
+        "and (not self.opset or point.opset in opsets_of(self.opset))",
+        "and (not self.opset or bool(opsets_of(self.opset)))",
+        ("harness/expecting",),
+    ),
+    "an expectation holds at any stage": Fault(
+        "harness/expecting/expectations.py",
+        "return stage is self.stage",
+        "return True",
+        ("harness/expecting",),
+    ),
+    "a record is lost": Fault(
+        "harness/store.py",
+        '        self.append_lines(_seal(line) + b"\\n")',
+        '        self.append_lines(_seal(line) + b"\\n" if record.status != "failed" else b"")',
+        ("harness/results/test_store.py",),
+    ),
+    "a shard leaves out cells": Fault(
+        "harness/matrix/shards.py", "1 + stable_seed(0,", "stable_seed(0,", ("harness/matrix/test_shards.py",)
+    ),
+    "the last opset of a case is not run": Fault(
+        "harness/matrix/cells.py",
+        "opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))",
+        "opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))[:-1]",
+        ("harness/matrix/test_cells.py",),
+    ),
+    "a changed file does not concern cells": Fault(
+        "harness/matrix/since.py", "elif self._hash(name) != content:", "elif False:", ("harness/matrix/test_since.py",)
+    ),
+    "the gate does not see another blame": Fault(
+        "harness/gate/differing.py",
+        'for field in ("status", "stage", "blame"):',
+        'for field in ("status",):',
+        ("harness/gate",),
+    ),
+    "the gate fails nothing": Fault(
+        "harness/gate/verdict.py",
+        "return bool(self.with_action(Action.FAIL))",
+        "return False",
+        ("harness/gate",),
+    ),
+    "a cell whose process ends has passed": Fault(
+        "harness/judging/outcome.py",
+        "status=Status.CRASHED,",
+        "status=Status.PASSED,",
+        ("harness/running/test_crash.py",),
+    ),
+}
+
+
+def plant(fault: Fault, root: Path) -> None:
+    """Make the line wrong in a copy of the project."""
+    path = root / fault.file
+    text = path.read_text("utf-8")
+    if text.count(fault.right) != 1:
+        raise ValueError(f"{fault.file} has {fault.right!r} {text.count(fault.right)} times, and not once")
+    path.write_text(text.replace(fault.right, fault.wrong), "utf-8")
+
+
+def copy_project(to: Path) -> None:
+    """Copy the files that git knows, as they are now."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=_ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        source, target = _ROOT / name, to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target, follow_symlinks=False)
+
+
+def first_that_fails(fault: Fault, root: Path) -> str | None:
+    """The first test that notices the fault; None if all pass."""
+    words = ["-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", *(f"tests/{each}" for each in fault.tests)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, _FAILED):
+        raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0] if failed else None
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="Only the faults of these names, with *.")] = None,
+) -> None:
+    """Print for every fault the first test that notices it."""
+    chosen = {name: each for name, each in FAULTS.items() if not only or any(fnmatchcase(name, one) for one in only)}
+    missed = 0
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        root = Path(folder)
+        copy_project(root)
+        for name, fault in chosen.items():
+            began, path = time.monotonic(), root / fault.file
+            kept = path.read_text("utf-8")
+            plant(fault, root)
+            noticed = first_that_fails(fault, root)
+            path.write_text(kept, "utf-8")
+            missed += noticed is None
+            print(
+                f"{'noticed' if noticed else 'MISSED':8} {name} ({time.monotonic() - began:.0f} s) {noticed or ''}",
+                flush=True,
+            )
+    print(f"{len(chosen) - missed} of {len(chosen)} faults in the harness are noticed by its tests")
+    raise typer.Exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)
