@@ -109,6 +109,18 @@ _HALVES = given([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, 8388609.0, 3.2, -7
 ceil = op(torch.ceil, floats(3, 4, low=-5.0, high=5.0), dtypes=FLOATS)
 floor = op(torch.floor, floats(3, 4, low=-5.0, high=5.0), dtypes=FLOATS)
 trunc = op(torch.trunc, floats(3, 4, low=-5.0, high=5.0), dtypes=FLOATS)
+#: Numbers that float32 rounds to whole ones, to infinity or to 0.
+roundings_of_float64 = op(
+    lambda x: (
+        *(f(x) for f in (torch.ceil, torch.floor, torch.round, torch.trunc, torch.sign, torch.isfinite, torch.isinf)),
+        *(f(x) for f in (torch.isposinf, torch.isneginf, torch.logical_not, torch.count_nonzero)),
+        *(f(x, torch.ones_like(x)) for f in (torch.logical_and, torch.logical_xor)),
+        x.all(),
+        x[-1:].any(),
+        x < 2,
+    ),
+    given([2 - 2**-40, 2 + 2**-40, 0.5 + 2**-40, -1 - 2**-40, 1e300, -1e300, 1e-300], dtype=torch.float64),
+)
 round_half_to_even = op(torch.round, _HALVES, dtypes=FLOATS)
 round_decimals = op(torch.round, floats(3, 4, low=-500.0, high=500.0), decimals=[0, 1, 3, -1])
 roundings_of_integers = op(

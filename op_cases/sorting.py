@@ -79,14 +79,22 @@ median_with_gaps = op(lambda x, f: (f(x), f(x, 1).values), _GAPS, f=[torch.media
 median_scalar = op(lambda x: (torch.median(x), *torch.median(x, 0)), floats())
 
 _STEPS = given([-1.5, -0.5, 0.0, 0.5, 0.5, 2.0])
-searchsorted = op(torch.searchsorted, _STEPS, floats(3, 4), right=[False, True], out_int32=[False, True])
-searchsorted_rows = op(torch.searchsorted, given([[1, 3, 5, 7], [2, 4, 6, 8]]), ints(2, 3), side=["left", "right"])
+#: Some of them steps, of which `right` decides.
+_AMONG = floats(3, 4, special=(0.5, -0.5, 2.0))
+searchsorted = op(torch.searchsorted, _STEPS, _AMONG, right=[False, True], out_int32=[False, True])
+_FAR = 2**40
+searchsorted_rows = op(
+    torch.searchsorted,
+    given([[_FAR + n for n in (1, 3, 5, 7)], [_FAR + n for n in (2, 4, 6, 8)]]),
+    ints(2, 3, low=_FAR, high=_FAR + 10),
+    side=["left", "right"],
+)
 searchsorted_sorter = op(
     lambda s, x: torch.searchsorted(s, x, sorter=torch.argsort(s)), distinct(6), floats(4), dtypes=[torch.float32]
 )
 searchsorted_edges = op(torch.searchsorted, _STEPS, given([math.nan, math.inf, -math.inf, 0.5]), right=[False, True])
 bucketize = op(
-    torch.bucketize, floats(3, 4), _STEPS, right=[False, True], out_int32=[False, True], dynamic={"x0": {0: "batch"}}
+    torch.bucketize, _AMONG, _STEPS, right=[False, True], out_int32=[False, True], dynamic={"x0": {0: "batch"}}
 )
 bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
 median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 6]})

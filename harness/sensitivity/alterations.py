@@ -90,7 +90,8 @@ def alterations_of(call: Call, result: object, dtype: torch.dtype) -> Iterator[A
             if any(each < 0 for each in _listed(value)):
                 yield Alteration(name, Kind.OTHER_END, parameter.name, NEGATIVE)
     tensors = [leaf for leaf in tree_leaves(call.arguments) if isinstance(leaf, torch.Tensor)]
-    if dtype in _NARROWER and any(each.dtype is dtype for each in tensors):
+    reads = not name.startswith("new_") and not name.endswith("_like")
+    if reads and dtype in _NARROWER and any(each.dtype is dtype for each in tensors):
         yield Alteration(name, Kind.NARROWER)
     if _can_be_swapped(call):
         yield Alteration(name, Kind.SWAPPED)
