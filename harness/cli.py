@@ -1,7 +1,7 @@
 """The `parity` command: its subcommands, each defined in a file of `commands/`, most used first.
 
 A command is a thin layer over a module that does not depend on the terminal, and imports only light modules at its top,
-so that `parity --help` takes 0.3 s. Every command has examples in its help, and `--json`. `OSError` and interrupts are
+so that `parity --help` takes 0.4 s. Every command has examples in its help, and `--json`. `OSError` and interrupts are
 reported here in one line, for all commands.
 """
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onnx_parity.harness.commands.terminal import print_json, print_text
-from onnx_parity.harness.results.diagnosis import Check, Health, diagnose, healthy
 
-_MARKS = {Health.OK: "ok     ", Health.MISSING: "missing", Health.BROKEN: "BROKEN "}
+if TYPE_CHECKING:
+    from onnx_parity.harness.results.diagnosis import Check
+
+#: By health.
+_MARKS = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN "}
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False) -> None:
@@ -24,6 +27,8 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the check
 
         parity doctor --json
     """
+    from onnx_parity.harness.results.diagnosis import diagnose, healthy
+
     checks = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,7 +14,9 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
-from onnx_parity.harness.results.exporters_compared import ComparedCell, Comparison, OperatorStandings, compare
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.results.exporters_compared import ComparedCell, Comparison, OperatorStandings
 
 #: At most this many causes are listed without `--all`.
 _CAUSES = 40
@@ -51,6 +53,8 @@ def exporters(
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
+    from onnx_parity.harness.results.exporters_compared import compare
+
     comparison = defaults.of_runs(runs, compare)
     if as_json:
         print_json(comparison)

@@ -12,10 +12,6 @@ import typer
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_text, refuse
-from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
-from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
-from onnx_parity.harness.gate.remeasuring import remeasure
-from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info
 
@@ -58,6 +54,11 @@ def gate(
 
         parity gate --baseline baseline --run runs/last --policy gate.toml --markdown summary.md --junit gate.xml
     """
+    from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
+    from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
+    from onnx_parity.harness.gate.remeasuring import remeasure
+    from onnx_parity.harness.gate.verdict import judge
+
     try:
         policy = policy or defaults.policy()
         places, info = defaults.declarations(), read_info(run)

@@ -7,7 +7,6 @@ import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
-from urllib.request import url2pathname
 
 import typer
 
@@ -165,6 +164,8 @@ def init(
         print_text(f"written: {path}")
     print_text(_NEXT.format(folder=folder))
     if origin.startswith(_FILE):
+        from urllib.request import url2pathname
+
         print_text(_LOCAL.format(origin=shlex.quote(url2pathname(origin.removeprefix(_FILE))), wheels=_WHEELS))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import track
 
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.opinfo_entries import (
@@ -53,6 +52,7 @@ def survey(
         parity opinfo-survey --database
     """
     import torch
+    from rich.progress import track
 
     from onnx_parity.harness.cases.opinfo_samples import usable_samples
 

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.columnar import declaration_of, write_columns
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage, warn_of_shortcomings
 from onnx_parity.harness.record import Record
@@ -78,6 +77,8 @@ def query(
 
 
 def _write(file: Path, matching: Callable[[], Iterable[Record]]) -> None:
+    from onnx_parity.harness.columnar import declaration_of, write_columns
+
     if file.is_file() and file.stat().st_size and not _is_parquet(file):
         refuse(f"{file} exists and is no Parquet file: name another one, so that it is not lost.")
     try:

@@ -17,15 +17,12 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.gate.findings import Finding
-from onnx_parity.harness.gate.formats import outcome
-from onnx_parity.harness.gate.policy import Policy
-from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.search.ledger import LEDGER
 from onnx_parity.harness.store import read_end, read_info
 
 if TYPE_CHECKING:
+    from onnx_parity.harness.gate.findings import Finding
     from onnx_parity.reports.pages.changes import Changes
 
 
@@ -256,6 +253,9 @@ def _draw_script(run: Path, asked: dict[str, str], name: str) -> str:
 
 def _changes(baseline: Path, run: Path, out: Path) -> Changes:
     """What changed since a baseline. A row is for all findings about a case and dtype that differ in numbers alone."""
+    from onnx_parity.harness.gate.formats import outcome
+    from onnx_parity.harness.gate.policy import Policy
+    from onnx_parity.harness.gate.verdict import judge
     from onnx_parity.reports.pages.changes import Change, Changes
 
     verdict = judge(baseline, run, Policy())

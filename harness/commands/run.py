@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from onnx_parity.harness.axes import Tier
-from onnx_parity.harness.commands import defaults, job
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import publish_report
 from onnx_parity.harness.commands.stopping import exit_code_of
@@ -25,7 +25,6 @@ from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.pytest_plugin.options import HERE, prefix_option, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
-from onnx_parity.harness.results.exporters_compared import compare
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records
 
@@ -127,6 +126,8 @@ def run(
 
         parity run --follow last --on http://10.0.0.5:8265
     """
+    from onnx_parity.harness.commands import job
+
     if follow is not None:
         _refuse_other_options(context, "follow", ("on", "runs", "report", "as_json"), "is about a run that was sent")
         job.follow(follow, on, runs, report=report, as_json=as_json)
@@ -281,6 +282,8 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
         print_text(f"report: {index}")
     records = read_records(run) if run is not None else None
     if records is not None and not as_json and len({record.exporter for record in records}) > 1:
+        from onnx_parity.harness.results.exporters_compared import compare
+
         show(compare(records), Console(), every=False)
     if as_json:
         ended = {"run": run and str(run), "report": index and str(index), "exit_code": code}
