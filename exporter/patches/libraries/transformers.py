@@ -1,7 +1,10 @@
-"""Patches of transformers: what its caches say of their length and of the mask, for any number of tokens.
+"""Patches of transformers, so that its models run for any number of tokens.
 
-Its own functions ask whether the cache is empty, or whether the window is full, and compute the answer in another way
-then. The answers here are the same numbers, always computed in one way.
+Its caches ask whether they are empty, or whether the window is full, and compute their length and that of the mask in
+another way then. The answers here are the same numbers, always computed in one way.
+
+Its selective scans are a loop of Python over the tokens where they are exported, because torch.onnx has no
+associative scan. Here it is a loop of the model.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onnx_parity.exporter.torch_inside.imports import attribute_of
-from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch, of_module
 
 __all__ = ["PATCHES"]
 
@@ -40,7 +43,18 @@ def _is_filled(layer: Any) -> bool:
     return bool(layer.is_initialized) and layer.keys.ndim > 1
 
 
+#: The models whose function of the scan asks whether it is exported, and asks nothing else.
+_SCANNING = tuple(
+    f"transformers.models.{model}.modeling_{model}" for model in ("falcon_mamba", "jamba", "mamba", "zamba")
+)
+
+
+def _no(torchs: Callable[[], bool]) -> bool:
+    return False
+
+
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(_layer, "get_seq_length", _length),
     FunctionAttribute(_window, "get_mask_sizes", _mask_sizes),
+    *(FunctionAttribute(of_module(module), "is_torchdynamo_exporting", _no) for module in _SCANNING),
 )
