@@ -31,3 +31,31 @@ def test_a_selective_scan_is_a_loop_over_any_number_of_tokens() -> None:
     for shape in ((2, 7), (1, 1), (3, 40)):
         other = torch.randint(0, 50, shape, generator=torch.Generator().manual_seed(1))
         torch.testing.assert_close(exported(other), program(other), rtol=1e-4, atol=1e-5)
+
+
+def test_the_gated_delta_rule_is_a_loop_over_any_number_of_chunks() -> None:
+    module = importlib.import_module("transformers.models.olmo_hybrid.modeling_olmo_hybrid")
+
+    def program(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, beta: torch.Tensor) -> Any:
+        return module.torch_chunk_gated_delta_rule(
+            q, k, v, -g, beta, chunk_size=8, output_final_state=True, use_qk_l2norm_in_kernel=True
+        )
+
+    def inputs(batch: int, tokens: int) -> tuple[torch.Tensor, ...]:
+        generator = torch.Generator().manual_seed(tokens)
+        # Two heads of values for each of keys.
+        sizes = ((2, 4), (2, 4), (4, 6), (4,), (4,))
+        return tuple(torch.rand(batch, tokens, *each, generator=generator) for each in sizes)
+
+    names = ["q", "k", "v", "g", "beta"]
+    exported = onnx_parity.export(
+        program,
+        inputs(2, 7),
+        input_names=names,
+        dynamic_axes={name: {0: "batch", 1: "sequence"} for name in names},
+        opset_version=18,
+    )
+    for batch, tokens in ((2, 7), (1, 1), (3, 8), (2, 21)):
+        other = inputs(batch, tokens)
+        for got, wanted in zip(exported(*other), program(*other), strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)

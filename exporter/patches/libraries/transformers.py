@@ -4,7 +4,7 @@ Its caches ask whether they are empty, or whether the window is full, and comput
 another way then. The answers here are the same numbers, always computed in one way.
 
 Its selective scans are a loop of Python over the tokens where they are exported, because torch.onnx has no
-associative scan. Here it is a loop of the model.
+associative scan. Here it is a loop of the model. So is its gated delta rule over chunks of tokens.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from onnx_parity.exporter.patches.libraries.gated_delta_rule import gated_delta_rule
 from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch, of_module
 
@@ -49,6 +50,13 @@ _SCANNING = tuple(
 )
 
 
+#: The models whose linear attention is a function of this name.
+_WITH_DELTA_RULE = tuple(
+    f"transformers.models.{model}.modeling_{model}"
+    for model in ("lara_mini", "olmo_hybrid", "qwen3_5", "qwen3_5_moe", "qwen3_next", "qwen4_exp")
+)
+
+
 def _no(torchs: Callable[[], bool]) -> bool:
     return False
 
@@ -57,4 +65,8 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(_layer, "get_seq_length", _length),
     FunctionAttribute(_window, "get_mask_sizes", _mask_sizes),
     *(FunctionAttribute(of_module(module), "is_torchdynamo_exporting", _no) for module in _SCANNING),
+    *(
+        FunctionAttribute(of_module(module), "torch_chunk_gated_delta_rule", gated_delta_rule)
+        for module in _WITH_DELTA_RULE
+    ),
 )
