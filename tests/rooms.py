@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5250,
     "exporter/operators": 16800,
-    "exporter/patches": 1250,
+    "exporter/patches": 1450,
     "exporter/program_state": 1075,
     "exporter/recording": 4250,
     "exporter/registry": 700,
