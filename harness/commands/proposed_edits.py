@@ -100,4 +100,4 @@ def _cells_beside(path: Path, tier: Tier) -> Iterator[tuple[Group, Cell]]:
 
 
 def text_of(path: Path) -> str:
-    return path.readtext_of(encoding="utf-8") if path.exists() else ""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
