@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from onnx_parity import __version__
 from onnx_parity.harness.commands.bisect import bisect
+from onnx_parity.harness.commands.coverage import coverage
 from onnx_parity.harness.commands.doctor import doctor
 from onnx_parity.harness.commands.expect import expect
 from onnx_parity.harness.commands.export import export
@@ -126,5 +127,6 @@ app.command()(findings)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(pack)
+app.command()(coverage)
 app.command()(judge)
 app.command("opinfo-survey")(survey)

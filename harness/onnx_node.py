@@ -93,6 +93,8 @@ class OnnxNode:
     exact: bool = False
     #: The precision of the constants or steps in float32 that the specification itself prescribes for doubles.
     rounded_by: float = 0.0
+    #: By how many units of the largest element one may be off that is a sum of such elements, which cancel.
+    ulps_of_largest: float = 0.0
 
     def list_cases(self) -> Iterator[OnnxCase]:
         opsets = {version: opset for version, opset in versions_of(self.operator, self.domain).items()
@@ -112,14 +114,14 @@ class OnnxNode:
                 continue
             used = _used(schema, *found) & variables.keys()
             main = self.main if self.main in variables else _main(variables, used)
-            usual = self._usual(main, variables.get(main, [""]))
+            usual = self._usual(main, variables.get(main, ("",)))
             for types in self._assign(variables, main, used, swept):
                 stands_for_others = each is first or types.get(main, "") == usual
                 if is_newest or stands_for_others:
                     yield OnnxCase(self, version, opset, main, types, each, in_core=is_newest and stands_for_others)
 
     def _assign(
-        self, variables: Mapping[str, list[str]], main: str, used: set[str], swept: dict[str, set[str]]
+        self, variables: Mapping[str, tuple[str, ...]], main: str, used: set[str], swept: dict[str, set[str]]
     ) -> Iterator[Types]:
         """Every type of the main variable, which the others follow; then, in the first call that has them, the types
         of each other variable that have not been there, with the usual ones beside them."""
@@ -141,6 +143,9 @@ class OnnxNode:
                     continue
                 types = {each: self._follow(each, allowed, usual, each in used) for each, allowed in variables.items()}
                 types |= {main: usual, name: type_}
+                # What only outputs have is most likely the same.
+                types |= {each: alike(usual, allowed) or alike(type_, allowed) or types[each]
+                          for each, allowed in variables.items() if each not in used | self.usual.keys()}  # fmt: skip
                 matching = (each for each in wanted if self.where is None or self.where({**types, main: each}))
                 if self.where is not None and not self.where(types):
                     types[main] = next(matching, "")
@@ -152,7 +157,7 @@ class OnnxNode:
         element = element_of(type_)
         return (self.integers or "int" not in element) and (self.unsigned or not element.startswith("uint"))
 
-    def _follow(self, name: str, allowed: list[str], type_: str, used: bool) -> str:
+    def _follow(self, name: str, allowed: tuple[str, ...], type_: str, used: bool) -> str:
         followed = None if name in self.usual else alike(type_, allowed)
         return followed or self._usual(name, allowed)
 
@@ -217,6 +222,6 @@ def _used(schema: Schema, names: Sequence[str], attributes: Mapping[str, Any]) -
     return of_inputs | {value.variable for value in attributes.values() if isinstance(value, TypeOf)}
 
 
-def _main(variables: Mapping[str, list[str]], used: set[str]) -> str:
+def _main(variables: Mapping[str, tuple[str, ...]], used: set[str]) -> str:
     many = [name for name, types in variables.items() if len(types) > 1]
     return next((name for name in many if name in used), next(iter(many or variables), ""))

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 import onnx
 import torch
 from onnx import helper
 
-from onnx_parity.exporter.arrays import Array, epsilon, is_float, to_array
+from onnx_parity.exporter.arrays import Array, epsilon, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, expect
 from onnx_parity.harness.onnx_cases.given import (
     Given,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from onnx_parity.harness.onnx_node import OnnxNode
 
 __all__ = ["Call", "Definition", "Distribution", "Expectation", "OnnxCase", "TypeOf", "defined_at"]
+
+#: The most characters of an id, which names a folder.
+_LONGEST = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +164,14 @@ class OnnxCase:
         """What names the case for ever: `Elu-6-float-2x3-alpha=0.5`."""
         others = [f"{name}={short(type_)}" for name, type_ in self.types.items()
                   if type_ != self.types[self.main] and len(self._allowed(name)) > 1]  # fmt: skip
-        shapes = "_".join(describe(given) for given in self.call.given)
+        shapes = "_".join(describe(given) + "," * _is_single(given) for given in self.call.given)
         named = [f"{name}={_describe(value)}" for name, value in self.call.named.items()]
         asked = ["outputs=" + ",".join(map(str, self.call.outputs))] if self.call.outputs is not None else []
         prefix = [f"ml.{self.declared.operator}" if self.declared.domain else self.declared.operator]
-        return "-".join([*prefix, str(self.version), "+".join([self.type, *others]), *filter(None, [shapes]), *named,
-                         *asked])  # fmt: skip
+        whole = "-".join([*prefix, str(self.version), "+".join([self.type, *others]), *filter(None, [shapes]), *named,
+                          *asked])  # fmt: skip
+        digest = hashlib.sha256(whole.encode()).hexdigest()[:6]
+        return whole if len(whole) <= _LONGEST else f"{whole[: _LONGEST - 7]}.{digest}"
 
     @property
     def type(self) -> str:
@@ -183,6 +189,11 @@ class OnnxCase:
         found = self.call.names_at(self.schema)
         assert found is not None
         return found[0]
+
+    @property
+    def outputs(self) -> Sequence[int]:
+        """The numbers of the outputs that are asked for; the first, where the call does not say so."""
+        return (0,) if self.call.outputs is None else self.call.outputs
 
     @property
     def schema(self) -> Schema:
@@ -279,11 +290,14 @@ class OnnxCase:
                  if each is not None and is_float(each.dtype)]  # fmt: skip
         step = max(steps, default=0.0)
         # Elements up or down by a unit in the last place: what cancels otherwise is seen to be sensitive.
-        moved = [self._compute([map_arrays(partial(_move, step, f"{self.id}#{number}{way}"), value)
-                                for number, value in enumerate(inputs)])
-                 for way in "+-" if step]  # fmt: skip
+        moved = [self._move(inputs, way, step) for way in "+-" if step]
         return [self._expect_output(number, result, [each[place] for each in moved if place < len(each)], step)
                 for place, (number, result) in enumerate(zip(self._asked(len(exact)), exact, strict=True))]  # fmt: skip
+
+    def _move(self, inputs: Sequence[Value], way: str, step: float) -> list[Any]:
+        """The reference's results for inputs that are moved, by a step, up or down."""
+        return self._compute([map_arrays(partial(_move, step, f"{self.id}#{number}{way}"), value)
+                              for number, value in enumerate(inputs)])  # fmt: skip
 
     def _expect_output(self, number: int, exact: Any, moved: Sequence[Any], step: float) -> Expectation:
         if exact is None or isinstance(exact, Distribution):
@@ -305,7 +319,11 @@ class OnnxCase:
         within = self.declared.rounded_by if dtype == np.float64 else 0.0
         if within:
             return expect(value, wide, declared=within, signed_zeros=False)
-        return expect(value, wide, [each.astype(np.float64) for each in moved], moved_by=step, signed_zeros=False)
+        made = expect(value, wide, [each.astype(np.float64) for each in moved], moved_by=step, signed_zeros=False)
+        if not self.declared.ulps_of_largest or made.tolerance is None or not wide.size:
+            return made
+        least = self.declared.ulps_of_largest * ulp(np.abs(wide).max(), dtype)
+        return msgspec.structs.replace(made, tolerance=np.maximum(made.tolerance, least))
 
     def _compute(self, inputs: Sequence[Value]) -> list[Any]:
         """The outputs that are asked for, as arrays, lists of arrays, or None."""
@@ -341,6 +359,11 @@ def _takes_types(function: Callable[..., Any]) -> bool:
         return "types" in inspect.signature(function).parameters
     except ValueError:  # Before numpy 2.1, its own functions have no signature.
         return False
+
+
+def _is_single(given: Given) -> bool:
+    """Whether it is a list of one element, which is no scalar."""
+    return isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list)
 
 
 def _describe(value: Any) -> str:
@@ -390,14 +413,18 @@ def _plain(result: Any) -> Any:
         return result
     if isinstance(result, list):
         return [_plain(item) for item in result]
-    return to_array(result) if isinstance(result, torch.Tensor) else np.asarray(result)
+    return result.numpy() if isinstance(result, torch.Tensor) else np.asarray(result)
 
 
-def _shape_of(value: Value | Expectation) -> Shape | None:
+def _shape_of(value: Value | Expectation) -> Sequence[int | None] | None:
     if isinstance(value, Distribution):
         return value.shape
     if isinstance(value, list) or value is None:
         items = [each.value if isinstance(each, Expected) else each for each in value or ()]
-        shapes = {each.shape for each in items}
-        return shapes.pop() if len(shapes) == 1 else None
+        ranks = {each.ndim for each in items}
+        if len(ranks) != 1:
+            return None
+        # A size that is not the same for all items is left open.
+        along = [{each.shape[axis] for each in items} for axis in range(ranks.pop())]
+        return [next(iter(sizes)) if len(sizes) == 1 else None for sizes in along]
     return value.value.shape if isinstance(value, Expected) else value.shape

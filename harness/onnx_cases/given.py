@@ -94,7 +94,8 @@ def describe(given: Given) -> str:
     if given is None or isinstance(given, Nothing):
         return "none" if given is None else "nothing"
     if isinstance(given, Drawn):
-        return describe(given.shape)
+        values = np.resize(given.values, given.shape) if given.values else None
+        return describe(given.shape) if values is None else shortened(values)
     if isinstance(given, Items):
         return "seq." + ".".join(map(describe, given.items))
     if isinstance(given, tuple):

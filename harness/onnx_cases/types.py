@@ -6,7 +6,7 @@ Types are named in ONNX's words: `tensor(float)`, `seq(tensor(int8))`, `optional
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -36,6 +36,7 @@ _ORDER = {form.format(element): number for number, (form, element) in
 ML, ML_OPSETS = "ai.onnx.ml", (1, 2, 3, 4, 5)
 
 
+@cache
 def element_of(type_: str) -> str:
     """`float` of `seq(tensor(float))`."""
     return type_.rpartition("(")[2].rstrip(")")
@@ -59,7 +60,7 @@ def short(type_: str) -> str:
     return type_.replace("tensor(", "").replace(")", "").replace("(", ".")
 
 
-def make_type(type_: str, shape: tuple[int, ...] | None) -> TypeProto:
+def make_type(type_: str, shape: Sequence[int | None] | None) -> TypeProto:
     """The protobuf. The shape is that of a tensor; None, if it is not the same for all."""
     if type_.startswith("optional("):
         return helper.make_optional_type_proto(make_type(type_[9:-1], shape))
@@ -68,17 +69,20 @@ def make_type(type_: str, shape: tuple[int, ...] | None) -> TypeProto:
     return helper.make_tensor_type_proto(code_of(type_), shape)
 
 
-def variables_of(schema: Schema) -> dict[str, list[str]]:
+def variables_of(schema: Schema) -> dict[str, tuple[str, ...]]:
     """The type variables, those of inputs first, and the types of each in a fixed order."""
     found = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     named = [each.type_str for each in (*schema.inputs, *schema.outputs)]
-    return {name: sorted((each for each in found[name] if each in _ORDER), key=_ORDER.__getitem__)
+    return {name: tuple(sorted((each for each in found[name] if each in _ORDER), key=_ORDER.__getitem__))
             for name in dict.fromkeys(named) if name in found}  # fmt: skip
 
 
-def alike(type_: str, allowed: list[str]) -> str | None:
-    """The type with the same elements that another type variable has beside this one, if it may."""
-    return next((each for each in allowed if element_of(each) == element_of(type_)), None)
+@cache
+def alike(type_: str, allowed: tuple[str, ...]) -> str | None:
+    """What another type variable has beside this type, if it may: the same, an optional of it, or its tensors."""
+    same = [each for each in allowed if element_of(each) == element_of(type_)]
+    nearest = (type_, f"optional({type_})", type_.removeprefix("optional(").removesuffix(")"))
+    return next((each for each in nearest if each in same), next(iter(same), None))
 
 
 def schema_at(operator: str, opset: int, domain: str = "") -> Schema:

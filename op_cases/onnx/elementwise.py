@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.onnx_node import BROADCAST, node
+from onnx_parity.harness.onnx_node import BROADCAST, call, drawn, node
 
 # --- signs and roundings ----------------------------------------------------------------------------------------------
 
@@ -43,7 +43,12 @@ atanh = node("Atanh", torch.atanh, low=-0.9, high=0.9)
 
 relu = node("Relu", torch.relu)
 elu = node("Elu", F.elu, alpha=[None, 0.5])
-selu = node("Selu", lambda x, alpha, gamma: gamma * torch.where(x > 0, x, alpha * torch.expm1(x)))
+selu = node(
+    "Selu",
+    lambda x, alpha, gamma: gamma * torch.where(x > 0, x, alpha * torch.expm1(x)),
+    alpha=[None, 1.5],
+    gamma=[None, 0.5],
+)
 celu = node("Celu", F.celu, alpha=[None, 0.5])
 leaky_relu = node("LeakyRelu", lambda x, alpha: F.leaky_relu(x, negative_slope=alpha), alpha=[None, 0.2])
 thresholded_relu = node(
@@ -70,6 +75,13 @@ gelu = node("Gelu", F.gelu, approximate=[None, "none", "tanh"])
 
 add = node("Add", torch.add, shapes=BROADCAST)
 sub = node("Sub", torch.sub, shapes=BROADCAST, low=1.0, high=4.0, unsigned=False)
+sub_unsigned = node(
+    "Sub",
+    torch.sub,
+    call(drawn((2, 3), 5.0, 9.0), drawn((2, 3), 0.0, 4.0)),
+    call(drawn((2, 3), 5.0, 9.0), drawn((), 0.0, 4.0)),
+    where=lambda types: "uint" in types["T"],
+)
 mul = node("Mul", torch.mul, shapes=BROADCAST)
 div = node("Div", torch.div, shapes=BROADCAST, low=1.0, high=4.0, integers=False)
 prelu = node("PRelu", lambda x, slope: torch.where(x < 0, x * slope, x), shapes=(((2, 3), (3,)), ((0, 3), (3,))))

@@ -152,8 +152,8 @@ _ROWS = drawn((3, 2), values=(2.0, 1.0, 1.0, 3.0, 2.0, 1.0))
 unique = node(
     "Unique",
     unique_elements,
-    call(_REPEATED),
-    call(_REPEATED, sorted=0),
+    call(_REPEATED, outputs=[0, 1, 2, 3]),
+    call(_REPEATED, sorted=0, outputs=[0, 1, 2, 3]),
     call(_ROWS, axis=0),
     call(_ROWS, axis=0, sorted=0),
     call(_ROWS, axis=-1, outputs=[0, 2]),

@@ -63,7 +63,7 @@ LAYERS = {
 #: More files of code than this in a folder, or more lines in a file, and nobody finds anything in it.
 MOST_FILES, MOST_LINES = 20, 500
 #: Folders whose files are all of one kind, one for each family of operators or command.
-FAMILIES = {"harness/commands", "op_cases", "model_zoo"}
+FAMILIES = {"harness/commands", "op_cases", "op_cases/onnx", "model_zoo"}
 
 
 def imported(source: str, *, while_checking_types: bool = True) -> Iterator[str]:

@@ -32,10 +32,12 @@ def run_reference(case: OnnxCase) -> str:
 
 def compare(output: object, expected: Expectation) -> str:
     if isinstance(expected, Expected):
-        return judge([np.asarray(output)], [expected]).detail
+        array = np.asarray(output)
+        return judge([array.astype(object) if array.dtype.kind == "U" else array], [expected]).detail
     if isinstance(expected, list):
-        assert isinstance(output, list)
-        return judge([np.asarray(each) for each in output], expected).detail
+        return (
+            "; ".join(filter(None, map(compare, output, expected))) if isinstance(output, list) else "it is no sequence"
+        )
     if isinstance(expected, Distribution):
         return expected.judge(np.asarray(output))
     return "" if output is None else "a value where there is none"
@@ -49,11 +51,11 @@ def cases() -> list[OnnxCase]:
 def test_ids_are_unique_and_fit_for_files(cases: list[OnnxCase]) -> None:
     counts = Counter(case.id for case in cases)
     assert [id_ for id_, count in counts.items() if count > 1] == []
-    assert [id_ for id_ in counts if len(id_) > 180 or not fnmatchcase(id_, "[A-Za-z]*")] == []
+    assert [id_ for id_ in counts if len(id_) > 150 or not fnmatchcase(id_, "[A-Za-z]*")] == []
 
 
 def is_chosen(case: OnnxCase) -> bool:
-    return case.in_core and case.type in ("float", "int64", "bool", "string", "seq.float", "any")
+    return case.in_core and case.type in ("float", "string", "seq.float", "any")
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
