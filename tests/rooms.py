@@ -44,7 +44,7 @@ BUDGETS = {
     "harness/cases": 1950,
     "harness/cluster": 2300,
     "harness/commands": 4600,
-    "harness/conformance": 1250,
+    "harness/conformance": 1350,
     "harness/drawing": 750,
     "harness/expecting": 1250,
     "harness/gate": 1050,

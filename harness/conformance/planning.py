@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -40,18 +40,19 @@ class Planned:
     make: Callable[[], Contents]
 
 
-def declared_cases() -> Iterator[OnnxCase]:
+@cache
+def declared_cases() -> tuple[OnnxCase, ...]:
     """The cases of all files of `op_cases/onnx/`, in the order in which they are declared."""
     package = import_module(_DECLARATIONS)
-    for name in sorted(module.name for module in iter_modules(package.__path__)):
-        for value in vars(import_module(f"{_DECLARATIONS}.{name}")).values():
-            if isinstance(value, OnnxNode):
-                yield from value.list_cases()
+    modules = [import_module(f"{_DECLARATIONS}.{name}")
+               for name in sorted(module.name for module in iter_modules(package.__path__))]  # fmt: skip
+    declared = [value for module in modules for value in vars(module).values() if isinstance(value, OnnxNode)]
+    return tuple(case for each in declared for case in each.list_cases())
 
 
-def plan_cases() -> Iterator[Planned]:
-    for case in declared_cases():
-        yield Planned(case.id, lists_of_case(case), partial(of_case, case))
+@cache
+def plan_cases() -> tuple[Planned, ...]:
+    return tuple(Planned(case.id, lists_of_case(case), partial(of_case, case)) for case in declared_cases())
 
 
 def plan_cells(places: Sequence[Path], tier: Tier, seed: int) -> Iterator[Planned]:

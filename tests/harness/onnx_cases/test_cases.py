@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -44,22 +45,22 @@ def compare(output: object, expected: Expectation) -> str:
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[OnnxCase]:
-    return list(declared_cases())
+def cases() -> Sequence[OnnxCase]:
+    return declared_cases()
 
 
-def test_ids_are_unique_and_fit_for_files(cases: list[OnnxCase]) -> None:
+def test_ids_are_unique_and_fit_for_files(cases: Sequence[OnnxCase]) -> None:
     counts = Counter(case.id for case in cases)
     assert [id_ for id_, count in counts.items() if count > 1] == []
     assert [id_ for id_ in counts if len(id_) > 150 or not fnmatchcase(id_, "[A-Za-z]*")] == []
 
 
 def is_chosen(case: OnnxCase) -> bool:
-    return case.in_core and case.type in ("float", "string", "seq.float", "any")
+    return case.in_core and case.type in ("float", "string", "seq.float", "any") and case.call is case.declared.calls[0]
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_onnx_reference_agrees_but_where_it_is_known_to_differ(cases: list[OnnxCase], every: bool) -> None:
+def test_onnx_reference_agrees_but_where_it_is_known_to_differ(cases: Sequence[OnnxCase], every: bool) -> None:
     known = [pattern for patterns, _ in DIFFERENCES["onnx.reference"] for pattern in patterns]
     differing = {}
     with warnings.catch_warnings():
@@ -67,11 +68,11 @@ def test_onnx_reference_agrees_but_where_it_is_known_to_differ(cases: list[OnnxC
         for case in cases:
             if (every or is_chosen(case)) and not any(fnmatchcase(case.id, pattern) for pattern in known):
                 differing[case.id] = run_reference(case)
-    assert len(differing) > 400
+    assert len(differing) > 200
     assert {id_: detail for id_, detail in differing.items() if detail} == {}
 
 
-def test_a_slightly_wrong_operator_is_red(cases: list[OnnxCase]) -> None:
+def test_a_slightly_wrong_operator_is_red(cases: Sequence[OnnxCase]) -> None:
     missed, tried = [], 0
     for case in cases:
         if not case.in_core or case.type != "float" or not case.id.endswith("-2x3"):
@@ -88,7 +89,7 @@ def test_a_slightly_wrong_operator_is_red(cases: list[OnnxCase]) -> None:
     assert missed == []
 
 
-def test_inputs_stay_as_they_are(cases: list[OnnxCase]) -> None:
+def test_inputs_stay_as_they_are(cases: Sequence[OnnxCase]) -> None:
     (value,) = next(case for case in cases if case.id == "Elu-6-double-2x3").draw_inputs()
     assert isinstance(value, np.ndarray)
     assert value.ravel().tolist() == [
