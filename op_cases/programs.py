@@ -23,7 +23,8 @@ def prims(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def checked(x: torch.Tensor) -> torch.Tensor:
     torch.ops.aten._assert_tensor_metadata(x, [3, 4], dtype=x.dtype)
-    return x + torch.ops.aten._functional_assert_async.msg((x > -100).all(), "too small", torch.zeros(()))
+    zero: torch.Tensor = torch.ops.aten._functional_assert_async.msg((x > -100).all(), "too small", torch.zeros(()))
+    return x + zero
 
 
 operators_of_prims = op(prims, floats(3, 4))

@@ -63,7 +63,8 @@ def can_be_decomposed(op: OpOverload) -> bool:
 
 def in_operators_of_aten(prim: OpOverload) -> Callable[..., Any]:
     """What an operator of `torch.ops.prims` computes, as a function that calls those of ATen."""
-    return cast("Callable[..., Any]", prim.impl_aten)
+    computed: Callable[..., Any] = prim.impl_aten  # type: ignore[attr-defined]  # torch adds it to these operators
+    return computed
 
 
 def kernel_of_any_device(op: OpOverload) -> Callable[..., Any]:
