@@ -10,7 +10,7 @@ DIFFERENCES: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "onnx.reference": [
         # It computes something else.
         (("Attention-*-softcap=2.0-qk_matmul_output_mode=0-*",), "its product of queries and keys is capped in mode 0"),
-        (("BatchNormalization-9-*",), "it normalises by the statistics of the batch, and not by those that are given"),
+        (("BatchNormalization-9-*",), "it mixes the statistics of the batch into those that are given"),
         (
             (
                 "DeformConv-*-double-*",
@@ -26,7 +26,7 @@ DIFFERENCES: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("GlobalMaxPool-*-1x2x5",), "it reduces one axis too many of an image of one dimension"),
         (("GridSample-*-mode=cubic-padding_mode=border-*",), "it clamps the place, and not the elements around it"),
         (("HardSwish-*-double-*",), "its 1/6 is a float32; the specification says 1/6"),
-        (("LRN-*",), "it leaves out the last channel of each window, and knows images of two dimensions only"),
+        (("LRN-*",), "it sums the squares of too few channels, and knows images of two dimensions only"),
         (("LpNormalization-*-p=1",), "it takes no magnitudes where p is 1"),
         (("LpPool-*-ceil_mode=1",), "it adds elements of the last windows that are outside of the tensor"),
         (("MaxPool-*-auto_pad=SAME_*",), "its result is too small with strides"),
