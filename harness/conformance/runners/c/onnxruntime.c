@@ -31,8 +31,8 @@ static void *session;
 
 static Ending ending_of(Status status, char *reason, size_t room) {
     snprintf(reason, room, "%s", ((const char *(*)(Status))api[GET_ERROR_MESSAGE])(status));
-    int says_so = ((int (*)(Status))api[GET_ERROR_CODE])(status) == NOT_IMPLEMENTED || strstr(reason, "is under development");
-    return says_so ? UNSUPPORTED : REFUSED;
+    if (((int (*)(Status))api[GET_ERROR_CODE])(status) == NOT_IMPLEMENTED) return UNSUPPORTED;
+    return strstr(reason, "is under development") || strstr(reason, "Unsupported model IR version") ? UNSUPPORTED : REFUSED;
 }
 
 const char *runtime_open(const char *library, char *version, size_t room) {

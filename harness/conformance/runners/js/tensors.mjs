@@ -8,7 +8,7 @@ const TYPES = {
 };
 
 // What an error says that is only a limit of the runtime.
-const SAYS_SO = /Could not find an implementation|NOT_IMPLEMENTED|is under development|has no type|ERROR_CODE: 9/;
+const SAYS_SO = /Could not find an implementation|NOT_IMPLEMENTED|is under development|Unsupported model IR version|has no type|ERROR_CODE: 9/;
 export const endingOf = (error) => ({
   result: error.isOfRunner ? "absent" : SAYS_SO.test(error.message) ? "unsupported" : "refused",
   reason: error.message.split("\n")[0],
