@@ -46,7 +46,7 @@ _SIZES: dict[int, Sequence[str]] = {
 _FIXED: dict[tuple[str, ...], Sequence[str]] = {
     ("sequence",): (
         "bailing_hybrid", "canine", "cpmant", "glm5_next", "glm5_next_text", "minicpm_ocr", "minicpmv4_6",
-        "minicpmv4_7", "minimax", "qwen3_5", "qwen3_5_moe", "recurrent_gemma", "rwkv", "xlstm", "zamba",
+        "minicpmv4_7", "minimax", "qwen3_5", "qwen3_5_moe", "xlstm", "zamba",
     ),
     ("batch",): ("layoutlmv3", "pixtral", "reformer"),
 }  # fmt: skip

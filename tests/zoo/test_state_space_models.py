@@ -16,9 +16,20 @@ if importlib.util.find_spec("torchvision") is not None:
 transformers: Any = pytest.importorskip("transformers", reason="needs transformers: install the extra 'zoo'")
 
 
-def test_a_selective_scan_is_a_loop_over_any_number_of_tokens() -> None:
-    config = transformers.MambaConfig(vocab_size=50, hidden_size=8, state_size=4, num_hidden_layers=1)
-    model = transformers.MambaModel(config).eval()
+#: A layer or two of each of these, of which the configuration is made smaller.
+_SMALL: dict[str, dict[str, Any]] = {
+    "Mamba": {"hidden_size": 8, "state_size": 4, "num_hidden_layers": 1},
+    "Rwkv": {"hidden_size": 8, "attention_hidden_size": 8, "num_hidden_layers": 2},
+    "RecurrentGemma": {
+        "hidden_size": 16, "lru_width": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SMALL)
+def test_a_state_is_carried_over_any_number_of_tokens(name: str) -> None:
+    config = getattr(transformers, f"{name}Config")(vocab_size=50, pad_token_id=0, **_SMALL[name])
+    model = getattr(transformers, f"{name}Model")(config).eval()
 
     def program(ids: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = model(ids, use_cache=False).last_hidden_state
