@@ -54,6 +54,17 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     assert read_info(tmp_path / "last") == INFO
 
 
+def test_a_record_of_every_status_and_blame_is_kept(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    writer = RecordWriter(run, "gw0")
+    written = [named(status, status) for status in Status]
+    written += [msgspec.structs.replace(named(blame, Status.FAILED), blame=blame) for blame in Blame]
+    for record in written:
+        writer.append(record)
+    writer.close()
+    assert list(read_records(run)) == written
+
+
 def test_of_a_cell_recorded_twice_the_last_one_counts(tmp_path: Path) -> None:
     run = create_run(tmp_path, INFO)
     writer = RecordWriter(run, "gw0")
