@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import torch.nn.functional as F
@@ -44,6 +45,20 @@ def test_a_right_export_passes_every_stage() -> None:
     assert list(outcome.seconds) == [
         "build", "reference", "export", "check", "load", "run", "compare", "rerun_values"
     ]  # fmt: skip
+
+
+def test_every_output_is_compared() -> None:
+    """The first output is right, and the second is not."""
+
+    def make(opset: int, request: Request) -> bytes:
+        nodes = [helper.make_node("Elu", ["x"], ["y"]), helper.make_node("Relu", ["x"], ["z"])]
+        proto = onnx.load_model_from_string(model(nodes, opset))
+        proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, (2, 3)))
+        return bytes(proto.SerializeToString())
+
+    outcome = run(make, cell(op(lambda x: (F.elu(x), x), floats(2, 3))))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.COMPARE)
+    assert outcome.reason.startswith("output 1 at (")
 
 
 def test_a_dynamic_cell_is_run_again_at_other_sizes() -> None:
