@@ -34,7 +34,7 @@ _SUBFOLDERS = ("static", "data", "cases", "operators", "models", "badges", "test
 _OUR_FILES = re.compile(
     r"(index|case|changes|divergence|exporters|findings|history|pytorch|runtimes|traced)\.html"
     r"|static/(report\.css|icon\.svg|(canvas|case|changes|data|divergence|drawing|exporters|findings|grid|history|index|layout|pytorch|report|runtimes|single|table|traced|words)\.js)"
-    r"|data/(changes|coverage|divergence|findings|history|names|runtimes|search|subjects|traced|(cases|drawings)-[0-9]+)\.js"
+    r"|data/(called|changes|coverage|divergence|findings|history|names|runtimes|search|subjects|traced|(cases|drawings)-[0-9]+)\.js"
     r"|summary\.(json|md)|junit\.xml|badge\.(json|svg)"
     # Those of a scoreboard.
     r"|operators\.html|operators/[A-Za-z0-9_.-]+\.html|tests/[A-Za-z0-9_.=,+-]+\.tar\.gz|scoreboard\.json"

@@ -197,7 +197,7 @@ class _Site:
             self._add(declaration, cells_of_a_piece)
         self._end_piece()
         self.coverage.rows.sort(key=lambda row: (row.kind != "operator", row.family, wording.natural(row.name)))
-        names = names_data(self.names, self.traced)
+        names, called = names_data(self.names, self.traced), self.traced.called()
         figures = figures_of(self.info, self.meter, self.divergence.close)
         keep_figures(run, figures)
         self.history = history(run, figures, out)
@@ -206,6 +206,7 @@ class _Site:
             ("divergence", self.divergence.data()),
             ("traced", self.traced.data()),
             ("names", names),
+            *([("called", called)] if called else []),
             ("history", self.history),
             *([("changes", self.changes.data())] if self.changes and self.changes.changes else []),
             *([("subjects", self.subjects.data())] if self.subjects.several else []),
@@ -285,6 +286,7 @@ class _Site:
                 "causes": causes,
                 "unlisted_causes": self.causes.total - len(causes),
                 "kinds": kinds,
+                "has_calls": bool(self.traced.calls),
             },
             "pytorch.html": {"has_calls": bool(self.traced.calls)},
             "divergence.html": {"divergence": self.divergence.result()},

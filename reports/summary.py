@@ -184,10 +184,11 @@ def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:
 def _scope(meter: RunMeter) -> str:
     if not meter.counts:
         return "The run has no records: its selection matched nothing, or it was stopped before its first cell."
-    kinds = ((Kind.OPERATOR, "operator"), (Kind.MODEL, "model"))
-    declared = [plural(meter.declarations[kind], noun) for kind, noun in kinds if meter.declarations[kind]]
+    kinds = ((Kind.OPERATOR, "operators"), (Kind.MODEL, "models"))
+    declared = [f"{meter.declarations[kind]:,} of {noun}" for kind, noun in kinds if meter.declarations[kind]]
     return (
-        f"{' and '.join(declared)} in {plural(meter.cases, 'case')} and {plural(meter.counts.total(), 'cell')}, "
+        f"Declarations: {' and '.join(declared)}, "
+        f"in {plural(meter.cases, 'case')} and {plural(meter.counts.total(), 'cell')}, "
         f"at opset{'' if len(meter.opsets) == 1 else 's'} {opset_ranges(meter.opsets)}."
     )
 

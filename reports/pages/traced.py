@@ -10,6 +10,8 @@ from typing import Any
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import WRONG, Kind, OnnxUse, Record, Status
 from onnx_parity.reports.arrangement import Declaration
+from onnx_parity.reports.coverage import DTYPES_SINCE, aggregate
+from onnx_parity.reports.outcomes import STATE_NUMBERS, Tally
 from onnx_parity.reports.wording import natural
 
 #: A row names at most this many declarations, and counts the others.
@@ -32,6 +34,18 @@ class Sightings:
     opsets: set[int] = field(default_factory=set)
     #: Kind, family and name.
     declarations: dict[tuple[Kind, str, str], None] = field(default_factory=dict)
+
+    def states(self) -> dict[int, int]:
+        """By opset, as `coverage.aggregate` decides it from statuses."""
+        by_status = (
+            (Status.FAILED, self.wrong_at),
+            (Status.KNOWN, self.known_at),
+            (Status.PASSED, self.passed_at),
+            (Status.UNSUPPORTED, self.refused_at),
+            (Status.ABSENT, self.opsets),
+        )
+        counts = {opset: Tally({status: 1 for status, seen in by_status if opset in seen}) for opset in self.opsets}
+        return {opset: STATE_NUMBERS[aggregate(counts[opset])] for opset in sorted(counts)}
 
     def data(self) -> dict[str, Any]:
         named = list(self.declarations)
@@ -88,8 +102,10 @@ class Traced:
                 _see(declared, key, opset, status, cells)
             for name in dict.fromkeys(aten):
                 _see(self.aten[name], key, opset, status, cells)
+            # That ONNX does not have a dtype yet is no refusal of what is called.
+            is_late = status is Status.UNSUPPORTED and opset < DTYPES_SINCE.get(dtype, 0)
             for name in calls:
-                _see(self.calls[name], key, opset, status, cells)
+                _see(self.calls[name], key, opset, Status.ABSENT if is_late else status, cells)
             for version, nodes in _nodes(onnx).items():
                 _see(self.onnx[version], key, opset, status, cells)
                 self.onnx[version].nodes += nodes * cells
@@ -124,6 +140,13 @@ class Traced:
                 for domain, op, since in sorted(self.onnx)
             ],
         }
+
+    def called(self) -> list[dict[str, Any]]:
+        """PyTorch's public names, each with a state at the opsets at which programs that call it ran."""
+        return [
+            {"name": markup_text(name), **self.calls[name].data(), "states": self.calls[name].states()}
+            for name in sorted(self.calls, key=natural)
+        ]
 
     def searched(self) -> list[tuple[str, str, str, str]]:
         """Names, what they are, the page that shows them, and the key of its address that filters by a name."""

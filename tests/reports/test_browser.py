@@ -43,7 +43,7 @@ def test_a_grid_filters_by_words_and_by_states(page: Page, site: Path) -> None:
     tools = page.locator('.tools[data-for="operators"]')
     tools.locator("input").fill("pool2d MAX")
     assert names(page, "operators") == ["max_pool2d"]
-    expect(tools.locator("output")).to_have_text("1 of 40 operators")
+    expect(tools.locator("output")).to_have_text("1 of 40 declarations")
     tools.locator("input").fill("aten::addmm")
     assert names(page, "operators") == ["addmm"]
     tools.locator("input").fill("")
@@ -52,7 +52,7 @@ def test_a_grid_filters_by_words_and_by_states(page: Page, site: Path) -> None:
     tools.locator('[data-state="known"]').click()
     assert names(page, "operators") == ["avg_pool2d", "topk"]
     tools.locator("input").fill("elu")
-    expect(page.locator("#operators + .nothing, .nothing").first).to_have_text("No operator matches.")
+    expect(page.locator("#operators + .nothing, .nothing").first).to_have_text("No declaration matches.")
     expect(page.locator(".nothing").first).to_be_visible()
 
 
@@ -64,7 +64,7 @@ def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
     since.locator("button").click()
     expect(since).to_have_attribute("aria-sort", "descending")
     assert names(page, "operators")[:4] == ["conv_transpose2d", "batch_norm", "index_put", "topk"]
-    page.locator("#operators thead button", has_text="operator").click()
+    page.locator("#operators thead button", has_text="declaration").click()
     expect(page.locator("#operators tbody tr")).to_have_count(40)
     assert (names(page, "operators")[0], names(page, "operators")[-1]) == ("adaptive_avg_pool2d", "view")
     expect(since).to_have_attribute("aria-sort", "none")

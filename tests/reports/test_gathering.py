@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, Record, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import arrange, case_address
 from onnx_parity.reports.groups import group_outcomes, safe_link
-from onnx_parity.reports.outcomes import Tally
+from onnx_parity.reports.outcomes import STATE_NUMBERS, State, Tally
 from onnx_parity.reports.pages.runtimes import Runtimes
 from onnx_parity.reports.pages.subjects import Subjects
 from onnx_parity.reports.pages.traced import Traced
@@ -226,3 +226,14 @@ def test_runtimes_are_compared_where_several_were_given_a_model() -> None:
     assert data["rows"][0]["scores"] == [[0, [[5, 1, [18]]]], [1, [[0, 1, [18]]]]]
     (finding,) = data["findings"]
     assert (finding["subject"], finding["right"], finding["others"], finding["blame"]) == (1, 1, 1, "runtime")
+
+
+def test_public_names_have_a_state_at_each_opset_and_no_gap_where_onnx_lacks_a_dtype() -> None:
+    """ONNX got bfloat16 with opset 13. What of float16 is refused is a gap."""
+    called = [replace(PASSING, opset=opset, calls=("torch.elu",)) for opset in (9, 11, 13)]
+    late = replace(called[0], dtype="bfloat16", status=Status.UNSUPPORTED)
+    refused = replace(called[1], dtype="float16", status=Status.UNSUPPORTED)
+    (row,) = traced(*called, late, refused).called()
+    assert row["name"] == "torch.elu" and row["cells"] == 5
+    states = {9: State.PASSED, 11: State.PARTLY, 13: State.PASSED}
+    assert row["states"] == {opset: STATE_NUMBERS[state] for opset, state in states.items()}
