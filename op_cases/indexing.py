@@ -10,6 +10,7 @@ from numpy import s_
 from onnx_parity.harness.case import (
     BATCH,
     BATCHES,
+    IEEE_FLOATS,
     MOVED_DTYPES,
     Keywords,
     bools,
@@ -155,6 +156,25 @@ masked_select_repeated = op(
     lambda x, mask: torch.masked_select(x, mask)[:4], floats(3), mask=given([[True, True, False], [True, True, True]])
 )
 masked_size = op(lambda x: x[x > 0].shape[0] + x, floats(3, 4), dynamic=BATCH)
+#: NaN and infinities are picked as other elements are.
+indexing_of_edges = op(
+    lambda x, i, mask: (
+        x.gather(-1, i),
+        x.index_select(-1, i[0]),
+        x[:, i[0]],
+        x[..., 1:],
+        x.select(-1, 1),
+        x.narrow(-1, 1, 2),
+        x.take(i),
+        x.masked_fill(mask, 2.0),
+        torch.where(mask, x, 1.0),
+        x.tril(),
+    ),
+    floats(3, 4, special=(float("nan"), float("inf"), float("-inf"), float("nan"))),
+    given([[1, 0, 3], [2, 2, 1], [0, 1, 3]]),
+    bools(3, 4),
+    dtypes=IEEE_FLOATS,
+)
 nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2, far=True), dtypes=MOVED_DTYPES)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))
 nonzero_scalar = op(torch.nonzero, given(2.0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-from onnx_parity.harness.case import BATCH, MOVED_DTYPES, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, MOVED_DTYPES, floats, given, ints, numbers, op
 
 
 def stacked(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -12,6 +14,22 @@ def stacked(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 cat = op(torch.cat, (numbers(2, 3), numbers(2, 3), numbers(2, 3)), dim=[0, 1, -1], dtypes=MOVED_DTYPES)
+_EDGES = floats(3, 4, special=(math.nan, math.inf, -math.inf, math.nan))
+#: NaN and infinities are moved as other elements are.
+joining_of_edges = op(
+    lambda x: (
+        torch.cat((x, x * 2), -1),
+        torch.stack((x, -x), -2),
+        *x.split(3, -1),
+        *x.unbind(-1),
+        *x.chunk(2, -1),
+        x.repeat(1, 2),
+        x.repeat_interleave(2, -1),
+    ),
+    _EDGES,
+    dtypes=IEEE_FLOATS,
+    dynamic=BATCH,
+)
 cat_sizes = op(
     lambda x, y: torch.cat([x, y], 1),
     floats(2, 3),

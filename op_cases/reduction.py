@@ -87,6 +87,11 @@ reduction_of_a_scalar = op(
     floats(),
 )
 sums_at_edges = op(lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.norm(dim=1), x.cumsum(1)), _EDGES)
+moments_at_edges = op(
+    lambda x: (x.var(1), x.std(0), x.count_nonzero(-1), x.any(1), x.all(-1), (x + x).count_nonzero(0)),
+    _EDGES,
+    dtypes=FLOATS,
+)
 reduction_into = op(
     lambda x: (torch.sum(x, 0, out=x.new_empty(4)), torch.max(x, 0, out=(x.new_empty(4), torch.empty(4).long()))),
     floats(3, 4),

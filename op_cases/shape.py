@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, bools, distinct, floats, ints, numbers, op
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, bools, distinct, floats, ints, numbers, op
 
 # --- views ------------------------------------------------------------------------------------------------------------
 
@@ -19,6 +21,24 @@ def viewed(x: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
 
 
 view = op(viewed, floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
+#: NaN and infinities are moved as other elements are.
+moving_of_edges = op(
+    lambda x: (
+        x.view(x.shape[0], 2, 2),
+        x.reshape(-1),
+        x.transpose(0, -1),
+        x.permute(-1, 0),
+        x.flip(-1),
+        x.roll(1, -1),
+        x.unsqueeze(-2).expand(-1, 2, -1),
+        x.movedim(-1, 0),
+        x.swapaxes(-1, 0),
+        x.unfold(-1, 2, 1),
+    ),
+    floats(3, 4, special=(math.nan, math.inf, -math.inf, math.nan)),
+    dtypes=IEEE_FLOATS,
+    dynamic=BATCH,
+)
 view_of_dynamic = op(lambda x: x.view(x.size(0), -1), floats(2, 3, 4), dynamic=BATCH)
 bits_of_floats = op(
     lambda x, dtype: x.view(dtype), floats(3, 4), dtype=[torch.int32, torch.uint8, torch.float16, torch.int64]
