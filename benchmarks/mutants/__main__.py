@@ -40,6 +40,7 @@ from benchmarks.mutants.sites import Mutant, conditional_mutants_of, mutants_of
 from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
 from benchmarks.mutants.unit_tests import tests as tests_of
 from onnx_parity.harness.axes import Shapes, Tier
+from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.content import contents
 
@@ -80,6 +81,14 @@ def drawn(
             )
         chosen += found[: max(1, round(share * number))]
     return sorted(chosen, key=order)
+
+
+#: Where the cases of a family are if not in the file of its name alone.
+_FILES_OF = {"indexing": {"indexing", "assignment"}}
+
+
+def _is_own(cell: Cell, family: str) -> bool:
+    return cell.case.family in _FILES_OF.get(family, {family})
 
 
 class _Meeting:
@@ -273,12 +282,15 @@ class _Judge:
         if fate.notice is None:
             return ""
         first = fate.notice.cell
-        is_own = self._scope.cells[first].case.family == mutant.family
-        return first if is_own else self._of_family(mutant, path, ids, aside).by_family
+        return (
+            first
+            if _is_own(self._scope.cells[first], mutant.family)
+            else self._of_family(mutant, path, ids, aside).by_family
+        )
 
     def _of_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path) -> Fate:
         """What becomes of a fault if only the cells of its own family are run."""
-        own = in_batches(spread(cell for each in ids if (cell := self._scope.cells[each]).case.family == mutant.family))
+        own = in_batches(spread(cell for each in ids if _is_own(cell := self._scope.cells[each], mutant.family)))
         cells = [(Tier.DEFAULT.value, own[: self._most[0]])]
         fate = judge(mutant, path, self._scope.functions, cells, self._sound, aside, self._most[1])
         noticed = fate.notice.cell if fate.notice else ""
