@@ -37,7 +37,12 @@ mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=FLOATS)
 #: Other exporters silently average integers as integers.
 mean_of_integers = op(lambda x: (x.mean(0, dtype=torch.float32), x.float().mean()), numbers(3, 4), dtypes=INTS)
 mean_over_space = op(torch.mean, floats(2, 3, 4, 5), dim=(2, 3), keepdim=[False, True], dynamic={"x": {2: "height"}})
-prod = op(torch.prod, numbers(3, 4, low=1, high=3, far=True), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
+prod = op(torch.prod, numbers(3, 4, low=1, high=3), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
+prod_of_large = op(
+    lambda x, y: (x.prod(1), y.prod(-1), y.prod(0, keepdim=True)),
+    given([[2**40 + 1, 3, -5], [7, 2**33 + 9, 1]]),
+    given([[2.0**40 + 1, 3.0, -0.1], [0.7, 2.0**33 + 9, 1.0]], dtype=torch.float64),
+)
 prod_of_all = op(lambda x: (x.prod(), x.prod(dtype=torch.float64)), floats(3, 4))
 nansum = op(lambda x: (torch.nansum(x, 1), torch.nanmean(x, 1)), given([[math.nan, 1.0, 2.0], [0.5, -1.0, math.nan]]))
 count_nonzero = op(
