@@ -18,7 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from onnx_parity.harness.cases import watching
 from onnx_parity.harness.one_line import error_line
 
 if TYPE_CHECKING:
@@ -211,6 +210,8 @@ def _what(error: BaseException) -> str:
 
 def _raised_at(error: BaseException) -> str:
     """The line at which the import failed, in this module or in one that it imports."""
+    from onnx_parity.harness.cases import watching
+
     frames = traceback.extract_tb(error.__traceback__)
     # `watching.py` stands between a module and what it imports.
     passed_through = ("<", watching.__file__)
