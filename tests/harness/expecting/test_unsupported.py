@@ -223,8 +223,8 @@ def test_the_file_is_written_from_a_run(tmp_path: Path, monkeypatch: pytest.Monk
         unsupported.load_once.cache_clear()
         return [str(result.exit_code), str(len(told)), Path("cases/unsupported.toml").read_text().partition("\n\n")[2]]
 
-    assert run(elu=9, tanh=7) == ["1", "0", '[activation]\n"<9" = ["elu"]\n']
-    assert run(elu=9, tanh=7) == ["0", "0", '[activation]\n"<9" = ["elu"]\n']
+    assert run(elu=10, tanh=7) == ["1", "0", '[activation]\n"<10" = ["elu"]\n']
+    assert run(elu=10, tanh=7) == ["0", "0", '[activation]\n"<10" = ["elu"]\n']
     assert run(elu=7, tanh=18) == ["1", "11", '[activation]\n"<18" = ["tanh"]\n']
 
 
