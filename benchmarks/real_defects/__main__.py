@@ -114,7 +114,9 @@ def _blames(record: Record, culprit: str) -> bool:
 
 
 def _has(record: Record, operator: str) -> bool:
-    return operator in {use.op for use in record.onnx} | {name.partition("::")[2] for name in record.aten}
+    """Whether the graph has the ONNX operator, or the program the operator or function that an exporter gets wrong."""
+    names = {use.op for use in record.onnx} | {name.partition("::")[2] for name in record.aten}
+    return operator in names | {call.rpartition(".")[2] for call in record.calls}
 
 
 def main(
