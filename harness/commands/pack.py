@@ -54,7 +54,7 @@ def pack(
     """Write tests as files that any runtime can run, with the tolerance of each element of each output.
 
     Each test is a folder in the layout of ONNX's node tests. `manifest.json` lists them; docs/conformance.md describes
-    it, and how to write a runner. The list `core` has the cases of single operators, and is written in a minute or two. `full`
+    it, and how to write a runner. The list `core` has the cases of single operators, written in a minute or two. `full`
     has the models that this exporter makes of operators and networks of PyTorch too, and takes minutes. A pack that
     was stopped is gone on with when the command is given again.
 
