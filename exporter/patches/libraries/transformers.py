@@ -55,7 +55,7 @@ _SCANNING = tuple(
 #: The models whose linear attention is a function of this name.
 _WITH_DELTA_RULE = tuple(
     f"transformers.models.{model}.modeling_{model}"
-    for model in ("lara_mini", "olmo_hybrid", "qwen3_5", "qwen3_5_moe", "qwen3_next", "qwen4_exp")
+    for model in ("lara_mini", "olmo_hybrid", "qwen3_5", "qwen3_next", "qwen4_exp")
 )
 
 
