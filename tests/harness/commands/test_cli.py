@@ -57,10 +57,10 @@ def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Pa
     code, text = invoke("list")
     assert code == 0
     assert text.splitlines() == [
-        "elu[alpha=1.0]    21 cells  listed_cases/some.py:5",
+        "elu[alpha=1.0]    13 cells  listed_cases/some.py:5",
         "elu[alpha=0.5]     7 cells  listed_cases/some.py:5",
-        "relu              21 cells  listed_cases/some.py:6",
-        "3 cases, 49 cells",
+        "relu              12 cells  listed_cases/some.py:6",
+        "3 cases, 32 cells",
     ]
     assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
 

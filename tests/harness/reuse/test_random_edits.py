@@ -146,7 +146,7 @@ def _draw(number: int, seed: int) -> Iterator[Mutant]:
 
 
 def _edit_at_random(folder: Path, number: int, seed: int) -> None:
-    assert onnx_parity.exporter
+    assert onnx_parity.exporter is not None
     before: dict[tuple[str, bool], Record] = {}
     for lies in (False, True):
         reuse = _reuse(folder, lies=lies)
