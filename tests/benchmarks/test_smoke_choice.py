@@ -12,7 +12,9 @@ from onnx_parity.op_cases import activation as cases
 
 CELLS = {
     cell.opset: cell
-    for cell in cells_of("relu", cases.relu, Selection(devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,)))
+    for cell in cells_of(
+        "relu", cases.relu, Selection(opsets=(9, 12, 13, 18), devices=(Device.CPU,), dtypes=(Dtype.FLOAT32,))
+    )
     if cell.shapes == "static"
 }
 DYNAMIC = next(

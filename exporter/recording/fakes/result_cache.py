@@ -370,7 +370,10 @@ def _with_wanted(x: torch.Tensor, sizes: Sequence[Size]) -> Iterator[tuple[Size 
 
 def _is_kept(size: Size | None, wanted: Size) -> bool:
     """Whether an axis of this size surely stays as it is."""
-    return size is not None and (same_size(wanted, -1) or same_size(size, wanted))
+    if size is None or isinstance(size, int) or isinstance(wanted, int):
+        return size is not None and (same_size(wanted, -1) or same_size(size, wanted))
+    # The size of x[1:] is also expanded to `n - 1` for an empty x, where that is -1.
+    return same_size(size, wanted) or size.node.shape_env.is_cut_off(size, wanted)
 
 
 def _is_expanded(size: Size | None, wanted: Size) -> bool:

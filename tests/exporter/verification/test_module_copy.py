@@ -88,7 +88,7 @@ def test_other_threads_may_call_the_module_while_it_is_verified(training: bool) 
         verified.set()
         thread.join()
     assert faults == []
-    assert calls > 20
+    assert calls > 5
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 
 

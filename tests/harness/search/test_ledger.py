@@ -25,7 +25,7 @@ _OPSET = re.compile(r"opset_version=(\d+)")
 @pytest.mark.parametrize("name", FINDINGS)
 def test_a_finding_says_what_is_wrong_and_why(name: str) -> None:
     finding = FINDINGS[name]
-    assert finding.culprit in ("torch", *EXPORTER_NAMES, *RUNTIME_NAMES, *TRANSFORMATION_NAMES)
+    assert finding.culprit in ("torch", "onnx", *EXPORTER_NAMES, *RUNTIME_NAMES, *TRANSFORMATION_NAMES)
     assert finding.fault in ("wrong result", "error", "invalid model", "crash")
     assert finding.read, "a person has to read it before it counts"
     assert finding.defect, "what makes it a defect"
