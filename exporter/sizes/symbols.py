@@ -25,7 +25,7 @@ from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth, simplified
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
-from onnx_parity.exporter.expressions.integers_and_reals import Max, Min
+from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
@@ -292,11 +292,6 @@ class Symbols:
         """Whether a size is 1 unless an axis is empty."""
         expression = size.node.expr
         return isinstance(expression, Min) and self.is_certain_if_occupied(Equal.of(expression, Number(1)))
-
-    @staticmethod
-    def is_cut_off(size: torch.SymInt, number: torch.SymInt) -> bool:
-        """Whether a size is the number, or 0 where that is negative, as that of x[1:] is of `n - 1`."""
-        return bool(size.node.expr == Max.of(Number(0), number.node.expr))
 
     def has_one_value(self, number: Expression) -> bool:
         """Whether a number is the same for all sizes within the declared ranges."""

@@ -372,8 +372,13 @@ def _is_kept(size: Size | None, wanted: Size) -> bool:
     """Whether an axis of this size surely stays as it is."""
     if size is None or isinstance(size, int) or isinstance(wanted, int):
         return size is not None and (same_size(wanted, -1) or same_size(size, wanted))
-    # The size of x[1:] is also expanded to `n - 1` for an empty x, where that is -1.
-    return same_size(size, wanted) or size.node.shape_env.is_cut_off(size, wanted)
+    if same_size(size, wanted):
+        return True
+    from onnx_parity.exporter.expressions.expression import Number
+    from onnx_parity.exporter.expressions.integers_and_reals import Max
+
+    # The size of x[1:] is 0 for an empty x, where `n - 1` is -1: torch leaves it as it is, then too.
+    return bool(size.node.expr == Max.of(Number(0), wanted.node.expr))
 
 
 def _is_expanded(size: Size | None, wanted: Size) -> bool:
