@@ -69,7 +69,7 @@ def test_the_workflow_of_the_page_uses_the_action() -> None:
     assert last["uses"].partition("@")[0] == "OWNER/onnx-parity/" + ACTION.parent.relative_to(ROOT).as_posix()
     assert set(last["with"]) <= set(yaml.safe_load(ACTION.read_text())["inputs"])
     job = yaml.safe_load(files[".gitlab-ci.yml"])["parity"]
-    assert job["cache"]["paths"] == [".parity/baseline"]
+    assert job["cache"]["paths"] == [".parity/baseline", ".parity/store"]
 
 
 class Runner:
@@ -152,6 +152,7 @@ def test_the_steps_of_the_action_gate_a_change(project: Path, variables: dict[st
     baseline = (project / ".parity" / "baseline" / "run.json").read_text()
     assert runner.job(on_main=False), runner.said
     assert runner.summary.startswith("## ✅ parity: no regression")
+    assert re.search(r"[234] of 4 cells \(\d+%\) reused", runner.summary)
     (project / "parity_cases" / "some.py").write_text(_WORSE)
     assert not runner.job(on_main=True), runner.said
     assert "regressed: new failure (2 cells, 1 cause)" in runner.summary
