@@ -89,9 +89,9 @@ def _code() -> Mapping[str, str]:
     return Grounds(0).code
 
 
-def _reuse(folder: Path, edited: str = "", *, lies: bool = False) -> Reuse:
+def _reuse(folder: Path, edit: Mutant | None = None, *, lies: bool = False) -> Reuse:
     grounds = Grounds(int(lies))  # The seed keeps those of the runtime that lies apart, whose code is this file.
-    vars(grounds)["code"] = {**_code(), **({edited: "edited"} if edited else {})}
+    vars(grounds)["code"] = {**_code(), **({edit.file: str(edit)} if edit is not None else {})}
     return Reuse(Store(folder), grounds, "first", folder, 1e9)
 
 
@@ -107,7 +107,7 @@ def _see(mutant: Mutant, functions: Functions, folder: Path, before: dict[tuple[
     plant(mutant, _ROOT / mutant.file, functions)
     seen = _Seen(0, 0, [])
     for lies in (False, True):
-        reuse, cells = _reuse(folder, mutant.file, lies=lies), _cells()
+        reuse, cells = _reuse(folder, mutant, lies=lies), _cells()
         assert not any(map(reuse.before_export, cells))
         for (it, truth), (_, used) in zip(_left(cells, lies=lies), _left(cells, lies=lies, reuse=reuse), strict=True):
             seen.changed += module._differ(before[it.id, lies], truth)
@@ -136,11 +136,13 @@ def _in_fork(see: Callable[[], _Seen]) -> _Seen | None:
         process.join()
 
 
-def _draw(number: int, seed: int) -> Iterator[Mutant]:
+def _draw(number: int, seed: int, functions: Functions) -> Iterator[Mutant]:
+    """Faults of functions that this process has, since the cells may have called them."""
     rng, turns = random.Random(seed), itertools.cycle(_ROOMS)
     while number:
         name = rng.choice([each for each in _code() if each.startswith(next(turns))])
-        if mutants := list(mutants_of(_ROOT / name, name)):
+        found = mutants_of(_ROOT / name, name)
+        if mutants := [each for each in found if (str(_ROOT / name), each.function) in functions]:
             number -= 1
             yield rng.choice(mutants)
 
@@ -156,7 +158,7 @@ def _edit_at_random(folder: Path, number: int, seed: int) -> None:
     assert statuses.count(Status.PASSED) == 10
     assert statuses.count(Status.FAILED) == len(statuses) - 10
     functions = functions_below(_ROOT)
-    seen = [_in_fork(partial(_see, mutant, functions, folder, before)) for mutant in _draw(number, seed)]
+    seen = [_in_fork(partial(_see, mutant, functions, folder, before)) for mutant in _draw(number, seed, functions)]
     told = [each for each in seen if each is not None]
     assert [wrong for each in told for wrong in each.wrong] == []
     if number == MANY:  # Otherwise little was tested. Of a few, any may be without effect, or end its process.
