@@ -88,6 +88,7 @@ def test_other_threads_may_call_the_module_while_it_is_verified(training: bool) 
         verified.set()
         thread.join()
     assert faults == []
+    # Calls were made all the while. How many there are depends on the machine and on how long the verification takes.
     assert calls > 5
     assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 
