@@ -19,15 +19,15 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-SUPPORTED = ((3, 11), (3, 12), (3, 13))
+SUPPORTED = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 # This check comes before annotations that an older Python cannot evaluate.
 if sys.version_info[:2] not in SUPPORTED:
-    _found = [name for name in ("python3.13", "python3.12", "python3.11") if shutil.which(name)]
+    _found = [name for name in ("python3.14", "python3.13", "python3.12", "python3.11") if shutil.which(name)]
     sys.exit(
-        f"onnx-parity needs Python 3.11 to 3.13; {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}. "
+        f"onnx-parity needs Python 3.11 to 3.14; {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}. "
         + (f"Found here: {_found[0]}. " if _found else "")
-        + f"Run: {_found[0] if _found else 'python3.13'} start.py {' '.join(sys.argv[1:])}".rstrip()
+        + f"Run: {_found[0] if _found else 'python3.14'} start.py {' '.join(sys.argv[1:])}".rstrip()
     )
 
 from collections.abc import Iterator  # noqa: E402

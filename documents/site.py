@@ -1,7 +1,7 @@
 """The documentation as a site: each Markdown page of the clone as HTML, with a list of all pages beside it.
 
 Links between pages lead to the pages, and links to other files of the clone to copies of them. A link that leads
-nowhere is an error that names it.
+nowhere is an error that names it. The search needs no server.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from documents import site_search
 
 #: The pages in the order in which they are listed, by what they are for.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -61,14 +63,21 @@ _STYLE = """\
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 .page { display: flex; max-width: 76rem; margin-inline: auto; padding: 1.5rem; gap: 2.5rem; }
-nav { flex: 0 0 14rem; font-size: .92em; } nav ul { list-style: none; padding: 0; }
+.side { flex: 0 0 14rem; font-size: .92em; } .to-pages { display: none; }
+nav ul { list-style: none; padding: 0; margin: .2rem 0 1.2rem; } nav li { margin-bottom: .25rem; }
 nav p { color: var(--soft); margin: 0; }
 nav [aria-current] { font-weight: 600; text-decoration: none; } main { min-width: 0; flex: 1; overflow-wrap: anywhere; }
+th, td { overflow-wrap: normal; }
 a { color: var(--link); } code, pre { font: .9em ui-monospace, monospace; background: var(--code); border-radius: 3px; }
 code { padding: .1em .25em; } pre { padding: .8rem 1rem; overflow-x: auto; } pre code { padding: 0; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-size: .92em; } img { max-width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .7rem; text-align: left; vertical-align: top; }
-h1, h2, h3 { line-height: 1.25; } @media (max-width: 50rem) { .page { display: block; padding: 1rem; } }
+h1, h2, h3 { line-height: 1.25; }
+/* On a phone the page comes before the list of pages. */
+@media (max-width: 50rem) {
+  .page { flex-direction: column; gap: 1rem; padding: 1rem; } .side { display: contents; }
+  .side nav { order: 1; border-top: 1px solid var(--line); padding-top: 1rem; } .to-pages { display: block; }
+}
 """
 
 
@@ -86,12 +95,15 @@ def build_site(root: Path, out: Path) -> list[Path]:
     if dead:
         raise DeadLinkError("\n".join(dead))
     written = []
+    sections: list[site_search.Section] = []
     for name, tokens in parsed.items():
         target = out / _address(name)
         target.parent.mkdir(parents=True, exist_ok=True)
+        sections += site_search.sections_of(_title(pages[name]), _address(name), tokens)
         body = _parser().renderer.render(tokens, _parser().options, {})
         target.write_text(_page(name, _title(pages[name]), body, pages), encoding="utf-8")
         written.append(target)
+    (out / site_search.SECTIONS_FILE).write_text(site_search.write_sections(sections), encoding="utf-8")
     for file in sorted(files):
         target = out / "files" / file
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -165,8 +177,9 @@ def _page(name: str, title: str, body: str, pages: Mapping[str, str]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title>\n<style>\n{_STYLE}</style></head>\n"
-        f'<body><div class="page"><nav aria-label="Pages">{"".join(nav)}</nav>\n'
+        f"<title>{html.escape(title)}</title>\n<style>\n{_STYLE}{site_search.STYLE}</style></head>\n"
+        f'<body><div class="page"><div class="side">{site_search.FORM}<a class="to-pages" href="#pages">All pages</a>'
+        f'<nav id="pages" aria-label="Pages">{"".join(nav)}</nav></div>\n'
         f"<main>\n{body}</main></div></body>\n</html>\n"
     )
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.captured_program import Capture
 from onnx_parity.exporter.containers import leaves_of
-from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning
+from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning, ProgramFailedError
 from onnx_parity.exporter.graph.graph import operator_name
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
@@ -59,7 +59,7 @@ from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
 from onnx_parity.exporter.tracing.attempt import ToRecord
-from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError
+from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError, failed_with_arrays
 from onnx_parity.exporter.tracing.trace import Traced, trace
 from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
@@ -135,7 +135,10 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
         options = replace(options, dynamic_shapes=shapes)
     inputs = _Inputs.read(model, as_given, options)
     with set_training(model, options.training), exporting(), kept_for_users(table):
-        traced = _traced(model, inputs, options, table)
+        try:
+            traced = _traced(model, inputs, options, table)
+        except ProgramFailedError as error:
+            raise failed_with_arrays(error, as_given.by_parameter) from error.__cause__
     _warn_of_dropped_writes(traced.written)
     written = [end.name for end in traced.returned.written]
     outputs = traced.graph.outputs
@@ -214,7 +217,12 @@ class _Inputs(msgspec.Struct, frozen=True):
         inputs = dict(zip(names, leaves, strict=True))
         layout = _layout(model, call) if any(isinstance(leaf, Held) for leaf in leaves) else None
         axes = axes_of_program(
-            options.dynamic_axes, options.dynamic_shapes, call.by_parameter, inputs, output_names or ("output",)
+            options.dynamic_axes,
+            options.dynamic_shapes,
+            call.by_parameter,
+            inputs,
+            output_names or ("output",),
+            refuse_unknown=options.refuse_unknown_axes,
         )
         if isinstance(model, ExportedModule):
             axes = model.axes(inputs).renamed(axes, names)

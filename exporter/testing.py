@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from onnx_parity.exporter.captured_program import Capture
-from onnx_parity.exporter.capturing import Program, capture_program
+from onnx_parity.exporter.capturing import Program, record_program
 from onnx_parity.exporter.errors import ArgumentError, ExportError, VerificationError
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
+from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.opsets import checked_opset
+from onnx_parity.exporter.request.record_options import RecordOptions
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
@@ -44,23 +46,23 @@ def assert_exports(
     first wrong value inside the model with the line of the program, and the folder of a bundle, in which `repro.py`
     shows the failure without this package. Bundles are written into `bundles`, or else into a temporary folder; the
     fixture `assert_exports` of the pytest plug-in is this function, with the test's `tmp_path` as that folder. The
-    other arguments are those of `export`.
+    other arguments are those of `export`; a name in `dynamic_axes` that no input has is an error here.
     """
     __tracebackhide__ = True
     wanted = [opsets] if opsets is None or isinstance(opsets, int) else opsets
     numbers = list(dict.fromkeys(map(checked_opset, wanted)))
     if not numbers:
         raise ArgumentError("opsets is empty: give the opsets to export to, such as [13, 18], or leave it out")
-    capture = capture_program(
-        model,
-        args,
-        kwargs,
+    options = RecordOptions(
         input_names=input_names,
         dynamic_axes=dynamic_axes,
         dynamic_shapes=dynamic_shapes,
         training=training,
         custom_translation_table=custom_translation_table,
+        refuse_unknown_axes=True,
     )
+    with progress("recording the program"):
+        capture = record_program(model, args, kwargs, options)
     found = {opset: _failure_at(opset, capture, None if bundles is None else Path(bundles)) for opset in numbers}
     failed = {opset: text for opset, text in found.items() if text}
     if failed:

@@ -69,7 +69,11 @@ class Axes(msgspec.Struct, frozen=True):
 
 
 def axes_from_dynamic_axes(
-    spec: DynamicAxes, inputs: Mapping[str, torch.Tensor | Held], output_names: Sequence[str]
+    spec: DynamicAxes,
+    inputs: Mapping[str, torch.Tensor | Held],
+    output_names: Sequence[str],
+    *,
+    refuse_unknown: bool = False,
 ) -> Axes:
     """Read `dynamic_axes`: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or a mixture of both."""
     axes = Axes()
@@ -83,11 +87,13 @@ def axes_from_dynamic_axes(
 
             alike = difflib.get_close_matches(name, [*names, *output_names], 1)
             meant = f"did you mean {alike[0]!r}?" if alike else "see input_names and output_names"
-            warn_at_users_line(
+            unknown = (
                 f"dynamic_axes names {name!r}, which is neither an input ({', '.join(names) or 'none'}) "
-                f"nor an output ({', '.join(output_names)}), and is ignored: {meant}",
-                UserWarning,
+                f"nor an output ({', '.join(output_names)})"
             )
+            if refuse_unknown:
+                raise ArgumentError(f"{unknown}: {meant}")
+            warn_at_users_line(f"{unknown}, and is ignored: {meant}", UserWarning)
             continue
         if name in inputs:
             axes.inputs[names.index(name)] = _named(name, wanted, example_of(inputs[name]).ndim)

@@ -29,6 +29,8 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
     assume: Sequence[str] = ()
     return_written: bool = False
     allow_ignored_inputs: bool = False
+    #: Whether a name in `dynamic_axes` that nothing has is an error: `torch.onnx.export` only warns of it.
+    refuse_unknown_axes: bool = False
     retain_param_name: bool = True
 
     def __post_init__(self) -> None:

@@ -24,6 +24,8 @@ def axes_of_program(
     arguments: Mapping[str, Any],
     inputs: Mapping[str, torch.Tensor | Held],
     output_names: Sequence[str],
+    *,
+    refuse_unknown: bool = False,
 ) -> Axes:
     """Read whichever was given. `arguments` are by parameter, and `inputs` are the program's inputs by name."""
     if dynamic_axes is not None and not isinstance(dynamic_axes, Mapping):
@@ -36,7 +38,7 @@ def axes_of_program(
     axes = (
         axes_from_dynamic_shapes(dynamic_shapes, arguments, inputs)
         if dynamic_shapes is not None
-        else axes_from_dynamic_axes(dynamic_axes or {}, inputs, output_names)
+        else axes_from_dynamic_axes(dynamic_axes or {}, inputs, output_names, refuse_unknown=refuse_unknown)
     )
     axes = _told_apart(axes, inputs)
     _refuse_unequal(axes, inputs)

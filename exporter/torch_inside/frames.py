@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import opcode
 import os
 import re
 import sys
@@ -14,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from opcode import opmap
 from traceback import walk_tb
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -43,8 +43,10 @@ _INTERNAL = (
 _MODULE_CALL = torch.nn.Module._call_impl.__code__
 #: torch.fx runs each node of a graph with this function. A node stores the line that it was captured from.
 _NODE_RUN = fx.Interpreter.run_node.__code__
-#: The instructions that read and write an item.
-_SUBSCRIPTS = frozenset(opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR"))
+#: The instructions that read and write an item. From Python 3.14 on, an item is read by that of binary operators.
+_SUBSCRIPTS = frozenset(opcode.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR") if name in opcode.opmap)
+_BINARY = opcode.opmap["BINARY_OP"]
+_READS_ITEM = [at for at, (name, _) in enumerate(opcode._nb_ops) if name == "NB_SUBSCR"]  # type: ignore[attr-defined]
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 #: The packages of these folders, whose code that was compiled from text is not the user's.
 _INTERNAL_PACKAGES = frozenset({"torch", "onnx_parity"})
@@ -162,7 +164,7 @@ def is_raised_by_python(error: BaseException) -> bool:
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opmap["RAISE_VARARGS"]
+    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
 
 
 def spelled_in(frame: FrameType | None) -> str:
@@ -260,7 +262,10 @@ def module_that_calls(depth: int) -> str:
 
 def reads_or_writes_item(frame: FrameType | None) -> bool:
     """Whether a line of the program now reads or writes an item, which is how torch's C++ code comes to read a flag."""
-    return frame is not None and frame.f_code.co_code[frame.f_lasti] in _SUBSCRIPTS
+    if frame is None:
+        return False
+    instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    return instruction in _SUBSCRIPTS or (instruction == _BINARY and argument in _READS_ITEM)
 
 
 def last_line_in(file: str | None, error: BaseException) -> int | None:

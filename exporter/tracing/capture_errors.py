@@ -6,10 +6,12 @@ import linecache
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
+from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.errors import (
     CaptureError,
@@ -42,6 +44,7 @@ __all__ = [
     "contradicted_by_example",
     "ended_the_process",
     "failed_while_recorded",
+    "failed_with_arrays",
     "fixed_axes",
     "refuse_ignored_inputs",
     "warn_of_static_axes",
@@ -149,6 +152,20 @@ def failed_while_recorded(
         f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
+    )
+
+
+def failed_with_arrays(error: ProgramFailedError, arguments: Mapping[str, Any]) -> ProgramFailedError:
+    """The error for a program that failed with these arguments, which says so if some of them are numpy arrays."""
+    arrays = [
+        name for name, given in arguments.items() if any(isinstance(each, np.ndarray) for each in leaves_of(given))
+    ]
+    if not arrays:
+        return error
+    return ProgramFailedError(
+        f"{str(error).partition(chr(10))[0]}\n"
+        f"The argument {arrays[0]!r} is a numpy array, and operators of PyTorch take tensors: give "
+        f"torch.from_numpy({arrays[0]}) as the example."
     )
 
 

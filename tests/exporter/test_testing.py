@@ -41,6 +41,15 @@ def test_right_exports_pass_at_every_opset() -> None:
     assert_exports(lambda x, *, scale: x * scale, (X,), {"scale": X[:1]})
 
 
+def test_an_axis_of_what_is_not_there_is_an_error() -> None:
+    """`export` warns as torch.onnx does; a test would pass, and have tested one size only."""
+    with pytest.raises(onnx_parity.errors.ArgumentError) as raised:
+        assert_exports(Net(), (X,), dynamic_axes={"xx": {0: "batch"}})
+    assert str(raised.value) == (
+        "dynamic_axes names 'xx', which is neither an input (x) nor an output (output): did you mean 'x'?"
+    )
+
+
 def test_a_wrong_model_is_explained(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as raised:
         assert_exports(Net(), (X,), opsets=(9, 18), custom_translation_table=WRONG, bundles=tmp_path)

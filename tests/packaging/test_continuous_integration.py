@@ -193,5 +193,21 @@ def test_the_scoreboard_s_script_names_runners_that_are_there() -> None:
     ]
     assert all((runners / "c" / f"{name}.c").exists() for name in ("onnxruntime", "tract"))
     assert all((runners / "js" / f"onnxruntime-{name}.mjs").exists() for name in ("node", "web", "chromium"))
-    workflow = yaml.safe_load((ROOT / ".github/workflows/scoreboard.yml").read_text(encoding="utf-8"))
-    assert ".ci/scoreboard scoreboard" in [step.get("run") for step in workflow["jobs"]["scoreboard"]["steps"]]
+    workflow = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["site"]["steps"]
+    assert {".venv/bin/python -m documents site site", ".ci/scoreboard site/scoreboard"} <= {
+        step.get("run") for step in steps
+    }
+    assert {"path": "site"} in [step.get("with") for step in steps]
+
+
+def test_a_release_is_installed_with_every_python_before_it_is_published() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    jobs = workflow["jobs"]
+    assert jobs["publish"]["needs"] == "install" and jobs["install"]["needs"] == "build"
+    assert jobs["install"]["strategy"]["matrix"]["python"] == [f"{major}.{minor}" for major, minor in start.SUPPORTED]
+    # The index trusts the workflow, and no token is stored.
+    assert jobs["publish"]["permissions"] == {"id-token": "write", "attestations": "write"}
+    assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    script = (ROOT / ".ci/try-install").read_text(encoding="utf-8")
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0

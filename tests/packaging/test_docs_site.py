@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -60,7 +61,21 @@ def test_every_link_of_the_site_leads_somewhere(built: Path) -> None:
 def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
     for path in built.glob("*.html"):
         text = path.read_text()
-        assert not re.search(r"<(script|link|iframe)\b", text) and not re.search(r'src="[a-z]+:', text)
+        assert not re.search(r"<(script .*src|link|iframe)\b", text) and not re.search(r'src="[a-z]+:', text)
+
+
+def test_what_the_search_finds_is_there(built: Path) -> None:
+    """Every section can be found, and its address has an anchor."""
+    script = (built / "sections.js").read_text(encoding="utf-8")
+    sections = json.loads(script.removeprefix("const SECTIONS = ").rstrip(";\n"))
+    assert {each["page"] for each in sections} == {site._title((ROOT / name).read_text()) for name in DOCUMENTS}
+    pages = {path.name: Page(path.read_text()) for path in built.glob("*.html")}
+    for each in sections:
+        name, _, anchor = each["address"].partition("#")
+        assert anchor in pages[name].anchors
+    (gate,) = (each for each in sections if each["heading"] == "What counts as a regression")
+    assert gate["address"] == "gate.html#what-counts-as-a-regression"
+    assert "shrunk_headroom" in gate["text"]
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (USAGE, "")
 
 
-@pytest.mark.parametrize("version", [(3, 9), (3, 14)])
+@pytest.mark.parametrize("version", [(3, 9), (3, 15)])
 def test_unsupported_python_gets_one_line(version: tuple[int, int], tmp_path: Path) -> None:
     newer = tmp_path / "python3.12"
     newer.touch(mode=0o755)
@@ -279,7 +279,7 @@ def test_unsupported_python_gets_one_line(version: tuple[int, int], tmp_path: Pa
     )
     assert ran.returncode == 1
     assert ran.stderr == (
-        f"onnx-parity needs Python 3.11 to 3.13; {sys.executable} is {version[0]}.{version[1]}. "
+        f"onnx-parity needs Python 3.11 to 3.14; {sys.executable} is {version[0]}.{version[1]}. "
         "Found here: python3.12. Run: python3.12 start.py matrix\n"
     )
 

@@ -44,6 +44,15 @@ def test_failure_names_the_line_and_restores() -> None:
     assert [module.training for module in model.modules()] == [True, True, False, True]
 
 
+def test_failure_says_which_argument_is_an_array() -> None:
+    with pytest.raises(onnx_parity.errors.ProgramFailedError) as caught:
+        onnx_parity.export(nn.Linear(2, 3), (torch.ones(1, 2).numpy(),))
+    assert str(caught.value).endswith(
+        "must be Tensor, not numpy.ndarray\nThe argument 'input' is a numpy array, and operators of PyTorch take "
+        "tensors: give torch.from_numpy(input) as the example."
+    )
+
+
 @pytest.mark.parametrize(
     ("training", "dropped"), [(False, False), (True, True), (torch.onnx.TrainingMode.PRESERVE, True)]
 )
