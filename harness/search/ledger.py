@@ -23,7 +23,6 @@ import msgspec
 
 from onnx_parity.harness.axes import ADAPTERS, TRANSFORMATION_NAMES
 from onnx_parity.harness.bisecting.history import History
-from onnx_parity.harness.results.environment import package_versions
 
 #: Of the clone: the ledger. A search writes its own findings into its folder.
 LEDGER = Path("findings")
@@ -215,6 +214,9 @@ def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
     """Make what a script has just printed the finding's recorded state, unless it could not be run or is gone."""
     if rerun.now in (Now.UNKNOWN, Now.GONE):
         return finding
+    # `parity --help` reads this file, and the metadata of packages takes as long to import as a tenth of all else.
+    from onnx_parity.harness.results.environment import package_versions
+
     names = dict.fromkeys(("torch", "onnx", "onnxruntime", "onnxscript", *_packages_of(finding.culprit)))
     installed = package_versions(names)
     versions = {name: installed[name] for name in names if name in installed}
