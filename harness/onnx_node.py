@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_parity.exporter.arrays import Array
-from onnx_parity.harness.onnx_cases.case import Call, Definition, Distribution, OnnxCase, TypeOf, defined_at
+from onnx_parity.harness.onnx_cases.attributes import Subgraph, TensorOf, TypeOf
+from onnx_parity.harness.onnx_cases.case import Call, Definition, Distribution, OnnxCase, defined_at
 from onnx_parity.harness.onnx_cases.given import NOTHING, Drawn, Given, Items, Shape
-from onnx_parity.harness.onnx_cases.subgraphs import Subgraph
 from onnx_parity.harness.onnx_cases.types import (
     ML,
     Schema,
@@ -47,12 +47,14 @@ __all__ = [
     "OnnxCase",
     "OnnxNode",
     "Subgraph",
+    "TensorOf",
     "TypeOf",
     "Types",
     "call",
     "definition",
     "drawn",
     "dtype_of",
+    "element_of",
     "node",
     "seq",
     "versions_of",
@@ -188,11 +190,15 @@ def node(
     return OnnxNode(operator, reference, (*swept, *calls), drawn=Drawn((), low, high, values=values), **settings)
 
 
-def call(*given: Given, outputs: Sequence[int] | None = None, since: int = 1, before: int = 1000, **named: Any) -> Call:
-    """Inputs by position, and inputs or attributes by name. A tuple is a shape, whose elements are drawn; lists and
-    numbers are values; None leaves an input out. `outputs` are the numbers of those that are asked for."""
-    left_out = {name: value for name, value in named.items() if value is not None}
-    return Call(given, left_out, None if outputs is None else tuple(outputs), since, before)
+def call(
+    *given: Given, outputs: Sequence[int] | None = None, since: int = 1, before: int = 1000,
+    outer: Mapping[str, Given] | None = None, **named: Any,
+) -> Call:  # fmt: skip
+    """Inputs by position, and inputs or attributes by name. A tuple is a shape, whose elements are drawn; lists, maps
+    and numbers are values; None leaves an input out. `outputs` are the numbers of those that are asked for, `outer`
+    what subgraphs read of the model."""
+    there = {name: value for name, value in named.items() if value is not None}
+    return Call(given, there, None if outputs is None else tuple(outputs), since, before, outer or {})
 
 
 def definition(function: Callable[..., Any]) -> Definition:
@@ -217,9 +223,9 @@ def seq(*items: Given) -> Items:
 
 
 def _used(schema: Schema, names: Sequence[str], attributes: Mapping[str, Any]) -> set[str]:
-    """The type variables of the inputs that are there, and those that attributes name."""
+    """The type variables of the inputs that are there, and those that attributes follow."""
     of_inputs = {each.type_str for each in schema.inputs if each.name in names}
-    return of_inputs | {value.variable for value in attributes.values() if isinstance(value, TypeOf)}
+    return of_inputs | {value.variable for value in attributes.values() if isinstance(value, TensorOf | TypeOf)}
 
 
 def _main(variables: Mapping[str, tuple[str, ...]], used: set[str]) -> str:

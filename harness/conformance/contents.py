@@ -76,7 +76,10 @@ def of_case(case: OnnxCase) -> Contents:
     tensors = [each for each in expected if isinstance(each, Expected)]
     if len(tensors) < len(expected):
         raise UnfitError("it returns something else than tensors")
-    data = DataSet(inputs, tensors)
+    fed = [each for each in inputs if not isinstance(each, dict)]
+    if len(fed) < len(inputs):
+        raise UnfitError("it takes a map")
+    data = DataSet(fed, tensors)
     return Contents(case.id, model, [data], lists_of_case(case), "op_cases/onnx", case.attributes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +17,7 @@ from onnx import helper
 
 from onnx_parity.exporter.arrays import Array, epsilon, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, expect
+from onnx_parity.harness.onnx_cases.attributes import Subgraph, TensorOf, TypeOf
 from onnx_parity.harness.onnx_cases.given import (
     Given,
     Shape,
@@ -26,13 +27,10 @@ from onnx_parity.harness.onnx_cases.given import (
     map_arrays,
     value_of,
 )
-from onnx_parity.harness.onnx_cases.subgraphs import Subgraph
 from onnx_parity.harness.onnx_cases.types import (
     Schema,
     Types,
-    code_of,
     dtype_of,
-    is_sequence,
     make_type,
     schema_at,
     short,
@@ -41,7 +39,7 @@ from onnx_parity.harness.onnx_cases.types import (
 if TYPE_CHECKING:
     from onnx_parity.harness.onnx_node import OnnxNode
 
-__all__ = ["Call", "Definition", "Distribution", "Expectation", "OnnxCase", "TypeOf", "defined_at"]
+__all__ = ["Call", "Definition", "Distribution", "Expectation", "OnnxCase", "defined_at"]
 
 #: The most characters of an id, which names a folder.
 _LONGEST = 150
@@ -52,13 +50,6 @@ class Definition:
     """A reference that is a written definition: a function of arrays, whose floats are float64."""
 
     function: Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TypeOf:
-    """The value of an attribute that names the elements of a type variable, as `to` of Cast does those of T2."""
-
-    variable: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +84,8 @@ class Distribution:
         return [self.low, self.high, self.mean, float(error), self.deviation, float(error)]
 
 
-#: Of an output: a list for a sequence, None for an optional without a value.
-Expectation: TypeAlias = Expected | list[Expected] | Distribution | None
+#: Of an output: a list for a sequence, a dictionary for a map, None for an optional without a value.
+Expectation: TypeAlias = "Expected | list[Expectation] | dict[Any, Expected] | Distribution | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +102,8 @@ class Call:
     outputs: tuple[int, ...] | None = None
     since: int = 1
     before: int = 1000
+    #: Values of the model that only subgraphs read, by the names that these have for them; of the main type.
+    outer: Mapping[str, Given] = field(default_factory=dict)
 
     def names_at(self, schema: Schema) -> tuple[list[str], dict[str, Any]] | None:
         """The names of the inputs that the call gives, and the attributes; None if this version has no such call."""
@@ -166,6 +159,7 @@ class OnnxCase:
                   if type_ != self.types[self.main] and len(self._allowed(name)) > 1]  # fmt: skip
         shapes = "_".join(describe(given) + "," * _is_single(given) for given in self.call.given)
         named = [f"{name}={_describe(value)}" for name, value in self.call.named.items()]
+        named += [f"{name}={describe(given)}" for name, given in self.call.outer.items()]
         asked = ["outputs=" + ",".join(map(str, self.call.outputs))] if self.call.outputs is not None else []
         prefix = [f"ml.{self.declared.operator}" if self.declared.domain else self.declared.operator]
         whole = "-".join([*prefix, str(self.version), "+".join([self.type, *others]), *filter(None, [shapes]), *named,
@@ -226,21 +220,23 @@ class OnnxCase:
     def _make_model(self, values: Sequence[Value], expected: Sequence[Expectation]) -> onnx.ModelProto:
         places = iter(range(len(values)))
         names = [f"x{next(places)}" if name else "" for name in self.names]
-        inputs = [
-            helper.make_value_info(f"x{number}", make_type(type_, _shape_of(value)))
-            for number, ((_, type_), value) in enumerate(zip(self._inputs(), values, strict=True))
-        ]
+        of_graph = [*filter(None, names), *self.call.outer]
+        inputs = [helper.make_value_info(name, make_type(type_, _shape_of(value)))
+                  for name, (_, type_), value in zip(of_graph, self._inputs(), values, strict=True)]  # fmt: skip
         asked = self._asked(len(expected))
         named = ["y"] if len(expected) == 1 else [f"y{number}" for number in asked]
         outputs = [
             helper.make_value_info(name, make_type(self._output_type(number), _shape_of(each)))
             for name, number, each in zip(named, asked, expected, strict=True)
         ]
-        wanted = dict(zip(asked, named, strict=True))
+        wanted, least = dict(zip(asked, named, strict=True)), self.schema.min_output
         made = helper.make_node(
             self.declared.operator,
             names,
-            [wanted.get(number, "") for number in range(max(asked) + 1)],
+            [
+                wanted.get(number, f"unread{number}" if number < least else "")
+                for number in range(max(*asked, least - 1) + 1)
+            ],
             domain=self.declared.domain,
             **self._attributes(),
         )
@@ -256,12 +252,14 @@ class OnnxCase:
         )
 
     def _inputs(self) -> Iterator[tuple[Given, str]]:
-        """Each input that is there, and its type."""
+        """Each input of the model, and its type."""
         formal = {each.name: each.type_str for each in self.schema.inputs}
         for number, name in enumerate(self.names):
             if name:
                 given = self.call.given[number] if number < len(self.call.given) else self.call.named[name]
                 yield given, self.types.get(formal[name], formal[name])
+        for given in self.call.outer.values():
+            yield given, self.types[self.main]
 
     def _output_type(self, number: int) -> str:
         formal = self.schema.outputs[min(number, len(self.schema.outputs) - 1)].type_str
@@ -276,18 +274,14 @@ class OnnxCase:
     def _attributes(self) -> dict[str, Any]:
         found = self.call.names_at(self.schema)
         assert found is not None
-        return {name: self._attribute(value) for name, value in found[1].items()}
-
-    def _attribute(self, value: Any) -> Any:
-        if isinstance(value, TypeOf):
-            return code_of(self.types[value.variable])
-        return value.make(self.types) if isinstance(value, Subgraph) else value
+        return {name: value.make(self.types) if isinstance(value, Subgraph | TensorOf | TypeOf) else value
+                for name, value in found[1].items()}  # fmt: skip
 
     def _expect(self, inputs: Sequence[Value]) -> list[Expectation]:
         """The reference's results in float64, rounded once to the type, and the tolerance of each element."""
         exact = self._compute(inputs)
         steps = [epsilon(each.dtype) for value in inputs for each in (value if isinstance(value, list) else [value])
-                 if each is not None and is_float(each.dtype)]  # fmt: skip
+                 if isinstance(each, np.ndarray) and is_float(each.dtype)]  # fmt: skip
         step = max(steps, default=0.0)
         # Elements up or down by a unit in the last place: what cancels otherwise is seen to be sensitive.
         moved = [self._move(inputs, way, step) for way in "+-" if step]
@@ -304,10 +298,10 @@ class OnnxCase:
             return exact
         dtype = dtype_of(self._output_type(number))
         if isinstance(exact, list):
-            return [self._expect_tensor(dtype, item, [each[place] for each in moved if place < len(each)], step)
+            return [self._expect_output(number, item, [each[place] for each in moved if place < len(each)], step)
                     for place, item in enumerate(exact)]  # fmt: skip
-        if is_sequence(self._output_type(number)):
-            raise TypeError(f"{self.id}: the reference of a sequence returns a list")
+        if isinstance(exact, dict):
+            return {key: Expected(np.asarray(item, dtype)) for key, item in exact.items()}
         return self._expect_tensor(dtype, exact, moved, step)
 
     def _expect_tensor(self, dtype: np.dtype[Any], exact: Array, moved: Sequence[Array], step: float) -> Expected:
@@ -330,11 +324,12 @@ class OnnxCase:
         reference = self.declared.reference
         values = iter([map_arrays(_widen, value) for value in inputs])
         by_place = [(name, next(values) if name else None) for name in self.names]
+        outer = dict(zip(self.call.outer, values, strict=True))
         if not isinstance(reference, Definition):
             by_place = [(name, map_arrays(_tensor, value)) for name, value in by_place]
         given = [value for _, value in by_place[: len(self.call.given)]]
         named = {name: value for name, value in by_place[len(self.call.given) :] if name}
-        named |= self._read_attributes()
+        named |= self._read_attributes() | outer
         function = reference.function if isinstance(reference, Definition) else reference
         if isinstance(reference, Definition) and _takes_types(function):
             named["types"] = self.types
@@ -369,6 +364,8 @@ def _is_single(given: Given) -> bool:
 def _describe(value: Any) -> str:
     if isinstance(value, TypeOf):
         return value.variable
+    if isinstance(value, TensorOf):
+        return describe(list(value.elements))
     if isinstance(value, Subgraph):
         return hashlib.sha256(value.text.encode()).hexdigest()[:6]
     if isinstance(value, onnx.TensorProto | onnx.TypeProto | onnx.SparseTensorProto):
@@ -409,7 +406,7 @@ def _move(step: float, name: str, array: Array) -> Array:
 
 
 def _plain(result: Any) -> Any:
-    if result is None or isinstance(result, Distribution):
+    if result is None or isinstance(result, Distribution | dict):
         return result
     if isinstance(result, list):
         return [_plain(item) for item in result]
@@ -419,8 +416,11 @@ def _plain(result: Any) -> Any:
 def _shape_of(value: Value | Expectation) -> Sequence[int | None] | None:
     if isinstance(value, Distribution):
         return value.shape
+    if isinstance(value, dict):
+        return None
     if isinstance(value, list) or value is None:
-        items = [each.value if isinstance(each, Expected) else each for each in value or ()]
+        values = [each.value if isinstance(each, Expected) else each for each in value or ()]
+        items = [each for each in values if isinstance(each, np.ndarray)]
         ranks = {each.ndim for each in items}
         if len(ranks) != 1:
             return None

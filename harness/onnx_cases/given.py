@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 Shape: TypeAlias = tuple[int, ...]
-#: The value of an input or output: None is an optional without a value.
-Value: TypeAlias = Array | list[Array] | None
+#: The value of an input: None is an optional without a value. A map has plain numbers and strings.
+Value: TypeAlias = Array | list[Array] | dict[Any, Any] | None
 
 #: The strings that are drawn: without letters, with spaces, in other cases and scripts.
 _WORDS = ("", "a", "Parity", "two words", "ÄÖü", "数", " x ", "a")
@@ -68,14 +68,18 @@ class Nothing:
 
 NOTHING = Nothing()
 
-#: A tuple is a shape, whose elements are drawn. Lists, numbers, strings and arrays are values as they are.
-Given: TypeAlias = "Shape | Drawn | Items | Nothing | list[Any] | bool | int | float | str | Array | None"
+#: A tuple is a shape, whose elements are drawn. Lists, maps, numbers, strings and arrays are values as they are.
+Given: TypeAlias = (
+    "Shape | Drawn | Items | Nothing | list[Any] | dict[Any, Any] | bool | int | float | str | Array | None"
+)
 
 
 def value_of(given: Given, type_: str, name: str, drawn: Drawn) -> Value:
     """The value for an input of this type, in ONNX's words. The name is what the generator begins at."""
     if isinstance(given, Nothing):
         return None
+    if isinstance(given, dict):
+        return {key: _array_of(each, type_, name, drawn).item() for key, each in given.items()}
     if isinstance(given, Items):
         return [_array_of(item, type_, f"{name}.{number}", drawn) for number, item in enumerate(given.items)]
     array = _array_of(given, type_, name, drawn)
@@ -84,8 +88,8 @@ def value_of(given: Given, type_: str, name: str, drawn: Drawn) -> Value:
 
 def map_arrays(function: Callable[[Array], Any], value: Any) -> Any:
     """The value with the function applied to each array in it."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, dict):
+        return value
     return [function(item) for item in value] if isinstance(value, list) else function(value)
 
 
@@ -98,6 +102,8 @@ def describe(given: Given) -> str:
         return describe(given.shape) if values is None else shortened(values)
     if isinstance(given, Items):
         return "seq." + ".".join(map(describe, given.items))
+    if isinstance(given, dict):
+        return "map." + ".".join(f"{key}={describe(each)}" for key, each in given.items())
     if isinstance(given, tuple):
         return "x".join(map(str, given)) or "scalar"
     return shortened(np.asarray(given, object if isinstance(given, str) else None))

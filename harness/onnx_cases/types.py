@@ -1,10 +1,11 @@
 """The types of a case: one for each type variable of the operator's schema, such as T and Tind.
 
-Types are named in ONNX's words: `tensor(float)`, `seq(tensor(int8))`, `optional(tensor(string))`.
+Types are named in ONNX's words: `tensor(float)`, `seq(tensor(int8))`, `optional(tensor(string))`, `map(int64, float)`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -16,7 +17,7 @@ from onnx import TensorProto, TypeProto, helper
 
 from onnx_parity.harness.axes import OPSETS
 
-__all__ = ["ELEMENTS", "Schema", "Types", "alike", "dtype_of", "element_of", "is_sequence", "make_type", "schema_at",
+__all__ = ["ELEMENTS", "Schema", "Types", "alike", "code_of", "dtype_of", "element_of", "make_type", "schema_at",
            "short", "variables_of", "versions_of"]  # fmt: skip
 
 Schema: TypeAlias = "onnx.defs.OpSchema"
@@ -29,7 +30,8 @@ ELEMENTS = (
     "uint32", "uint64", "complex64", "complex128", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
     "float8e8m0", "float4e2m1", "float6e2m3", "float6e3m2", "uint4", "int4", "uint2", "int2",
 )  # fmt: skip
-_FORMS = ("tensor({})", "seq(tensor({}))", "optional(tensor({}))", "optional(seq(tensor({})))")
+_FORMS = ("tensor({})", "seq(tensor({}))", "optional(tensor({}))", "optional(seq(tensor({})))", "map(int64, {})",
+          "map(string, {})", "seq(map(int64, {}))", "seq(map(string, {}))")  # fmt: skip
 _ORDER = {form.format(element): number for number, (form, element) in
           enumerate((form, element) for form in _FORMS for element in ELEMENTS)}  # fmt: skip
 #: For each domain, what it has instead of opsets of its own: the versions of ai.onnx.ml are few.
@@ -38,8 +40,8 @@ ML, ML_OPSETS = "ai.onnx.ml", (1, 2, 3, 4, 5)
 
 @cache
 def element_of(type_: str) -> str:
-    """`float` of `seq(tensor(float))`."""
-    return type_.rpartition("(")[2].rstrip(")")
+    """`float` of `seq(tensor(float))`, and of `map(int64, float)`."""
+    return re.split(r"[(, ]", type_)[-1].rstrip(")")
 
 
 def dtype_of(type_: str) -> np.dtype[Any]:
@@ -57,7 +59,7 @@ def is_sequence(type_: str) -> bool:
 
 def short(type_: str) -> str:
     """`seq.float` for `seq(tensor(float))`: what ids have."""
-    return type_.replace("tensor(", "").replace(")", "").replace("(", ".")
+    return type_.replace("tensor(", "").replace(")", "").replace("(", ".").replace(", ", ".")
 
 
 def make_type(type_: str, shape: Sequence[int | None] | None) -> TypeProto:
@@ -66,6 +68,9 @@ def make_type(type_: str, shape: Sequence[int | None] | None) -> TypeProto:
         return helper.make_optional_type_proto(make_type(type_[9:-1], shape))
     if type_.startswith("seq("):
         return helper.make_sequence_type_proto(make_type(type_[4:-1], shape))
+    if type_.startswith("map("):
+        key = code_of(f"tensor({type_[4:].partition(',')[0]})")
+        return helper.make_map_type_proto(key, helper.make_tensor_type_proto(code_of(type_), shape))
     return helper.make_tensor_type_proto(code_of(type_), shape)
 
 

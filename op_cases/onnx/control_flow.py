@@ -60,7 +60,7 @@ if_1 = node(
 
 
 def _may_be_passed_on(types: Types) -> bool:
-    """Identity and SequenceEmpty have no sequences and optionals of the newer types."""
+    """Identity, SequenceEmpty and Optional have no sequences and optionals of the newer types."""
     return not any(each in types["V"] for each in ("bfloat16", "float8", "float4", "float6", "int4", "int2)"))
 
 
@@ -96,8 +96,48 @@ if_of_optional_tensors = node(
     definition(lambda cond, types, **_: np.array(["1"], object) if "string" in types["V"] else np.ones(1)),
     call(False, then_branch=_OPTIONAL_TENSOR, else_branch=_OPTIONAL_TENSOR),
     main="V",
-    where=lambda types: types["V"].startswith("optional(tensor") and "complex" not in types["V"],
+    where=lambda types: (
+        types["V"].startswith("optional(tensor") and "complex" not in types["V"] and _may_be_passed_on(types)
+    ),
     exact=True,
+)
+
+#: Any value of the model is passed on; a loop that goes round once does it for every type, as Identity does not.
+_PASSED = Subgraph(
+    "branch () => ({V}[] y) { once = Constant <value = int64 {1}> () "
+    "y = Loop <body = round (int64 i, bool c, {V}[] s) => (bool d, {V}[] s) { d = Identity (c) }> (once, , x) }"
+)
+_OTHER = Subgraph("branch () => ({V}[] y) { y = Identity (x) }")
+
+
+@definition
+def passed_on_by_branch(cond: Array, x: Any, **branches: Any) -> Any:
+    del cond, branches
+    return x
+
+
+if_of_outer_tensors = node(
+    "If",
+    passed_on_by_branch,
+    call(True, then_branch=_OTHER, else_branch=_OTHER, outer={"x": (2, 3)}),
+    call(False, then_branch=_OTHER, else_branch=_OTHER, outer={"x": (2, 3)}),
+    main="V",
+    where=lambda types: types["V"].startswith("tensor"),
+    exact=True,
+)
+if_of_outer_sequences, if_of_outer_optionals = (
+    node(
+        "If",
+        passed_on_by_branch,
+        call(True, then_branch=_PASSED, else_branch=_PASSED, outer={"x": given}),
+        main="V",
+        where=where,
+        exact=True,
+    )
+    for given, where in (
+        (seq((2,), (3, 1)), lambda types: "seq" in types["V"]),
+        ((2, 3), lambda types: types["V"].startswith("optional(tensor")),
+    )
 )
 
 # --- Loop -------------------------------------------------------------------------------------------------------------
@@ -123,7 +163,6 @@ loop = node(
     call(3, None, (2,), body=_CARRYING),
     call(0, True, (2,), body=_CARRYING),
     call(3, False, (2,), body=_CARRYING),
-    call([1], [True], (2,), body=_CARRYING),
     main="V",
     where=lambda types: types["V"].startswith("tensor"),
     exact=True,
@@ -187,6 +226,25 @@ loop_of_optionals = node(
     call(2, True, (2,), body=_GROWING),
     main="V",
     where=lambda types: types["V"].startswith("optional") and _may_be_passed_on(types),
+    exact=True,
+)
+
+#: Nothing is computed, so every type can be there.
+_RESTING = Subgraph("body (int64 i, bool c, {V}[] s) => (bool d, {V}[] s) { d = Identity (c) }")
+loop_that_rests = node(
+    "Loop",
+    passed_on,
+    call(1, True, seq((2,), (3, 1)), body=_RESTING),
+    main="V",
+    where=lambda types: "seq" in types["V"],
+    exact=True,
+)
+loop_of_an_optional_that_rests = node(
+    "Loop",
+    passed_on,
+    call(1, True, (2, 3), body=_RESTING),
+    main="V",
+    where=lambda types: types["V"].startswith("optional(tensor"),
     exact=True,
 )
 

@@ -223,6 +223,15 @@ mel_weight_matrix_of_type = node(
     usual={"T1": "int64", "T2": "float", "T3": "float"},
     where=lambda types: "int" not in types["T3"],
 )
+#: Every element is 0 or 1, which integers hold.
+mel_weight_matrix_of_integers = node(
+    "MelWeightMatrix",
+    mel_weights,
+    call(8, 16, 8192, 0.0, 3000.0, output_datatype=TypeOf("T3")),
+    main="T3",
+    usual={"T1": "int64", "T2": "float"},
+    where=lambda types: "int" in types["T3"],
+)
 
 # --- what is drawn at random ------------------------------------------------------------------------------------------
 

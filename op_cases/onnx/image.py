@@ -102,7 +102,7 @@ def resized(
     else:
         factors = [float(scale) for scale in scales]
         news = [int(np.floor(x.shape[axis] * scale)) for axis, scale in zip(chosen, factors, strict=True)]
-    made, beyond = x.astype(np.float64), np.zeros([1] * x.ndim, bool)
+    made, beyond = x if mode == "nearest" else x.astype(np.float64), np.zeros([1] * x.ndim, bool)
     for number, (axis, new, scale) in enumerate(zip(chosen, news, factors, strict=True)):
         part = (0.0, 1.0) if roi is None or not roi.size else (float(roi[number]), float(roi[number + len(chosen)]))
         weights, outside = _weights(
@@ -110,6 +110,9 @@ def resized(
             nearest=nearest_mode, a=cubic_coeff_a, exclude=bool(exclude_outside), antialias=bool(antialias),
         )  # fmt: skip
         if x.shape[axis] == new and scale == 1 and coordinate_transformation_mode != "tf_crop_and_resize":
+            continue
+        if mode == "nearest":
+            made = np.take(made, weights.argmax(1), axis)
             continue
         made = np.moveaxis(np.tensordot(weights, made, (1, axis)), 0, axis)
         shape = [1] * x.ndim
@@ -125,9 +128,7 @@ _MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf
 
 
 def _is_number(types: Types) -> bool:
-    return not any(
-        part in types[each] for each in ("T1", "T") if each in types for part in ("string", "bool", "complex")
-    )
+    return not any(part in types.get("T1", types.get("T", "")) for part in ("string", "bool", "complex"))
 
 
 def _is_float(types: Types) -> bool:
@@ -139,8 +140,12 @@ resize_10 = node(
     resized,
     call(_X, scales=_LARGER),
     call(_X, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"),
-    where=lambda types: "T1" in types or _is_number(types),
+    where=_is_number,
     before=11,
+)
+resize_10_of_others, upsample_of_others = (
+    node(operator, resized, call(_X, scales=_LARGER), where=lambda types: not _is_number(types), before=11, exact=True)
+    for operator in ("Resize", "Upsample")
 )
 resize_11 = node(
     "Resize",
@@ -151,7 +156,6 @@ resize_11 = node(
     call(_X, drawn((0,)), drawn((0,)), [1, 1, 2, 6], mode="nearest", before=13),
     call(_X, None, None, [1, 1, 2, 6], mode="nearest", since=13),
     usual={"T2": "float"},
-    where=_is_number,
     since=11,
     exact=True,
 )  # fmt: skip
@@ -164,6 +168,8 @@ resize_smoothly = node(
     call(_X, None, None, [1, 1, 5, 3], mode="linear", since=13),
     call(_X, [0.0, 0.0, 0.2, 0.4, 1.0, 1.0, 0.8, 1.2], None, [1, 1, 3, 3], mode="linear",
          coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0, since=13),
+    call(_X, [0.0, 0.0, 0.2, 0.4, 1.0, 1.0, 0.8, 1.2], drawn((0,)), [1, 1, 3, 3], mode="linear",
+         coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0, before=13),
     usual={"T2": "float"},
     where=_is_float,
     since=11,
@@ -219,6 +225,25 @@ grid_sample = node(
     call((1, 1, 2, 3, 4), drawn((1, 2, 2, 2, 3), -1.2, 1.2), mode="nearest"),
     since=20,
     **_FLOATING,
+)
+
+
+@definition
+def picked(x: Array, grid: Array, *, align_corners: int, mode: str, padding_mode: str) -> Array:
+    """The nearest element of each place, whatever it is: torch samples the elements' numbers."""
+    numbers = torch.arange(x[0, 0].size, dtype=torch.float64).reshape(1, 1, *x.shape[2:])
+    places = F.grid_sample(numbers.expand(len(x), -1, -1, -1), torch.from_numpy(grid), mode, padding_mode,
+                           bool(align_corners)).numpy().astype(int)  # fmt: skip
+    return np.stack([image.reshape(len(image), -1)[:, place[0]] for image, place in zip(x, places, strict=True)])
+
+
+grid_sample_of_others = node(
+    "GridSample",
+    picked,
+    call((1, 2, 3, 4), drawn((1, 2, 3, 2), -1.2, 1.2), mode="nearest", padding_mode="border"),
+    usual={"T2": "float"},
+    where=lambda types: not _is_number(types),
+    exact=True,
 )
 grid_sample_of_integers = node(
     "GridSample",

@@ -101,7 +101,6 @@ non_zero_ = node(
     call(drawn((2, 2, 2), values=(0.0, 1.0, 1.0))),
     call(drawn((3,), values=(0.0,))),
     call((0, 3)),
-    where=lambda types: "string" not in types["T"],
 )
 
 # --- finding ----------------------------------------------------------------------------------------------------------
@@ -160,6 +159,14 @@ unique = node(
     call(_REPEATED, outputs=[0, 3]),
     call((1,)),
     where=lambda types: "complex" not in types["T"],
+    exact=True,
+)
+#: In which order complex numbers would be sorted, is not said.
+unique_of_complex_numbers = node(
+    "Unique",
+    unique_elements,
+    call(_REPEATED, sorted=0, outputs=[0, 1, 2, 3]),
+    where=lambda types: "complex" in types["T"],
     exact=True,
 )
 

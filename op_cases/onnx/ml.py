@@ -1,13 +1,16 @@
-"""The operators of ai.onnx.ml that have tensors as inputs and outputs, and that onnx.reference has."""
+"""The operators of ai.onnx.ml but for those of trees and of maps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
 
-from onnx_parity.harness.onnx_node import ML, Array, Types, call, definition, drawn, dtype_of, node
+from onnx_parity.harness.onnx_node import ML, Array, TensorOf, Types, call, definition, drawn, dtype_of, node
 
 # --- features ---------------------------------------------------------------------------------------------------------
 
@@ -145,6 +148,38 @@ one_hot_encoder_of_strings = node(
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
+
+def _between(first: str, second: str) -> Callable[[Types], bool]:
+    return lambda types: types["T1"] == f"tensor({first})" and types["T2"] == f"tensor({second})"
+
+
+@definition
+def categorized(
+    x: Array, types: Types, *, default_int64: int, default_string: str, classes_strings: Sequence[str] = (),
+    cats_strings: Sequence[str] = (), cats_int64s: Sequence[int] = (),
+) -> Array:  # fmt: skip
+    """Strings become the integers that they stand beside, or their places, and integers the strings."""
+    strings, integers = (cats_strings, cats_int64s) if cats_strings else (classes_strings, range(len(classes_strings)))
+    of_strings = {**dict(zip(strings, integers, strict=True))}
+    of_integers = {**dict(zip(integers, strings, strict=True))}
+    if types["T2"] == "tensor(int64)":
+        return np.array([of_strings.get(each, default_int64) for each in x.ravel()], np.int64).reshape(x.shape)
+    return np.array([of_integers.get(int(each), default_string) for each in x.ravel()], object).reshape(x.shape)
+
+
+_BOTH = (("string", "int64", ["b", "q", "a"], {"default_int64": -7}),
+         ("int64", "string", [[1, 0], [7, 1]], {"default_string": "none"}))  # fmt: skip
+(label_of_string, label_of_integer), (category_of_string, category_of_integer) = (
+    [
+        node(operator, categorized, call(x, **classes, **default), call(x, **classes), call((0,), **classes, **default),
+             where=_between(first, second), usual={"T1": first, "T2": second}, domain=ML, before=2)
+        for first, second, x, default in _BOTH
+    ]
+    for operator, classes in (
+        ("LabelEncoder", {"classes_strings": ["a", "b"]}),
+        ("CategoryMapper", {"cats_strings": ["a", "b"], "cats_int64s": [1, 10]}),
+    )
+)  # fmt: skip
 _KINDS = {"string": "strings", "int64": "int64s", "float": "floats"}
 
 
@@ -153,10 +188,17 @@ def labelled(x: Array, types: Types, **given: Any) -> Array:
     """Each key has its value, and what is no key the default."""
     (keys,) = (value for name, value in given.items() if name.startswith("keys_"))
     ((kind, values),) = ((name[7:], value) for name, value in given.items() if name.startswith("values_"))
-    default = given[{"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}[kind]]
-    known = dict(zip(keys, values, strict=True))
+    named = {"strings": "string", "int64s": "int64", "floats": "float", "tensor": "tensor"}[kind]
+    (default,) = _elements([given[f"default_{named}"]] if kind != "tensor" else given["default_tensor"])
+    known = dict(zip(_elements(keys), _elements(values), strict=True))
     made = [known.get(each, default) for each in x.ravel().tolist()]
     return np.array(made, dtype_of(types["T2"])).reshape(x.shape)
+
+
+def _elements(given: Any) -> list[Any]:
+    if not isinstance(given, onnx.TensorProto):
+        return list(given)
+    return [each.decode() if isinstance(each, bytes) else each for each in numpy_helper.to_array(given).tolist()]
 
 
 def _encoder(key: str, value: str, default: Any, **more: Any) -> Any:
@@ -187,13 +229,25 @@ encode_floats_as_integers = _encoder("float", "int64", -5)
 encode_integers = _encoder("int64", "int64", -5)
 encode_floats = _encoder("float", "float", -0.5)
 encode_strings = _encoder("string", "string", "none")
+_TENSORS: dict[str, Any] = {"keys_tensor": TensorOf("T1", (1, 2, 3)), "values_tensor": TensorOf("T2", (10, 20, 30)),
+            "default_tensor": TensorOf("T2", (-5,))}  # fmt: skip
+encode_by_tensors, encode_by_tensors_as_integers = (
+    node("LabelEncoder", labelled, call([[1, 3], [7, 2]], **_TENSORS), usual=usual, where=where, domain=ML, exact=True,
+         since=4)
+    for usual, where in (
+        ({}, lambda types: types["T1"] == types["T2"]),
+        ({"T2": "int32"}, lambda types: types["T1"] != types["T2"] == "tensor(int32)"),
+    )
+)  # fmt: skip
 
 # --- linear models ----------------------------------------------------------------------------------------------------
 
 
-def _after(scores: Array, transform: str) -> Array:
+def after(scores: Array, transform: str) -> Array:
     if transform == "LOGISTIC":
         return np.asarray(1 / (1 + np.exp(-scores)))
+    if transform == "PROBIT":
+        return np.asarray(torch.special.ndtri(torch.from_numpy(scores)))
     if transform.startswith("SOFTMAX"):
         exponentials = np.exp(scores - scores.max(-1, keepdims=True))
         if transform == "SOFTMAX_ZERO":
@@ -207,7 +261,7 @@ def regressed(
     x: Array, *, targets: int, post_transform: str, coefficients: Sequence[float], intercepts: Any = None
 ) -> Array:
     scores = x.astype(np.float64) @ np.array(coefficients).reshape(targets, -1).T
-    return _after(scores if intercepts is None else scores + np.array(intercepts), post_transform)
+    return after(scores if intercepts is None else scores + np.array(intercepts), post_transform)
 
 
 _COEFFICIENTS = [0.5, -1.0, 0.25, 1.5, 0.75, -0.5]
@@ -216,6 +270,7 @@ linear_regressor = node(
     regressed,
     call((4, 3), coefficients=_COEFFICIENTS[:3]),
     call((4, 3), coefficients=_COEFFICIENTS, intercepts=[0.5, -0.25], targets=2),
+    *(call((4, 3), coefficients=_COEFFICIENTS, targets=2, post_transform=each) for each in ("SOFTMAX", "LOGISTIC")),
     domain=ML,
 )
 
@@ -229,7 +284,7 @@ def classified(
     labels = np.array(classlabels_strings or classlabels_ints, object if classlabels_strings else None)
     scores = x.astype(np.float64) @ np.array(coefficients).reshape(len(labels), -1).T
     scores = scores if intercepts is None else scores + np.array(intercepts)
-    return labels[scores.argmax(-1)], _after(scores, post_transform)
+    return labels[scores.argmax(-1)], after(scores, post_transform)
 
 
 _THREE: dict[str, Any] = {"coefficients": [*_COEFFICIENTS, 0.3, 0.2, -0.7], "intercepts": [0.5, -0.25, 0.1]}
@@ -277,7 +332,7 @@ def supported(
     else:
         found = wide @ np.array(coefficients) + rho[0]
     found = found[:, None]
-    return np.where(found > 0, 1.0, -1.0) if one_class else _after(found, post_transform)
+    return np.where(found > 0, 1.0, -1.0) if one_class else after(found, post_transform)
 
 
 _SUPPORTS: dict[str, Any] = {"coefficients": [0.5, -0.25], "rho": [0.125], "n_supports": 2,
@@ -292,6 +347,7 @@ svm_regressor = node(
     ),
     call((4, 3), coefficients=[0.5, 0.25, -1.0], rho=[0.5], kernel_params=[0.1, 0.5, 2.0]),
     call((4, 3), kernel_type="RBF", kernel_params=[0.1, 0.0, 0.0], one_class=1, **_SUPPORTS),
+    call((4, 3), kernel_type="RBF", kernel_params=[0.1, 0.0, 0.0], post_transform="LOGISTIC", **_SUPPORTS),
     low=-1.0,
     high=1.0,
     domain=ML,
@@ -301,100 +357,36 @@ svm_regressor = node(
 @definition
 def separated(
     x: Array, *, classlabels_ints: Any = None, classlabels_strings: Any = None, coefficients: Sequence[float],
-    rho: Sequence[float], kernel_type: str, kernel_params: Any = None, post_transform: str,
-    support_vectors: Sequence[float], vectors_per_class: Sequence[int],
-) -> tuple[Array, Array]:  # fmt: skip
-    """Two classes, whose scores are the decision and its opposite."""
-    del post_transform
+    rho: Sequence[float], kernel_type: str, kernel_params: Any = None,
+    support_vectors: Sequence[float], vectors_per_class: Sequence[int], **transforms: Any,
+) -> Array:  # fmt: skip
+    """The first of two classes if the decision is positive. What the scores of two classes are, the specification does
+    not say, so no case asks for them."""
+    del transforms
     labels = np.array(classlabels_strings or classlabels_ints, object if classlabels_strings else None)
     vectors = np.array(support_vectors).reshape(sum(vectors_per_class), -1)
     found = _kernel(x.astype(np.float64), vectors, kernel_type, *(kernel_params or (0, 0, 0))) @ np.array(coefficients)
-    score = found + rho[0]
-    return np.where(score > 0, labels[0], labels[1]), np.stack([score, -score], 1)
+    return np.asarray(labels[np.where(found + rho[0] > 0, 0, 1)])
 
 
+_MACHINE: dict[str, Any] = {"coefficients": [0.5, -0.25], "rho": [0.125], "kernel_type": "LINEAR",
+                            "kernel_params": [0.1, 0.5, 2.0], "support_vectors": [1.0, 0.0, -1.0, 0.5, 2.0, 1.0],
+                            "vectors_per_class": [1, 1]}  # fmt: skip
 svm_classifier = node(
     "SVMClassifier",
     separated,
-    call((4, 3), classlabels_ints=[4, 5], coefficients=[0.5, -0.25], rho=[0.125], kernel_type="LINEAR",
-         kernel_params=[0.1, 0.5, 2.0], support_vectors=[1.0, 0.0, -1.0, 0.5, 2.0, 1.0], vectors_per_class=[1, 1]),
+    call((4, 3), classlabels_ints=[4, 5], outputs=[0], **_MACHINE),
+    call((4, 3), classlabels_ints=[4, 5], post_transform="LOGISTIC", outputs=[0], **_MACHINE),
+    call((4, 3), classlabels_ints=[4, 5], prob_a=[-1.5], prob_b=[0.25], outputs=[0], **_MACHINE),
     usual={"T2": "int64"},
     where=lambda types: types["T2"] == "tensor(int64)",
     domain=ML,
 )  # fmt: skip
-
-
-# --- trees ------------------------------------------------------------------------------------------------------------
-
-_ROWS = drawn((4, 2), values=(0.5, 3.5, 2.5, 1.5, -1.0, 4.0, 3.0, 0.0))
-#: If the first feature is at most 1, the first leaf; otherwise the second feature tells which.
-_NODES: dict[str, Any] = {
-    "nodes_treeids": [0] * 5,
-    "nodes_nodeids": [0, 1, 2, 3, 4],
-    "nodes_featureids": [0, 0, 1, 0, 0],
-    "nodes_modes": ["BRANCH_LEQ", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"],
-    "nodes_values": [1.0, 0.0, 2.0, 0.0, 0.0],
-    "nodes_truenodeids": [1, 0, 3, 0, 0],
-    "nodes_falsenodeids": [2, 0, 4, 0, 0],
-}
-
-
-def _leaf(row: Array) -> int:
-    if row[0] <= 1:
-        return 0
-    return 1 if row[1] <= 2 else 2
-
-
-@definition
-def grown(
-    x: Array, post_transform: str, target_weights: Sequence[float], base_values: Any = None, **tree: Any
-) -> Array:
-    del tree
-    found = np.array([[target_weights[_leaf(row)]] for row in x]) + (0.0 if base_values is None else base_values[0])
-    return _after(found, post_transform)
-
-
-_TARGETS: dict[str, Any] = {"target_ids": [0, 0, 0], "target_nodeids": [1, 3, 4], "target_treeids": [0, 0, 0],
-                            "target_weights": [1.5, -2.0, 4.25], "n_targets": 1}  # fmt: skip
-tree_ensemble_regressor = node(
-    "TreeEnsembleRegressor",
-    grown,
-    call(_ROWS, **_NODES, **_TARGETS),
-    call(_ROWS, base_values=[0.5], **_NODES, **_TARGETS),
-    *(call(_ROWS, aggregate_function=each, **_NODES, **_TARGETS) for each in ("AVERAGE", "MIN", "MAX")),
-    domain=ML,
-)
-
-
-@definition
-def sorted_by_tree(
-    x: Array, post_transform: str, class_weights: Sequence[float], classlabels_int64s: Any = None,
-    classlabels_strings: Any = None, **tree: Any,
-) -> tuple[Array, Array]:  # fmt: skip
-    del tree
-    labels = np.array(classlabels_strings or classlabels_int64s, object if classlabels_strings else None)
-    scores = np.array(
-        [[weight if place == _leaf(row) else 0.0 for place, weight in enumerate(class_weights)] for row in x]
-    )
-    return labels[scores.argmax(1)], _after(scores, post_transform)
-
-
-_CLASSES: dict[str, Any] = {"class_ids": [0, 1, 2], "class_nodeids": [1, 3, 4], "class_treeids": [0, 0, 0],
-                            "class_weights": [1.0, 0.75, 0.5]}  # fmt: skip
-tree_ensemble_classifier = node(
-    "TreeEnsembleClassifier",
-    sorted_by_tree,
-    call(_ROWS, classlabels_int64s=[4, 5, 6], **_NODES, **_CLASSES),
-    call(_ROWS, classlabels_int64s=[4, 5, 6], post_transform="SOFTMAX", **_NODES, **_CLASSES),
-    where=lambda types: types["T2"] == "tensor(int64)",
-    usual={"T2": "int64"},
-    domain=ML,
-)
-tree_ensemble_classifier_of_names = node(
-    "TreeEnsembleClassifier",
-    sorted_by_tree,
-    call(_ROWS, classlabels_strings=["a", "b", "c"], **_NODES, **_CLASSES),
-    where=lambda types: types["T2"] == "tensor(string)",
+svm_classifier_of_names = node(
+    "SVMClassifier",
+    separated,
+    call((4, 3), classlabels_strings=["a", "b"], outputs=[0], **_MACHINE),
     usual={"T2": "string"},
+    where=lambda types: types["T2"] == "tensor(string)",
     domain=ML,
 )

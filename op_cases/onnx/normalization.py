@@ -45,6 +45,39 @@ batch_normalization = node(
     call((2, 3, 2), (3,), (3,), (3,), _VARIANCES, training_mode=1, momentum=0.5),
 )
 
+
+@definition
+def batch_normalized_in_training(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    epsilon: float,
+    momentum: float,
+    **spatial: int,
+) -> tuple[Array, ...]:
+    """Of channels without variance: before version 14, it was not said how that of a sample is estimated."""
+    del spatial
+    axes, shape = (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
+    current, spread = x.mean(axes), x.var(axes)
+    made = (x - current.reshape(shape)) / np.sqrt(spread.reshape(shape) + epsilon) * scale.reshape(
+        shape
+    ) + bias.reshape(shape)
+    return made, mean * momentum + current * (1 - momentum), variance * momentum, current, spread
+
+
+batch_normalization_in_training = node(
+    "BatchNormalization",
+    batch_normalized_in_training,
+    *(
+        call(drawn((2, 3, 1), values=(1.0, 2.0, 4.0)), (3,), (3,), (3,), _VARIANCES, momentum=each, outputs=range(5))
+        for each in (None, 0.5)
+    ),
+    before=14,
+)
+
 # --- by statistics of axes --------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.harness.conformance.planning import declared_cases
 from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
-from onnx_parity.harness.onnx_node import OnnxCase, call, definition, node, seq
+from onnx_parity.harness.onnx_node import ML, OnnxCase, Subgraph, call, definition, node, seq
 from onnx_parity.op_cases.onnx.differences import DIFFERENCES
 
 
@@ -39,6 +39,10 @@ def compare(output: object, expected: Expectation) -> str:
         return (
             "; ".join(filter(None, map(compare, output, expected))) if isinstance(output, list) else "it is no sequence"
         )
+    if isinstance(expected, dict):
+        if not isinstance(output, dict) or output.keys() != expected.keys():
+            return "it is no such map"
+        return "; ".join(filter(None, (compare(output[key], each) for key, each in expected.items())))
     if isinstance(expected, Distribution):
         return expected.judge(np.asarray(output))
     return "" if output is None else "a value where there is none"
@@ -112,6 +116,39 @@ def test_a_name_is_an_attribute_or_an_input_as_the_version_has_it() -> None:
     assert {case.id for case in by_version.values()} == {
         f"ReduceSum-{version}-float-2x3-axes=1-keepdims=0" for version in (1, 11, 13)
     }
+
+
+def test_maps_are_inputs_and_outputs() -> None:
+    zipped = node(
+        "ZipMap", definition(lambda x, classlabels_strings: [{"a": 1.0}]), call((1, 1), classlabels_strings=["a"]),
+        where=lambda types: "string" in types["T"], domain=ML,
+    )  # fmt: skip
+    (case,) = zipped.list_cases()
+    model, _, (expected,) = case.make_test()
+    onnx.checker.check_model(model, full_check=True)
+    assert case.id == "ml.ZipMap-1-seq.map.string.float-1x1-classlabels_strings=a"
+    assert isinstance(expected, list)
+    assert isinstance(expected[0], dict)
+    assert expected[0]["a"].value == np.float32(1)
+    taken = node(
+        "DictVectorizer", definition(lambda x, int64_vocabulary: np.array([x[7]])), call({7: 2}, int64_vocabulary=[7]),
+        where=lambda types: types["T2"] == "tensor(double)", domain=ML,
+    )  # fmt: skip
+    case = next(taken.list_cases())
+    assert case.id == "ml.DictVectorizer-1-map.int64.double+T2=double-map.7=2-int64_vocabulary=7"
+    assert case.draw_inputs() == [{7: 2.0}]
+
+
+def test_subgraphs_read_values_of_the_model() -> None:
+    branch = Subgraph("branch () => ({V}[] y) { y = Neg (x) }")
+    asked = call(True, then_branch=branch, else_branch=branch, outer={"x": (2,)})
+    chosen = node("If", definition(lambda cond, x, **_: -x), asked, main="V", since=11, before=13)
+    model, (cond, x), (expected,) = next(chosen.list_cases()).make_test()
+    assert [each.name for each in model.graph.input] == ["x0", "x"]
+    assert list(model.graph.node[0].input) == ["x0"]
+    assert isinstance(expected, Expected)
+    (got,) = ReferenceEvaluator(model).run(None, {"x0": cond, "x": x})
+    assert judge([np.asarray(got)], [expected]).passed
 
 
 def test_types_of_sequences_follow_those_of_tensors() -> None:
