@@ -41,7 +41,7 @@ BUDGETS = {
     "exporter/verification": 2850,
     "harness": 3450,
     "harness/bisecting": 500,
-    "harness/cases": 1950,
+    "harness/cases": 2050,
     "harness/cluster": 2300,
     "harness/commands": 4650,
     "harness/conformance": 1350,

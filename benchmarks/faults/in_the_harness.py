@@ -69,7 +69,34 @@ FAULTS = {
         _STAGES,
     ),
     "the seed of a run is not used": Fault(
-        "harness/cases/seeds.py", "(str(run_seed), *parts)", '("0", *parts)', ("harness/cases",)
+        "harness/cases/seeds.py", "(str(run_seed), *parts)", '("0", *parts)', ("harness/cases/test_seeds.py",)
+    ),
+    "other values are the same ones": Fault(
+        "harness/judging/reference.py",
+        "other = InputSet(draw=1)",
+        "other = InputSet()",
+        ("harness/judging/test_reference.py", *_STAGES),
+    ),
+    "axes without elements are not compared": Fault(
+        "harness/running/stages.py", "for trial in consult_on_empty_axes(program):", "for trial in ():", _STAGES
+    ),
+    "another opset than was asked for": Fault(
+        "harness/subjects/delivered.py",
+        "if delivered.opset != opset:",
+        "if False:",
+        ("harness/subjects/test_subjects.py", *_STAGES),
+    ),
+    "an axis that the model fixes": Fault(
+        "harness/subjects/delivered.py",
+        "if isinstance(asked, str) and not isinstance(got, str):",
+        "if False:",
+        ("harness/subjects/test_subjects.py", *_STAGES),
+    ),
+    "a fusion that is missed": Fault(
+        "harness/subjects/delivered.py",
+        "if most_nodes is not None and len(delivered.nodes) > most_nodes:",
+        "if False:",
+        ("harness/subjects/test_subjects.py", *_STAGES),
     ),
     "tolerances are 1,000 times as wide": Fault(
         "exporter/verification/oracle.py",
@@ -82,6 +109,21 @@ FAULTS = {
         "if got.dtype != value.dtype:",
         "if got.dtype.kind != value.dtype.kind:",
         ("harness/judging/test_oracle.py",),
+    ),
+    "shapes that broadcast are equal": Fault(
+        "exporter/verification/oracle.py",
+        "if got.shape != value.shape:",
+        "if got.size != value.size:",
+        ("harness/judging/test_oracle.py",),
+    ),
+    "NaN is as good as any value": Fault(
+        "exporter/verification/oracle.py",
+        "both_nan = np.isnan(wide) & np.isnan(value)",
+        "both_nan = np.isnan(wide) | np.isnan(value)",
+        ("harness/judging/test_oracle.py",),
+    ),
+    "any mismatch may be rounding": Fault(
+        "harness/judging/blame.py", "_ROUNDING = 100.0", "_ROUNDING = 1e12", ("harness/judging/test_blame.py",)
     ),
     "a runtime is blamed for what the graph does": Fault(
         "harness/judging/blame.py",
@@ -101,6 +143,42 @@ FAULTS = {
         "return True",
         ("harness/expecting",),
     ),
+    "what no file says is refused is refused": Fault(
+        "harness/expecting/unsupported.py",
+        "if file is None or file.agrees(record, refused=record.status is Status.UNSUPPORTED):",
+        "if file is None or record.status is Status.UNSUPPORTED:",
+        ("harness/expecting/test_unsupported.py",),
+    ),
+    "a refusal holds at all opsets": Fault(
+        "harness/expecting/unsupported.py",
+        "each.names(family, case, dtype, shapes) and opset in each.at()",
+        "each.names(family, case, dtype, shapes) and bool(each.at())",
+        ("harness/expecting/test_unsupported.py",),
+    ),
+    "a kernel that no file lists is lacking": Fault(
+        "harness/expecting/no_kernel.py",
+        "if file is None or record.lacks in file.lacking or",
+        "if file is None or bool(file.lacking) or",
+        ("harness/expecting/test_no_kernel.py",),
+    ),
+    "of two records of a cell the older one counts": Fault(
+        "harness/store.py",
+        "if before is None or _counts_more(record) >= _counts_more(before):",
+        "if before is None:",
+        ("harness/results/test_store.py",),
+    ),
+    "what is kept for another key is used": Fault(
+        "harness/reuse/store.py",
+        "if len(data) > _LARGEST or not hmac.compare_digest(checksum, self._checksum(key, content)):",
+        "if len(data) > _LARGEST:",
+        ("harness/reuse/test_store.py",),
+    ),
+    "an outcome is used again whatever it has read": Fault(
+        "harness/reuse/reuse.py",
+        "return self._hashes[name] == content",
+        "return bool(content)",
+        ("harness/reuse/test_reuse.py",),
+    ),
     "a record is lost": Fault(
         "harness/store.py",
         '        self.append_lines(_seal(line) + b"\\n")',
@@ -116,6 +194,18 @@ FAULTS = {
         "opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))[:-1]",
         ("harness/matrix/test_cells.py",),
     ),
+    "dynamic axes are left out": Fault(
+        "harness/matrix/cells.py",
+        "shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)",
+        "shapes = (Shapes.STATIC,)",
+        ("harness/matrix/test_cells.py",),
+    ),
+    "what failed before is carried over": Fault(
+        "harness/matrix/since.py",
+        "if record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):",
+        "if record.status is Status.CRASHED:",
+        ("harness/matrix/test_since.py",),
+    ),
     "a changed file does not concern cells": Fault(
         "harness/matrix/since.py", "elif self._hash(name) != content:", "elif False:", ("harness/matrix/test_since.py",)
     ),
@@ -123,6 +213,18 @@ FAULTS = {
         "harness/gate/differing.py",
         'for field in ("status", "stage", "blame"):',
         'for field in ("status",):',
+        ("harness/gate", "harness/results/test_columnar.py"),
+    ),
+    "what is refused now is no loss": Fault(
+        "harness/gate/findings.py",
+        "if was is Status.PASSED and now.status is not Status.PASSED:",
+        "if was is Status.PASSED and now.status is Status.ABSENT:",
+        ("harness/gate",),
+    ),
+    "what is not run any more is no loss": Fault(
+        "harness/gate/findings.py",
+        "if record.status is not Status.ABSENT and record.cell not in run.records",
+        "if record.status is Status.FAILED and record.cell not in run.records",
         ("harness/gate",),
     ),
     "the gate fails nothing": Fault(

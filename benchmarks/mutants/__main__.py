@@ -20,7 +20,7 @@ import tempfile
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.mutants.conditions import Condition, may_hold
 from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
-from benchmarks.mutants.scope import AREAS, CONDITIONAL_AREAS, KEPT, Scope, cells, digest
+from benchmarks.mutants.scope import (
+    AREAS,
+    CONDITIONAL_AREAS,
+    FAMILY_AREAS,
+    KEPT,
+    Scope,
+    all_families,
+    cells,
+    digest,
+    files_of,
+)
 from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Mutant, conditional_mutants_of, mutants_of
@@ -42,7 +52,7 @@ from benchmarks.mutants.unit_tests import tests as tests_of
 from onnx_parity.harness.axes import Shapes, Tier
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.project import find_project
-from onnx_parity.harness.results.content import contents
+from onnx_parity.harness.results.content import contents, room_folder
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
@@ -53,6 +63,7 @@ def drawn(
     seed: int,
     statements: Collection[str],
     meets: Callable[[Mutant], bool] | None = None,
+    areas: Mapping[str, float] = AREAS,
 ) -> list[Mutant]:
     """A sample of the faults in statements that some cell runs, so many of each area. With `meets`, they hold under
     conditions that cells may meet, and there are as many of each condition.
@@ -66,7 +77,7 @@ def drawn(
 
     chosen: list[Mutant] = []
     faults_of = conditional_mutants_of if meets else mutants_of
-    for pattern, share in (CONDITIONAL_AREAS if meets else AREAS).items():
+    for pattern, share in areas.items():
         found = [
             mutant
             for path in sorted(root.glob(pattern.replace("*", "**/*.py")))
@@ -83,12 +94,12 @@ def drawn(
     return sorted(chosen, key=order)
 
 
-#: Where the cases of a family are if not in the file of its name alone.
-_FILES_OF = {"indexing": {"indexing", "assignment"}}
-
-
 def _is_own(cell: Cell, family: str) -> bool:
-    return cell.case.family in _FILES_OF.get(family, {family})
+    return cell.case.family in files_of(family)
+
+
+def _may_meet(condition: Condition, cell: Cell) -> bool:
+    return may_hold(condition, cell.dtype.value, cell.opset, cell.shapes is Shapes.DYNAMIC)
 
 
 class _Meeting:
@@ -104,9 +115,10 @@ class _Meeting:
         if self._families is not None and mutant.family not in self._families:
             return False
         if mutant.place not in self._met:
-            cells = (self._scope.cells[each] for each in self._reached.touched(mutant.place))
-            points = {(cell.dtype.value, cell.opset, cell.shapes is Shapes.DYNAMIC) for cell in cells}
-            self._met[mutant.place] = frozenset(each for each in Condition if any(may_hold(each, *at) for at in points))
+            cells = [self._scope.cells[each] for each in self._reached.touched(mutant.place)]
+            self._met[mutant.place] = frozenset(
+                each for each in Condition if any(_may_meet(each, cell) for cell in cells)
+            )
         return mutant.condition in self._met[mutant.place]
 
 
@@ -142,14 +154,20 @@ def main(
 
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
     """
-    terminal, by_file = Console(stderr=True), cells(Tier.DEFAULT, only or ())
+    terminal = Console(stderr=True)
     if family and not conditions:
         terminal.print("--family counts faults of --conditions: give both")
         raise typer.Exit(2)
+    if family and not only:
+        families_of_all = all_families(room_folder("exporter").parent)
+        only = sorted({f"*/{file}/*" for each in families_of_all for file in files_of(each)})
+    by_file = cells(Tier.DEFAULT, only or ())
     if not by_file:
         terminal.print(f"no declaration matches {', '.join(only or ())}")
         raise typer.Exit(2)
-    scope, smoke = Scope.of(by_file), {cell.id for each in cells(Tier.SMOKE, only or ()).values() for cell in each}
+    areas = FAMILY_AREAS if family else CONDITIONAL_AREAS if conditions else AREAS
+    scope = Scope.of(by_file, areas)
+    smoke = {cell.id for each in cells(Tier.SMOKE, only or ()).values() for cell in each}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         Progress(*columns, console=terminal, transient=True) as progress,
@@ -163,7 +181,7 @@ def main(
         gc.freeze()
         families = {cell.case.family for cell in scope.cells.values()} if family else None
         meeting = _Meeting(scope, reached, families) if conditions else None
-        chosen = drawn(scope.root, mutants, seed, reached.statements, meeting)
+        chosen = drawn(scope.root, mutants, seed, reached.statements, meeting, areas)
         judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)
         if tests:
             progress.add_task("what the unit tests run", total=None)
@@ -244,14 +262,10 @@ class _Judge:
                 self._keep(fate)
             return fate
         if fate is None or not (fate.tier or fate.touched == len(ids)):
-            tiers = [
-                (
-                    tier.value,
-                    spread(self._scope.cells[each] for each in ids if (each in self._smoke) is (tier is Tier.SMOKE)),
-                )
+            few = [
+                (tier.value, self._few(mutant, (each for each in ids if (each in self._smoke) is (tier is Tier.SMOKE))))
                 for tier in (Tier.SMOKE, Tier.DEFAULT)
             ]
-            few = [(tier, in_batches(each[: self._most[0]])) for tier, each in tiers]
             fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
             by_family = self._by_family(mutant, path, ids, aside, fate)
             fate = msgspec.structs.replace(
@@ -290,11 +304,21 @@ class _Judge:
 
     def _of_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path) -> Fate:
         """What becomes of a fault if only the cells of its own family are run."""
-        own = in_batches(spread(cell for each in ids if _is_own(cell := self._scope.cells[each], mutant.family)))
-        cells = [(Tier.DEFAULT.value, own[: self._most[0]])]
+        own = (each for each in ids if _is_own(self._scope.cells[each], mutant.family))
+        cells = [(Tier.DEFAULT.value, self._few(mutant, own))]
         fate = judge(mutant, path, self._scope.functions, cells, self._sound, aside, self._most[1])
         noticed = fate.notice.cell if fate.notice else ""
         return msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids), by_family=noticed)
+
+    def _few(self, mutant: Mutant, ids: Iterable[str]) -> list[Cell]:
+        """Those of the cells that are run for a fault, in their order. Where its condition does not hold, none is."""
+        found = spread(self._scope.cells[each] for each in ids)
+        if mutant.condition is not None:
+            holding = [cell for cell in found if _may_meet(mutant.condition, cell)]
+            # A program has values of other dtypes than its own, too.
+            others = [cell for cell in found if cell not in holding] if mutant.condition.is_dtype else []
+            found = [*holding, *others]
+        return in_batches(found[: self._most[0]])
 
     def _keep(self, fate: Fate) -> None:
         with self._lock, self._kept.open("ab") as file:

@@ -53,6 +53,10 @@ class Condition(StrEnum):
     SECOND = "for the second call in a program"
     READERS = "for a value with several readers"
 
+    @property
+    def is_dtype(self) -> bool:
+        return self in _DTYPES
+
 
 _DTYPES = {
     Condition.FLOAT64: torch.float64, Condition.FLOAT16: torch.float16, Condition.BFLOAT16: torch.bfloat16,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -34,13 +34,26 @@ AREAS = {
 }
 #: The same for faults under conditions: where something is lowered or rewritten.
 CONDITIONAL_AREAS = {"exporter/operators/*": 0.7, "exporter/lowering/opsets/*": 0.2, "exporter/rewrites/*": 0.1}
+#: The same for those that are judged by the cells of their own families.
+FAMILY_AREAS = {"exporter/operators/*": 1.0}
+#: Where the cases of a family are if not in the file of its name alone.
+_FILES_OF = {"indexing": {"indexing", "assignment"}}
 KEPT = Path("runs/mutants")
 
 
-def watched(root: Path) -> dict[str, Path]:
+def watched(root: Path, areas: Iterable[str]) -> dict[str, Path]:
     """The files that faults are planted in, by name."""
-    paths = (path for pattern in AREAS for path in sorted(root.glob(pattern.replace("*", "**/*.py"))))
+    paths = (path for pattern in areas for path in sorted(root.glob(pattern.replace("*", "**/*.py"))))
     return {path.relative_to(root).as_posix(): path for path in paths}
+
+
+def files_of(family: str) -> Set[str]:
+    """The files of declarations, by their stems, that have the cases of a family of operators."""
+    return _FILES_OF.get(family, {family})
+
+
+def all_families(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "exporter/operators").iterdir() if path.is_dir())
 
 
 def cells(tier: Tier, only: Sequence[str]) -> dict[Path, list[Cell]]:
@@ -74,7 +87,7 @@ class Scope:
     depends_on: str
 
     @classmethod
-    def of(cls, by_file: Mapping[Path, Sequence[Cell]]) -> Scope:
+    def of(cls, by_file: Mapping[Path, Sequence[Cell]], areas: Iterable[str] = AREAS) -> Scope:
         root = room_folder("exporter").parent
         found = {cell.id: cell for each in by_file.values() for cell in each}
         with tempfile.TemporaryDirectory() as folder:
@@ -83,16 +96,18 @@ class Scope:
         _ = list(all_rules())  # Imports the files of all families.
         hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
         depends_on = digest(map(" ".join, sorted(hashes.items())))
-        return cls(root, by_file, found, functions_below(root / "exporter"), watched(root), depends_on)
+        return cls(root, by_file, found, functions_below(root / "exporter"), watched(root, areas), depends_on)
 
     def reached(self, pool: Executor, progress: Progress, terminal: Console) -> Reached:
         """What the cells run: as it was kept, or found out now."""
         found = Reached()
         task = progress.add_task("what the cells run", total=len(self.by_file))
+        # Statements of other files take time to note, and may not be wanted.
+        folder_of_these = KEPT / "ran" / digest(self.files)[:8]
         with tempfile.TemporaryDirectory() as folder:
 
             def ran_of(file: Path) -> Ran:
-                kept = KEPT / "ran" / f"{file.parent.name}.{file.stem}"
+                kept = folder_of_these / f"{file.parent.name}.{file.stem}"
                 depends_here = digest((self.depends_on, file.read_text("utf-8")))
                 aside = Path(folder) / f"stderr of {kept.name}"
                 try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -106,12 +107,26 @@ def shown(
     )
     for what, number, of, least in figures:
         share = number / of if of else 1.0
-        terminal.print(
-            f"{'ok   ' if share >= least else 'short'}  {share:6.1%} {what} ({number} of {of}; at least {least:.0%})",
-            highlight=False,
-        )
+        low, high = interval(number, of)
+        word = "ok   " if share >= least else "short"
+        of_all = f"{number} of {of}, {low:.0%} to {high:.0%} of all; at least {least:.0%}"
+        terminal.print(f"{word}  {share:6.1%} {what} ({of_all})", highlight=False, soft_wrap=True)
     # Shares of nothing are met, which says nothing.
     return bool(telling) and all(number >= least * of for _, number, of, least in figures)
+
+
+#: With this probability a share of all faults is within the interval of its sample: so many standard deviations.
+_DEVIATIONS = 1.96
+
+
+def interval(number: int, of: int) -> tuple[float, float]:
+    """Within which bounds a share of all is with 95 %, of which a sample has `number` (Wilson's interval)."""
+    if not of:
+        return 0.0, 1.0
+    share, squared = number / of, _DEVIATIONS**2
+    centre = (share + squared / (2 * of)) / (1 + squared / of)
+    half = _DEVIATIONS / (1 + squared / of) * math.sqrt(share * (1 - share) / of + squared / (4 * of * of))
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def is_located(mutant: Mutant, notice: Notice) -> bool:

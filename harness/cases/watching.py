@@ -2,9 +2,11 @@
 
 While declarations are imported and cells run, imports and opened files are noted, each with the file of the code that
 asked for it. What lies between (`importlib`, torch's loader) is passed over. So a file depends on what it imports at
-its top, in a function, through a package's `__init__` or by a text, and on the data that it reads. Files of the
-exporter and the harness are not noted: a run lists all of them. What is read by other means than Python's `open`, such
-as a library in C++ that is given a path, cannot be seen; a project's settings name such files as `data`.
+its top, in a function, through a package's `__init__` or by a text, and on the data that it reads. So it does on the
+variables of the environment that it asks for, on whether files are there, and on a program that it starts, of which
+nobody knows what it does. Files of the exporter and the harness are not noted: a run lists all of them. What is read by
+other means than Python's `open`, such as a library in C++ that is given a path, cannot be seen; a project's settings
+name such files as `data`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import secrets
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,10 +27,15 @@ from typing import Any
 
 from onnx_parity.harness.cases.installed import involved, owners, with_required
 
-__all__ = ["PACKAGE", "Watch", "hash_of", "watch"]
+__all__ = ["OF_THE_PROCESS", "PACKAGE", "PROGRAM", "Watch", "hash_of", "name_of", "state_of", "watch"]
 
-#: How a distribution that something depends on is written, after which its name follows: `package timm`.
-PACKAGE = "package "
+#: How a distribution that something depends on is written, after which its name follows: `package timm`; a variable of
+#: the environment; and whether there is a file or a folder.
+PACKAGE, VARIABLE, PRESENCE = "package ", "variable ", "presence of "
+#: A program was started, of which nobody knows what it does.
+PROGRAM = "another program"
+#: Variables that are others in each process, and matter to shells and pytest alone.
+OF_THE_PROCESS = ("OLDPWD", "PWD", "PYTEST_", "SHLVL", "_")
 #: A folder that is marked so stands for all modules of the package in it that have been imported.
 _WHOLE = "/*"
 _LARGE = 64 << 20
@@ -38,6 +46,8 @@ _OWN = (f"{_PROJECT}/exporter/", f"{_PROJECT}/harness/", f"{_PROJECT}/onnx_parit
 _NAME = "onnx_parity"
 _OWN_MODULES = (f"{_NAME}.exporter", f"{_NAME}.harness")
 _STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
+#: The folders of installed packages.
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
 _SYSTEM = ("/proc/", "/sys/", "/dev/")
 
 
@@ -99,10 +109,17 @@ class Watch:
         own = {file for file in loaded if any(not node.startswith(PACKAGE) for node in nodes_of(file))}
         strangers = own - self._reach([*self._declared, *starts], own)
         found = self._reach([*starts, *strangers], own) - self._written - set(starts[:1])
+        found -= {f"{PRESENCE}{file}" for file in (*self._written, *starts[:1])}
         packages = {node.removeprefix(PACKAGE) for node in found if node.startswith(PACKAGE)}
         packages = set(with_required(packages)) - involved()
-        files = {node for node in found if not node.startswith(PACKAGE) and not node.endswith(_WHOLE)}
-        return (*sorted(files), *(f"{PACKAGE}{name}" for name in sorted(packages)))
+        others = {node for node in found if not node.startswith(PACKAGE) and not node.endswith(_WHOLE)}
+        # The content says more than that it is there.
+        others -= {f"{PRESENCE}{node}" for node in others}
+        return (*sorted(others), *(f"{PACKAGE}{name}" for name in sorted(packages)))
+
+    def strangers(self) -> tuple[str, ...]:
+        """The files of a project that have been imported and that no file of declarations depends on."""
+        return self.needs(())
 
     def _reach(self, starts: Iterable[str], loaded: Iterable[str]) -> set[str]:
         reached: set[str] = set()
@@ -123,6 +140,7 @@ def watch() -> Watch:
     owners(), involved()  # These open files themselves.
     begun = Watch()
     _wrap_imports(begun)
+    _wrap_questions(begun)
     sys.addaudithook(_see_events_for(begun))
     return begun
 
@@ -144,6 +162,25 @@ def hash_of(file: str) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def name_of(needed: str, root: Path) -> str:
+    """What `needs` names, with names of files relative to a folder."""
+    kind = PRESENCE if needed.startswith(PRESENCE) else ""
+    file = needed.removeprefix(kind)
+    return f"{kind}{os.path.relpath(file, root)}" if os.path.isabs(file) else needed
+
+
+def state_of(needed: str, root: Path) -> str:
+    """What must be the same of something that `needs` names; of files, names are relative to a folder."""
+    if needed.startswith(VARIABLE):
+        value = os.environ.get(needed.removeprefix(VARIABLE))
+        return "none" if value is None else hashlib.blake2b(os.fsencode(value), digest_size=8).hexdigest()
+    if needed.startswith(PRESENCE):
+        file = root / needed.removeprefix(PRESENCE)
+        return "folder" if file.is_dir() else hash_of(str(file))
+    # It is never the same.
+    return secrets.token_hex(8) if needed == PROGRAM else hash_of(str(root / needed))
+
+
 @cache
 def nodes_of(file: str) -> tuple[str, ...]:
     """What a file is in the graph: itself, or the distributions that own it. Nothing if all outcomes depend on it."""
@@ -151,7 +188,7 @@ def nodes_of(file: str) -> tuple[str, ...]:
     if file.startswith((*_OWN, *_SYSTEM)):
         return ()
     parts = Path(file).parts
-    for place in ("site-packages", "dist-packages"):
+    for place in _PACKAGES:
         if place in parts[:-1]:
             names = owners().get(parts[parts.index(place) + 1])
             if names:
@@ -184,6 +221,24 @@ def _asking(frame: FrameType | None) -> str:
             return ""
         frame = frame.f_back
     return ""
+
+
+def _asking_itself(frame: FrameType | None) -> str:
+    """The file of a project whose code asks for something itself, or by Python's own modules; empty if none does."""
+    while frame is not None:
+        file = frame.f_globals.get("__file__") or frame.f_code.co_filename
+        if not _is_of_python(file):
+            nodes = nodes_of(file)
+            return nodes[0] if nodes and not nodes[0].startswith(PACKAGE) else ""
+        frame = frame.f_back
+    return ""
+
+
+@cache
+def _is_of_python(file: str) -> bool:
+    """Whether code is of Python's own modules, of which some are frozen and have no file, or made up from a text."""
+    # An environment has its packages in a folder of the standard library.
+    return file.startswith("<") or (file.startswith(_STANDARD) and _PACKAGES.isdisjoint(Path(file).parts))
 
 
 @cache
@@ -226,6 +281,29 @@ def _wrap_imports(watch: Watch) -> None:
     importlib.import_module = import_by_text
 
 
+def _wrap_questions(watch: Watch) -> None:
+    """Note the variables that are asked for, and which files are looked for: Python tells no one of either."""
+    variables, stat = type(os.environ), os.stat
+    item = variables.__getitem__
+
+    def value_of(environment: os._Environ[str], name: str) -> str:
+        if not name.startswith(OF_THE_PROCESS) and (importer := _asking_itself(sys._getframe(1))):
+            watch.note(importer, f"{VARIABLE}{name}")
+        return item(environment, name)
+
+    def stat_of(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if not isinstance(path, int) and (importer := _asking_itself(sys._getframe(1))):
+            for node in nodes_of(os.path.abspath(os.fsdecode(path))):
+                if not node.startswith(PACKAGE):
+                    watch.note(importer, f"{PRESENCE}{node}")
+        return stat(path, *arguments, **options)
+
+    variables.__getitem__ = value_of  # type: ignore[method-assign]
+    os.stat = stat_of
+    for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
+        able.update({stat_of} if stat in able else ())  # Python asks which of its functions take what.
+
+
 @cache
 def _is_of_interest(top: str, module: ModuleType | None) -> bool:
     """Whether something depends on a top-level module that not all outcomes depend on."""
@@ -261,6 +339,33 @@ def _note_module(watch: Watch, importer: str, module: object) -> None:
     if file := _file_of(module):
         for node in nodes_of(file):
             watch.note(importer, node)
+            if not node.startswith(PACKAGE):
+                for other in _found_before(file):
+                    watch.note(importer, other)
+
+
+@cache
+def _found_before(file: str) -> tuple[str, ...]:
+    """The files that would be imported instead of a module's, if they were there."""
+    folder, name = os.path.split(file)
+    stem, ending = os.path.splitext(name)
+    if stem == "__init__":
+        folder, stem = os.path.split(folder)
+    elif ending == ".py":
+        return (os.path.join(folder, stem, "__init__.py"), *_on_the_path_before(folder, stem))
+    return _on_the_path_before(folder, stem)
+
+
+def _on_the_path_before(folder: str, stem: str) -> tuple[str, ...]:
+    places = [os.path.abspath(each) for each in sys.path]
+    before = places[: places.index(folder)] if folder in places else []
+    own = (each for each in before if nodes_of(f"{each}/{stem}.py") and os.path.isdir(each))
+    return tuple(os.path.join(each, name) for each in own for name in (f"{stem}.py", f"{stem}/__init__.py"))
+
+
+#: What libraries in C open, and how programs are started.
+_BY_LIBRARIES = ("ctypes.dlopen", "sqlite3.connect")
+_OF_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 
 
 def _see_events_for(watch: Watch) -> Callable[[str, tuple[Any, ...]], None]:
@@ -278,6 +383,12 @@ def _see_events_for(watch: Watch) -> Callable[[str, tuple[Any, ...]], None]:
             and "importlib" not in sys._getframe(1).f_code.co_filename
         ):
             _see_file(watch, arguments[0], writes=False)
+        elif event == "os.mkdir":
+            watch.wrote(os.path.abspath(os.fsdecode(arguments[0])))
+        elif event in _BY_LIBRARIES and isinstance(arguments[0], str | bytes | os.PathLike):
+            _see_file(watch, arguments[0], writes=False)
+        elif event in _OF_PROGRAMS and (importer := _asking_itself(sys._getframe(1))):
+            watch.note(importer, PROGRAM)
 
     return see
 

@@ -23,7 +23,7 @@ import msgspec
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cases.installed import involved, states
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.cases.watching import PACKAGE, hash_of
+from onnx_parity.harness.cases.watching import PACKAGE, PROGRAM, name_of, state_of, watch
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
@@ -68,7 +68,9 @@ class Since:
         if record.source != source_of(item):
             return "their declarations changed"
         if changed := self.find_changed(record):
-            return f"{changed} changed"
+            return "they start another program" if changed == PROGRAM else f"{changed} changed"
+        if new := self._strangers - {each.rpartition(" ")[0] for each in record.depends}:
+            return f"{min(new)} is new"
         if self.touches(record):
             return "the exporter or the harness changed"
         if _is_expected(item):
@@ -93,12 +95,18 @@ class Since:
 
     def _hash(self, name: str) -> str:
         if name not in self._hashes:
-            self._hashes[name] = hash_of(str(self.root / name))
+            self._hashes[name] = state_of(name, self.root)
         return self._hashes[name]
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
         return {}
+
+    @cached_property
+    def _strangers(self) -> frozenset[str]:
+        """The files that have been imported here and that may concern any cell, such as a `conftest.py`."""
+        needed = (name_of(each, self.root) for each in watch().strangers() if not each.startswith(PACKAGE))
+        return frozenset(needed)
 
     def touches(self, record: Record) -> bool:
         """Whether a file that has changed may change the outcome of this record's cell."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
 import sys
 import time
 import warnings
@@ -21,7 +20,7 @@ import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
 from onnx_parity.harness.cases.installed import involved, normalise
-from onnx_parity.harness.cases.watching import PACKAGE, hash_of, watch
+from onnx_parity.harness.cases.watching import PACKAGE, name_of, state_of, watch
 from onnx_parity.harness.expecting import no_kernel, unsupported
 from onnx_parity.harness.expecting.expectations import FILE, FOLDER, load
 from onnx_parity.harness.matrix.shards import parse_shard
@@ -387,7 +386,8 @@ class Matrix:
         if needed.startswith(PACKAGE):
             return needed
         if needed not in self._hashes:
-            self._hashes[needed] = f"{os.path.relpath(needed, self._config.rootpath)} {hash_of(needed)}"
+            name = name_of(needed, self._config.rootpath)
+            self._hashes[needed] = f"{name} {state_of(name, self._config.rootpath)}"
         return self._hashes[needed]
 
     def _dead(self, item: CellItem, ending: ProcessEndedError) -> Record:

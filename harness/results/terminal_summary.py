@@ -40,10 +40,12 @@ def not_here(records: Iterable[Record]) -> Iterator[str]:
 def explain_carried(carried: Mapping[str, int], rerun: Mapping[str, int]) -> str:
     """How many cells were carried over and from where, and why others were run."""
     runs = ", ".join(sorted(carried))
-    kept = (
-        f"{_cells(sum(carried.values()))} not run: their results were carried over from {runs}, since no file and no "
-        "package that they depend on has changed"
-    )
+    kept = "no result was carried over"
+    if carried:
+        kept = (
+            f"{_cells(sum(carried.values()))} not run: their results were carried over from {runs}, since no file and "
+            "no package that they depend on has changed"
+        )
     reasons = sorted(rerun.items(), key=lambda each: (-each[1], each[0]))
     ran = [f"{number} because {reason}" for reason, number in reasons[:_MOST_REASONS]]
     if left := reasons[_MOST_REASONS:]:

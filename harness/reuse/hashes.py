@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from onnx_parity.harness.cases.installed import involved, states
+from onnx_parity.harness.cases.watching import OF_THE_PROCESS
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import plain
@@ -38,8 +39,6 @@ _TELLING = (
     "ATEN_", "DNNL_", "GOTO_", "KMP_", "LD_PRELOAD", "MKL_", "OMP_", "ONEDNN_", "OPENBLAS_", "ORT_", "PYTORCH_",
     "TORCH_", "VECLIB_",
 )  # fmt: skip
-#: Variables that are others in each process, and matter to shells and pytest alone.
-_OF_THE_PROCESS = ("OLDPWD", "PWD", "PYTEST_", "SHLVL", "_")
 #: What `/proc/cpuinfo` says of a processor by which libraries choose their kernels.
 _OF_PROCESSORS = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part")
 #: The rooms of the harness whose code runs from the stage `check` on. What they import of the exporter does, too.
@@ -116,7 +115,7 @@ def noted_here() -> dict[str, str]:
         **{
             f"the variable {name}": hash_of_texts({name: value})[:8]
             for name, value in os.environ.items()
-            if not name.startswith(_OF_THE_PROCESS)
+            if not name.startswith(OF_THE_PROCESS)
         },
     }
     return {plain(name): plain(text) for name, text in there.items()}

@@ -22,7 +22,7 @@ import msgspec
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.cases.installed import states
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.cases.watching import PACKAGE, hash_of
+from onnx_parity.harness.cases.watching import PACKAGE, state_of
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Reference
 from onnx_parity.harness.matrix.cells import Cell
@@ -170,7 +170,7 @@ class Reuse:
             return states().get(name, "") == packages.get(name, "")
         name, _, content = needed.rpartition(" ")
         if name not in self._hashes:
-            self._hashes[name] = hash_of(str(self.root / name))
+            self._hashes[name] = state_of(name, self.root)
         return self._hashes[name] == content
 
     def _as_kept(self, outcome: Outcome, record: Record, depends: tuple[str, ...]) -> Kept:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +19,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.harness.cases.installed import installed, involved, normalise, states, with_required
-from onnx_parity.harness.cases.watching import PACKAGE, hash_of, nodes_of
+from onnx_parity.harness.cases.watching import PACKAGE, name_of, nodes_of, state_of
 from onnx_parity.harness.matrix.since import Since
 from onnx_parity.harness.record import Record
 from tests.records import INFO, RECORD
@@ -94,6 +96,35 @@ from reading import read
 def value():
     return read("through.txt")
 """,
+    "variable": """
+import os
+def value():
+    return int(os.environ.get("SCALE", 1)) + int(os.getenv("OFFSET", "0")) + ("SWITCH" in os.environ)
+""",
+    "presence": """
+import os, pathlib
+_HERE = pathlib.Path(__file__).parent
+def value():
+    return (_HERE / "flag").exists() + 2 * os.path.isdir(_HERE / "switch") + 4 * os.path.isfile(_HERE / "maybe.txt")
+""",
+    "shadowed": """
+from hidden import number
+def value():
+    return number()
+""",
+    "child": """
+import subprocess, sys, pathlib
+def value():
+    script = pathlib.Path(__file__).parent / "printing.py"
+    return int(subprocess.run([sys.executable, "-S", "-E", script], capture_output=True).stdout or 0) if (
+        script.exists()) else 0
+""",
+    "database": """
+import pathlib, sqlite3
+def value():
+    file = pathlib.Path(__file__).parent / "numbers.db"
+    return sqlite3.connect(f"file:{file}?mode=ro", uri=True).execute("pragma user_version").fetchone()[0]
+""",
     "alone": """
 def value():
     return 7
@@ -123,8 +154,13 @@ import pathlib
 def read(name):
     return int((pathlib.Path(__file__).parent / name).read_text())
 """,
+    "hidden.py": _NUMBER,
+    "printing.py": "print(1)\n",
     "unused.py": _NUMBER,
 }
+#: Files that are not there at first, and variables.
+_NEW_FILES = ("flag", "switch/a", "hidden/__init__.py", "maybe.txt")
+_VARIABLES = ("SCALE", "OFFSET", "SWITCH")
 
 
 def _write(root: Path, files: dict[str, str]) -> None:
@@ -143,8 +179,9 @@ root, names = Path(sys.argv[1]), sys.argv[2:]
 sys.path.insert(0, str(root))
 sys.dont_write_bytecode = True
 watch()
-for _ in sys.stdin:
+for line in sys.stdin:
     if not os.fork():
+        os.environ.update(json.loads(line))
         values = {}
         for name in names:
             watch().declares(root / f"{name}.py")
@@ -167,9 +204,11 @@ class _Server:
             text=True,
         )
 
-    def evaluate(self) -> tuple[dict[str, int | str], dict[str, tuple[str, ...]]]:
+    def evaluate(
+        self, variables: dict[str, str] | None = None
+    ) -> tuple[dict[str, int | str], dict[str, tuple[str, ...]]]:
         assert self._process.stdin is not None and self._process.stdout is not None
-        print("go", file=self._process.stdin, flush=True)
+        print(json.dumps(variables or {}), file=self._process.stdin, flush=True)
         values, needs = json.loads(self._process.stdout.readline())
         return values, {name: tuple(each) for name, each in needs.items()}
 
@@ -186,17 +225,22 @@ def server(tmp_path: Path) -> Iterator[_Server]:
 
 @dataclass(frozen=True)
 class _Edit:
+    #: Or the name of a variable.
     file: str
     text: str | None
 
 
 def _draw(draw: random.Random) -> _Edit:
-    kind = draw.randrange(8)
+    kind = draw.randrange(9)
     number = draw.randrange(2, 90)
     if kind == 0:
         return _Edit(f"listed/{number}", "")
     if kind == 1:
-        return _Edit("maybe.txt", str(number))
+        return _Edit(
+            file := draw.choice(_NEW_FILES), _NUMBER.replace("1", str(number)) if file.endswith(".py") else "2"
+        )
+    if kind == 8:
+        return _Edit(draw.choice(_VARIABLES), str(number))
     file = draw.choice(sorted(_FILES))
     text = _FILES[file]
     if kind == 2:
@@ -208,31 +252,49 @@ def _draw(draw: random.Random) -> _Edit:
     return _Edit(file, text.replace("1", str(number)).replace("OFFSET = 0", f"OFFSET = {number}"))
 
 
+@contextmanager
+def _made(edit: _Edit, root: Path, base: dict[str, str]) -> Iterator[dict[str, str]]:
+    """A context in which an edit is made. Yields the variables that it sets."""
+    if edit.file in _VARIABLES:
+        assert edit.text is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(edit.file, edit.text)
+            yield {edit.file: edit.text}
+        return
+    path = root / edit.file
+    path.parent.mkdir(exist_ok=True)
+    path.unlink() if edit.text is None else path.write_text(edit.text)
+    yield {}
+    path.unlink(missing_ok=True)
+    if path.parent != root and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+    _write(root, {edit.file: base[edit.file]} if edit.file in base else {})
+
+
 def test_whatever_changes_an_outcome_is_run(tmp_path: Path, server: _Server) -> None:
     base = {**{f"{name}.py": text for name, text in _DECLARED.items()}, **_FILES, "listed/a": ""}
     _write(tmp_path, base)
+    sqlite3.connect(tmp_path / "numbers.db").close()
     before, needs = server.evaluate()
     assert all(isinstance(value, int) for value in before.values()), before
     records: dict[str, Record] = {}
     for name, each in needs.items():
         assert not any(need.startswith(PACKAGE) for need in each)
-        hashes = tuple(f"{os.path.relpath(need, tmp_path)} {hash_of(need)}" for need in each)
+        names = [name_of(need, tmp_path) for need in each]
+        hashes = tuple(f"{need} {state_of(need, tmp_path)}" for need in names)
         records[name] = replace(RECORD, depends=hashes)
     draw = random.Random(0)
     seen = carried = 0
     for _ in range(EDITS):
         edit = _draw(draw)
-        path = tmp_path / edit.file
-        path.unlink() if edit.text is None else path.write_text(edit.text)
-        now, _needs = server.evaluate()
-        since = Since(INFO, {}, frozenset(), root=tmp_path)
-        run = {name for name, record in records.items() if since.find_changed(record)}
+        with _made(edit, tmp_path, base) as variables:
+            now, _needs = server.evaluate(variables)
+            since = Since(INFO, {}, frozenset(), root=tmp_path)
+            run = {name for name, record in records.items() if since.find_changed(record)}
         changed = {name for name in _DECLARED if now[name] != before[name]}
         assert changed <= run, f"{edit}: {changed - run} changed and would have been carried over"
         seen += bool(changed)
         carried += len(_DECLARED) - len(run)
-        path.unlink(missing_ok=True)
-        _write(tmp_path, {edit.file: base[edit.file]} if edit.file in base else {})
     # The edits change outcomes, and most declarations are left alone by each of them.
     assert seen > EDITS // 2
     assert carried > EDITS * len(_DECLARED) * 0.8

@@ -174,6 +174,8 @@ def test_a_gate_judges_columns_as_it_judges_lines(tmp_path: Path, monkeypatch: p
         *RECORDS,
         replace(RECORD, cell="gone"),
         exported(20, 1, metrics=far),
+        exported(21, 1, status=Status.FAILED, stage=Stage.LOAD),
+        exported(22, 1, status=Status.FAILED, blame=Blame.RUNTIME),
     ]
     now = [
         *(exported(n, 9.0 if n == 3 else 1.0) for n in range(8)),
@@ -182,6 +184,8 @@ def test_a_gate_judges_columns_as_it_judges_lines(tmp_path: Path, monkeypatch: p
         replace(RECORDS[1], carried="earlier"),
         replace(RECORDS[3], stage=Stage.EXPORT, status=Status.UNSUPPORTED),
         exported(20, 1, metrics=close),
+        exported(21, 1, status=Status.FAILED, stage=Stage.RUN),
+        exported(22, 1, status=Status.FAILED, blame=Blame.EXPORTER),
         replace(RECORD, cell="new", status=Status.FAILED),
     ]  # fmt: skip
     runs = run_of(tmp_path, before, "before"), run_of(tmp_path, now, "now")
@@ -190,7 +194,7 @@ def test_a_gate_judges_columns_as_it_judges_lines(tmp_path: Path, monkeypatch: p
     of_lines = judge(*runs, Policy())
     assert sorted(of_columns.findings, key=repr) == sorted(of_lines.findings, key=repr)
     assert (of_columns.counts, of_columns.actions) == (of_lines.counts, of_lines.actions)
-    assert len({finding.kind for finding in of_lines.findings}) == 5
+    assert len({finding.kind for finding in of_lines.findings}) == 6
     # Whether an export is slower cannot be decided without measuring it again.
     assert of_columns.undecided == of_lines.undecided != []
 
