@@ -1,4 +1,4 @@
-"""Runs `pytest ...` and `parity ...` in processes of their own that need not import torch again.
+"""Runs `pytest ...`, `parity ...` and `python -c ...` in processes of their own that need not import torch again.
 
 Importing torch, onnx, onnxruntime and the exporter takes over three seconds of processor time. The processes of
 this module are forked from one that has imported them. Otherwise they are like those of a shell: with their own
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from types import ModuleType
 
 __all__ = ["Ended", "run"]
 
@@ -30,14 +31,17 @@ _IMPORTED = [
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code of a process, negative if a signal ended it, and what it printed, errors included."""
+    """The exit code of a process, negative if a signal ended it, what it printed, errors included, and its number."""
 
     code: int
     text: str
+    process: int
 
 
 def run(root: Path, *arguments: str, timeout: float = 180, **variables: str) -> Ended:
-    """Run `pytest ...` or `parity ...` in a folder to its end, with these variables besides those of this process."""
+    """Run `pytest ...`, `parity ...` or `python -c ...` in a folder to its end, with these variables besides those of
+    this process.
+    """
     with tempfile.NamedTemporaryFile() as printed:
         asked = (arguments, str(root), {**os.environ, **variables}, printed.name)
         process = _context().Process(target=_run, args=asked)
@@ -48,9 +52,9 @@ def run(root: Path, *arguments: str, timeout: float = 180, **variables: str) -> 
             process.join()
         printed.seek(0)
         text = printed.read().decode(errors="replace")
-    code = process.exitcode
-    assert code is not None, "a process that was joined has ended"
-    return Ended(code, text)
+    code, number = process.exitcode, process.pid
+    assert code is not None and number is not None, "a process that was joined has ended"
+    return Ended(code, text, number)
 
 
 def _context() -> ForkServerContext:
@@ -89,4 +93,12 @@ def _parity() -> None:
     app()
 
 
-_MAIN = {"pytest": _pytest, "parity": _parity}
+def _python() -> None:
+    option, program, *arguments = sys.argv[1:]
+    assert option == "-c"
+    sys.argv = [option, *arguments]
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    exec(compile(program, "<string>", "exec"), vars(main))
+
+
+_MAIN = {"pytest": _pytest, "parity": _parity, "python": _python}

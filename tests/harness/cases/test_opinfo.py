@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -40,10 +38,9 @@ from onnx_parity.harness.store import read_records
 from onnx_parity.op_cases.module_database import module_database
 from onnx_parity.op_cases.operator_database import operator_database
 from onnx_parity.op_cases.opinfo import opinfo
+from tests.forked import run
 from tests.harness.fakes import tensors
 from tests.harness.pytest_run import run_pytest
-
-pytest_plugins = "pytester"
 
 
 def ids(declaration: OpInfoDeclaration, name: str, selection: Selection) -> list[str]:
@@ -116,19 +113,21 @@ def test_the_number_of_samples_is_an_option() -> None:
         read_selection({"samples": "few"}.get)
 
 
-def test_a_refused_sample_fails_unless_it_is_listed(tmp_path: Path) -> None:
+def test_entries_run_through_the_plug_in_and_a_refused_sample_fails_unless_it_is_listed(tmp_path: Path) -> None:
     """As every other cell of the tier that `unsupported.toml` is complete for."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
     (tmp_path / "cases.py").write_text(
-        "from onnx_parity.harness.opinfo import entries\nx = entries({'tanh': ('tanh',)})\n"
+        "from onnx_parity.harness.opinfo import entries\nx = entries({'clamp': ('clamp_min',), 'tanh': ('tanh',)})\n"
     )
     (tmp_path / "unsupported.toml").write_text('tier = "default"\n[cases]\n">=18" = ["x.tanh"]\n')
-    write_survey(tmp_path / "cases.json", str(torch.__version__), {"tanh": {Dtype.FLOAT32: (0,)}})
-    found = run_pytest(tmp_path, "--devices", "cpu")
-    assert [record.status for record in read_records(found.folder)] == [Status.UNEXPECTED_PASS]
+    found = run_pytest(tmp_path, "cases.py", "-v", "--devices", "cpu")
+    assert "cases.py::x::x.clamp_min[sample=0]-float32-opset18-cpu-trace-onnxruntime PASSED" in found.text
+    ended: dict[str, list[Status]] = {}
+    for record in read_records(found.folder):
+        ended.setdefault(record.case.partition("[")[0], []).append(record.status)
+    assert ended == {"x.clamp_min": [Status.PASSED] * 4, "x.tanh": [Status.UNEXPECTED_PASS] * len(ended["x.tanh"])}
 
 
-def test_collection_does_not_import_op_db() -> None:
+def test_collection_does_not_import_op_db(tmp_path: Path) -> None:
     program = (
         "import sys; from onnx_parity.harness.matrix.cells import cells_of;"
         "from onnx_parity.harness.axes import Selection, Tier;"
@@ -136,7 +135,7 @@ def test_collection_does_not_import_op_db() -> None:
         "print(sum(1 for _ in cells_of('opinfo', opinfo, Selection(tier=Tier.FULL, opsets=(18,)))),"
         "'torch.testing._internal.common_methods_invocations' in sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    found = run(tmp_path, "python", "-c", program).text.split()
     assert int(found[0]) > 30_000
     assert found[1] == "False"
 
@@ -303,28 +302,6 @@ def test_samples_that_only_another_torch_has_are_absent(tmp_path: Path) -> None:
     assert f"torch {torch.__version__} has no newer; torch 2.99.0 has it" in found.text
     write_survey(tmp_path / "cases.json", str(torch.__version__), usable)
     assert run_pytest(tmp_path, "--devices", "cpu").code == 1
-
-
-def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        samples="from onnx_parity.harness.opinfo import entries\nfrom_torch = entries({'clamp': ('clamp_min',)})\n"
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "samples.py",
-        "-v",
-        "-p",
-        "onnx_parity",
-        "--devices",
-        "cpu",
-    ]
-    found = subprocess.run([*command, "-p", "no:cacheprovider"], capture_output=True, text=True, check=False).stdout
-    assert (
-        "samples.py::from_torch::from_torch.clamp_min[sample=0]-float32-opset18-cpu-trace-onnxruntime PASSED" in found
-    )
-    assert "4 passed" in found
 
 
 def test_survey_reads_back_as_it_was_written(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from onnx_parity.harness.search.parts import Part, declared, parts_of
 from onnx_parity.harness.search.probed_program import ProbedProgram
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.scripts import script
+from tests.forked import run
 
 AT = Point("onnxruntime", opset=18)
 _CASES = """
@@ -74,8 +73,8 @@ def test_a_part_is_left_out_with_its_line_and_made_by_a_script(cases: Path, tmp_
     failure = Failure("parity", Fault.ERROR, "an error")
     text = script(ProbedProgram(program), AT, failure, "a title")
     assert f"program.layer_out_features_2 = declared({str(cases)!r}" in text
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-1000:]
+    done = run(tmp_path, "python", "-c", text)
+    assert done.code == 0, done.text[-1000:]
 
 
 def test_what_is_known_to_fail_is_not_drawn_beside_others_nor_where_it_fails(tmp_path: Path) -> None:
@@ -200,5 +199,5 @@ def test_a_refusal_is_a_fault_where_the_matrix_has_the_case(
 def test_the_script_of_a_case_of_complex_numbers_runs(alone: Path, tmp_path: Path) -> None:
     subject = ProbedProgram(draw(0, Hand(_parts(alone, "conjugates"), side_by_side=True)).program)
     text = script(subject, AT, Failure("parity", Fault.ERROR, "an error"), "a title")
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-1000:]
+    done = run(tmp_path, "python", "-c", text)
+    assert done.code == 0, done.text[-1500:]

@@ -22,6 +22,7 @@ from onnx_parity.harness.cases.installed import installed, involved, normalise, 
 from onnx_parity.harness.cases.watching import PACKAGE, name_of, nodes_of, state_of
 from onnx_parity.harness.matrix.since import Since
 from onnx_parity.harness.record import Record
+from tests.forked import run
 from tests.records import INFO, RECORD
 
 EDITS = 200
@@ -336,12 +337,12 @@ def test_distributions_are_compared_by_version_and_content() -> None:
     assert len(content) == 16
 
 
-def test_a_module_with_every_attribute_is_no_package() -> None:
+def test_a_module_with_every_attribute_is_no_package(tmp_path: Path) -> None:
     program = """
 import importlib, torch
 from onnx_parity.harness.cases.watching import watch
 watch()
 print(importlib.import_module("torch.classes"))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{torch.classes}\n"), done.stderr
+    done = run(tmp_path, "python", "-c", program)
+    assert (done.code, done.text) == (0, f"{torch.classes}\n")

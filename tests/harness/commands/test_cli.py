@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from onnx_parity.harness import cli
 from onnx_parity.harness.commands import stopping
 from onnx_parity.harness.pytest_plugin.options import with_prefix
 from onnx_parity.harness.store import read_records
+from tests import forked
 from tests.records import INFO, RECORD, write_run
 
 _CASES = """
@@ -428,6 +430,19 @@ def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypat
     assert invoke("list") == (1, "")
 
 
+@pytest.fixture
+def runs_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `parity run` run a pytest that need not import torch again."""
+
+    def run(command: Sequence[str], stdout: object) -> tuple[int, int]:
+        assert list(command[:3]) == [sys.executable, "-m", "pytest"]
+        ended = forked.run(Path.cwd(), *command[2:])
+        return ended.code, ended.process
+
+    monkeypatch.setattr("onnx_parity.harness.commands.run.exit_code_of", run)
+
+
+@pytest.mark.usefixtures("runs_forked")
 def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     (project / "test_beside.py").write_text("def test_never_run(): assert False\n")
     code, _ = invoke("run", "-n", "0", "--opsets", "9", "--devices", "cpu", "--no-report", "--exporters", "parity")
@@ -435,6 +450,7 @@ def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     assert {record.name for record in read_records(project / "runs" / "last")} == {"elu", "relu"}
 
 
+@pytest.mark.usefixtures("runs_forked")
 def test_a_run_of_several_exporters_shows_them_beside_each_other(project: Path) -> None:
     given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--exporters", "parity,torch_script")
     _, said = invoke("run", *given)

@@ -192,12 +192,16 @@ _CELLS = [
 _OUTCOMES = st.sampled_from([(None, ""), (None, ""), (Stage.LOAD, "no kernel for 3"), (Stage.COMPARE, "off by 0.5")])
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize("examples", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_after_an_edit_the_expectations_describe_the_run(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(_check_an_edit)()
+
+
 @given(
     st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)),
     st.sampled_from(["", KERNEL, KERNEL + ELU, TOGETHER, TOGETHER + ELU]),
 )
-def test_after_an_edit_the_expectations_describe_the_run(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
+def _check_an_edit(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
     records = [
         record(case, opset, stage, error, dtype)
         for (case, opset, dtype), (stage, error) in zip(_CELLS, outcomes, strict=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import start
 from onnx_parity.harness.pytest_plugin.few_cells import are_few
+from tests.forked import run
 
 ROOT = Path(start.__file__).parent
 _CASES = """
@@ -68,11 +66,9 @@ def test_what_cannot_be_imported_is_left_to_pytest_to_report(file: Path, text: s
 
 
 def test_a_run_of_few_cells_has_no_workers(file: Path) -> None:
-    command = [sys.executable, "-m", "onnx_parity", "run", file.name, "-k", "sine and opset9", "--no-report"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "-n auto" in ran.stdout
+    ran = run(file.parent, "parity", "run", file.name, "-k", "sine and opset9", "--no-report", PYTHONPATH=str(ROOT))
+    assert ran.code == 0, ran.text
+    assert "-n auto" in ran.text
     # With workers, pytest prints their number.
-    assert "workers" not in ran.stdout
-    assert "2 cells: 1 passed, 1 absent" in ran.stdout or "1 cell: 1 passed" in ran.stdout
+    assert "workers" not in ran.text
+    assert "2 cells: 1 passed, 1 absent" in ran.text or "1 cell: 1 passed" in ran.text
