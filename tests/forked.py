@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import ModuleType
+from typing import Self
 
-__all__ = ["Ended", "run"]
+__all__ = ["Ended", "Started", "run", "start"]
 
 _IMPORTED = [
     "onnxruntime",
@@ -42,19 +43,49 @@ def run(root: Path, *arguments: str, timeout: float = 180, **variables: str) -> 
     """Run `pytest ...`, `parity ...` or `python -c ...` in a folder to its end, with these variables besides those of
     this process.
     """
-    with tempfile.NamedTemporaryFile() as printed:
-        asked = (arguments, str(root), {**os.environ, **variables}, printed.name)
-        process = _context().Process(target=_run, args=asked)
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-        printed.seek(0)
-        text = printed.read().decode(errors="replace")
-    code, number = process.exitcode, process.pid
-    assert code is not None and number is not None, "a process that was joined has ended"
-    return Ended(code, text, number)
+    with start(root, *arguments, **variables) as started:
+        return started.wait(timeout)
+
+
+def start(root: Path, *arguments: str, **variables: str) -> Started:
+    """The same, without waiting for its end."""
+    return Started(arguments, root, {**os.environ, **variables})
+
+
+class Started:
+    """A process that has been started. A `with` statement ends when it has ended."""
+
+    def __init__(self, arguments: Sequence[str], root: Path, environment: Mapping[str, str]) -> None:
+        self._printed = tempfile.NamedTemporaryFile()  # noqa: SIM115  It is closed with the process.
+        asked = (arguments, str(root), environment, self._printed.name)
+        self._process = _context().Process(target=_run, args=asked)
+        self._process.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.join()
+        self._printed.close()
+
+    def send_signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float) -> Ended:
+        """Wait until it has ended. If that takes longer, it is killed."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            self.kill()
+            self._process.join()
+        self._printed.seek(0)
+        text = self._printed.read().decode(errors="replace")
+        code, number = self._process.exitcode, self._process.pid
+        assert code is not None and number is not None, "a process that was joined has ended"
+        return Ended(code, text, number)
 
 
 def _context() -> ForkServerContext:
@@ -82,14 +113,16 @@ def _run(arguments: Sequence[str], root: str, environment: Mapping[str, str], ou
 
 
 def _pytest() -> None:
-    import pytest
+    from tests.forked_pytest import pytest_here
 
-    sys.exit(pytest.main())
+    sys.exit(pytest_here(sys.argv[1:]))
 
 
 def _parity() -> None:
     from onnx_parity.harness.cli import app
+    from tests.forked_pytest import fork_pytest_of_parity
 
+    fork_pytest_of_parity()
     app()
 
 

@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -20,7 +19,7 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import InFlight
-from tests.forked import Ended, run
+from tests.forked import Ended, Started, run, start
 
 #: Those that a cell without transformations has.
 STAGES = tuple(stage for stage in Stage if stage is not Stage.TRANSFORM)
@@ -212,22 +211,9 @@ def make_project(root: Path, faults: Sequence[Planted]) -> None:
     (root / "pytest.ini").write_text("[pytest]\npython_files = faulty_cases/*.py\n")
 
 
-def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`pytest ...` or `parity ...`, started in the project with the packages of this checkout."""
-    program, *options = arguments
-    main = {
-        "pytest": "import pytest, sys; sys.exit(pytest.main())",
-        "parity": "from onnx_parity.harness.cli import app; app()",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-c", main[program], *options],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": _import_path(root)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start_project(root: Path, *arguments: str) -> Started:
+    """Start `pytest ...` or `parity ...` in the project, with the packages of this checkout."""
+    return start(root, *arguments, PYTHONPATH=_import_path(root))
 
 
 def run_project(root: Path, *arguments: str, timeout: float = 180) -> Ended:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import create_run, read_end, read_info, read_records
 from tests.forked import Ended
-from tests.harness.faults import LEAN, WAITING, command, make_project, run_project
+from tests.harness.faults import LEAN, WAITING, make_project, run_project, start_project
 from tests.harness.running.test_isolation import assert_gone, wait_for_the_waiting
 
 _CELLS = ("--devices", "cpu", "--opsets", "9,18", "faulty_cases")
@@ -29,7 +29,7 @@ def pytest_run(root: Path, *options: str) -> Ended:
 def killed(tmp_path: Path) -> Path:
     """A project whose run was killed in the middle of a cell, which does not wait any more."""
     make_project(tmp_path, (("wait", Stage.LOAD),))
-    with command(tmp_path, "pytest", *LEAN, "-n", "0", "--seed", "3", *_CELLS) as process:
+    with start_project(tmp_path, "pytest", *LEAN, "-n", "0", "--seed", "3", *_CELLS) as process:
         pids = wait_for_the_waiting(tmp_path)
         process.kill()
     for pid in pids:
@@ -71,17 +71,17 @@ def test_a_run_goes_on_in_the_folder_where_it_is_now(killed: Path) -> None:
 )
 def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number: signal.Signals) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
-    with command(tmp_path, "parity", "run", *LEAN, "-n", workers, *_CELLS) as process:
+    with start_project(tmp_path, "parity", "run", *LEAN, "-n", workers, *_CELLS) as process:
         pids = wait_for_the_waiting(tmp_path)
         process.send_signal(number)
-        text, _ = process.communicate(timeout=120)
+        ended = process.wait(120)
     for pid in pids:
         assert_gone(pid)
     run = (tmp_path / "runs" / "last").resolve()
-    assert process.returncode == 2, text
-    assert f"To run the missing cells: parity run --resume {run}\n" in text
-    assert f"report: {run}/report/index.html\n" in text
-    assert "Traceback" not in text
+    assert ended.code == 2, ended.text
+    assert f"To run the missing cells: parity run --resume {run}\n" in ended.text
+    assert f"report: {run}/report/index.html\n" in ended.text
+    assert "Traceback" not in ended.text
     end = read_end(run)
     assert end is not None
     assert not end.whole

@@ -24,10 +24,10 @@ from tests.harness.faults import (
     LIMITS,
     SOME,
     WAITING,
-    command,
     make_project,
     names_of,
     run_project,
+    start_project,
 )
 
 _PYTEST = ("pytest", *LEAN, *LIMITS, *CELLS)
@@ -101,10 +101,10 @@ def assert_gone(pid: int) -> None:
 def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> None:
     waiting = (("wait", Stage.LOAD),)
     make_project(tmp_path, waiting)
-    with command(tmp_path, "pytest", *LEAN, *CELLS, "-n", "1", "faulty_cases") as process:
+    with start_project(tmp_path, "pytest", *LEAN, *CELLS, "-n", "1", "faulty_cases") as process:
         cell_process, worker = wait_for_the_waiting(tmp_path)
         os.kill(worker, signal.SIGKILL)
-        text, _ = process.communicate(timeout=120)
+        text = process.wait(120).text
     (record,) = faults_recorded(tmp_path, waiting)
     assert re.fullmatch(r"worker gw\d was killed by SIGKILL in stage load", record.reason), text
     assert record.status is Status.CRASHED
@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> N
 @pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
-    with command(tmp_path, "pytest", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
+    with start_project(tmp_path, "pytest", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
         pids = wait_for_the_waiting(tmp_path)
         process.kill()
     for pid in pids:
@@ -128,7 +128,7 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
 @pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_a_run_ends_with_the_command_that_started_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
-    with command(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
+    with start_project(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
         cell_process, owner = wait_for_the_waiting(tmp_path)
         group = os.getpgid(owner)
         process.kill()
