@@ -354,6 +354,8 @@ Functions = Mapping[tuple[str, str], Collection[FunctionType]]
 
 def functions_below(folder: Path) -> Functions:
     """The functions whose code is from files below a folder."""
+    # Those that were frozen for a process to be forked are not told otherwise.
+    gc.unfreeze()
     found: dict[tuple[str, str], list[FunctionType]] = {}
     for each in gc.get_objects():
         if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -236,6 +237,11 @@ def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> Non
     noted = watch(path, "lower.py", functions_below(tmp_path))
     assert names["lower"](False) == 2  # type: ignore[operator]
     assert noted == {"lower.py:2", "lower.py:4"}
+
+
+def test_functions_are_found_that_were_frozen_for_a_process_to_be_forked() -> None:
+    gc.freeze()
+    assert functions_below(FILE.parent).keys() == FUNCTIONS.keys()
 
 
 NAMESAKES = """
