@@ -40,6 +40,8 @@ class Decision(enum.Enum):
     FOLLOW_FUNCTIONS = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).
     PLAIN_NUMBERS = enum.auto()
+    #: The first iteration of a loop over a dynamic size is recorded by itself, and there has to be one.
+    FIRST_ITERATIONS = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
     NUMBERS_OF_EXAMPLE = enum.auto()
 

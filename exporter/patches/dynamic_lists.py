@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -29,6 +29,15 @@ def _chunk(torchs: Callable[..., Any], input: Any, chunks: Any, dim: int = 0) ->
     return _script()(input, chunks, dim) if isinstance(chunks, torch.SymInt) else torchs(input, chunks, dim)
 
 
+def _iter(torchs: Callable[..., Any], self: torch.Tensor) -> Iterator[Any]:
+    if recorder_here().fakes.symbols is None:
+        return torchs(self)
+    from onnx_parity.exporter.sizes.looped import items_in
+
+    items = items_in(self)
+    return torchs(self) if items is None else iter(items)
+
+
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
     if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
@@ -50,5 +59,6 @@ def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: A
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch, "chunk", _chunk),
     FunctionAttribute(lambda: torch.Tensor, "chunk", _chunk),
+    FunctionAttribute(lambda: torch.Tensor, "__iter__", _iter),
     FunctionAttribute(lambda: torch.Tensor, "set_", _set),
 )

@@ -9,7 +9,7 @@ an output of the block; any other leaf is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,8 +19,9 @@ import torch
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
-from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.expressions.expression import Expression, Symbol
 from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.graph.comparison import Comparison
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import (
     DTYPES,
@@ -54,6 +55,11 @@ SEEN_TWICE = (
     "clone of it"
 )
 
+KEPT_ELSEWHERE = (
+    "a loop over a dynamic size keeps what changes from one iteration to the next elsewhere than in variables and lists, "
+    "such as in an attribute or a generator: keep it in a variable of the function that has the loop"
+)
+
 
 class UnlikeItems(CaptureError):
     """The tensors that a loop collects in one place differ in size between iterations, so they cannot be stacked.
@@ -76,6 +82,8 @@ class Iteration(msgspec.Struct, frozen=True):
     collected: Sequence[torch.Tensor] = ()
 
 
+#: What a loop's body is given: the number of the iteration, the carried leaves, and the shared tensors.
+_Given = tuple[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]]
 #: A loop's body, a function of the number of the iteration, the carried leaves, and the shared tensors.
 _Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
 
@@ -275,6 +283,27 @@ class Blocks(Leaves):
         leaves that are known to change. The `shared` tensors are passed to the body too, and its writes to them are
         copied back afterwards.
         """
+        steps = self.loop_in_steps(trips, going, initial, shared, varying)
+        given = next(steps)
+        while True:
+            try:
+                given = steps.send(body(*given))
+            except StopIteration as end:
+                ends: tuple[list[Leaf], list[torch.Tensor]] = end.value
+                return ends
+
+    def loop_in_steps(
+        self,
+        trips: Leaf,
+        going: Leaf,
+        initial: Sequence[Leaf],
+        shared: Sequence[torch.Tensor] = (),
+        varying: Sequence[bool] | None = None,
+        *,
+        twice: bool = False,
+    ) -> Generator[_Given, Iteration, tuple[list[Leaf], list[torch.Tensor]]]:
+        """The same for a body that the caller runs: each step has its arguments, and takes its results. With `twice`,
+        the body is run once more in the end, and has to compute the same: it may keep what is not carried elsewhere."""
         initial = [*initial, *shared]
         starts = self.settled(initial)
         known = [*(varying or ()), *[False] * len(starts)]
@@ -283,10 +312,18 @@ class Blocks(Leaves):
         for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
             item.shared = places.get(id(leaf))
         before = self.recorder.checkpoint()
-        while (recorded := self._iteration(carried, len(shared), body)) is None:
+        outside = {*self._symbols_read()}
+        first: tuple[Block, list[Symbol]] | None = None
+        while (recorded := (yield from self._iteration(carried, len(shared)))) is None or (twice and first is None):
             # Each attempt drops at least one assumption about a variable or an axis, so this loop ends.
+            first = None if recorded is None else (recorded[0], self._symbols_read())
             self.recorder.restore(before)
             before = self.recorder.checkpoint()
+        if first is not None:
+            pairs = zip(first[1], self._symbols_read(), strict=False)
+            inside = {one: other for one, other in pairs if one not in outside}
+            if not Comparison(inside).same_block(first[0], recorded[0]):
+                raise self.error(KEPT_ELSEWHERE)
         block, goes_on, collected = recorded
         changing = [item for item in carried if item.varies]
         arguments = {
@@ -337,6 +374,10 @@ class Blocks(Leaves):
         hinted = map(str, symbols.hints) if symbols is not None else ()
         return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
 
+    def _symbols_read(self) -> list[Symbol]:
+        """The symbols that can be read from values so far, in the order in which they were made."""
+        return [*map(Symbol, (*self.recorder.reader.scalars, *self.recorder.size_sources))]
+
     def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
         """Check that a collected tensor has the same sizes in each iteration; raises `UnlikeItems` otherwise."""
         for size in tensor.shape:
@@ -345,8 +386,8 @@ class Blocks(Leaves):
         return tensor
 
     def _iteration(
-        self, carried: list[_Carried], shared: int, body: _Body
-    ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
+        self, carried: list[_Carried], shared: int
+    ) -> Generator[_Given, Iteration, tuple[Block, Leaf, list[FakeTensor]] | None]:
         """Record the body once. Returns its block, whether the loop continues, and the collected tensors; None if an
         assumption turned out to be wrong."""
         recorder, outer = self.recorder, self.recorder.nodes
@@ -361,7 +402,7 @@ class Blocks(Leaves):
                 for item in carried[:split]
             ]
             outside = self._symbols()
-            done = body(self.give(number), given, own)
+            done = yield self.give(number), given, own
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
             outs = self.settled([*done.carried, *own])

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.sizes.looped import Items, Range, items_in, reversed_items, with_numbers, zipped
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
 from onnx_parity.exporter.torch_inside.frames import (
@@ -58,9 +59,36 @@ def _is_of_a_size(args: tuple[Any, ...]) -> bool:
 
 
 def _len(value: Any, /) -> Any:
+    if (items := None if isinstance(value, torch.Tensor) else items_in(value)) is not None:
+        return with_text_of_number(items.length)
     if isinstance(value, torch.Tensor) and type(value).__len__ is torch.Tensor.__len__ and value.dim():
         return with_text_of_number(value.shape[0])
     return len(value)
+
+
+def _range(*args: Any) -> Any:
+    """A range of symbolic numbers, unless there are no more of them than of one number."""
+    if not any(type(each) is torch.SymInt for each in args):
+        return range(*args)
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    items = Range(start, stop, step)
+    return items if type(items.length) is torch.SymInt else [items.item(place) for place in range(items.length)]
+
+
+def _enumerate(values: Any, start: int = 0) -> Any:
+    items = items_in(values)
+    return enumerate(values, start) if items is None else with_numbers(items, start)
+
+
+def _zip(*values: Any, strict: bool = False) -> Any:
+    found = [items_in(each) for each in values]
+    several = [items for items in found if items is not None]
+    return zipped(several) if several and len(several) == len(values) else zip(*values, strict=strict)
+
+
+def _reversed(values: Any) -> Any:
+    items = items_in(values)
+    return reversed(values) if items is None else reversed_items(items)
 
 
 def _map(function: Any, /, *values: Any) -> Any:
@@ -114,6 +142,25 @@ def _numel(of: Any) -> Any:
     return math.prod(of) if type(of) is torch.Size else of.numel()
 
 
+def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's `list` or `tuple`, where the number of items is a dynamic size."""
+
+    def result(*values: Any) -> Any:
+        items = items_in(values[0]) if len(values) == 1 else None
+        return pythons(*values) if items is None else Items.as_list(items)
+
+    return result
+
+
+def _sum(values: Any, /, start: Any = 0) -> Any:
+    items = items_in(values)
+    return sum(values, start) if items is None else Items.total(items, start)
+
+
+def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:
+    return Items.comprehended(items, comprehension) if isinstance(items, Items.loop) else comprehension(items)
+
+
 class _Identical:
     """Contains what is True, or False: also a condition on sizes that holds, or does not."""
 
@@ -136,6 +183,13 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
     "max": _extreme(max, torch.sym_max),
     "min": _extreme(min, torch.sym_min),
     "divmod": _divmod,
+    "list": _as_list(list),
+    "tuple": _as_list(tuple),
+    "sum": _sum,
+    "enumerate": _enumerate,
+    "range": _range,
+    "reversed": _reversed,
+    "zip": _zip,
     "round": _round,
 }
 #: Functions for which others are called as attributes of their modules. Files also import them by their names.
@@ -162,6 +216,7 @@ CALLS_WITH_SIZES = ExchangedCalls(
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
     {"numel": _numel},
     {value: _Identical(value) for value in (True, False)},
+    _comprehension,
 )
 
 

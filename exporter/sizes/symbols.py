@@ -262,6 +262,11 @@ class Symbols:
         """Take a number to be at most the limit, because torch raises where it is not."""
         self._known_orders.add((_expression(number), _expression(limit)))
 
+    def count_to(self, place: torch.SymInt, length: Size) -> None:
+        """Take a number to be the place of one of so many items."""
+        self.constrain(place)
+        self._known_orders |= {(place.node.expr, _expression(length)), (place.node.expr + 1, _expression(length))}
+
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
         lower = bounds(size.node.expr, self._ranges).lower

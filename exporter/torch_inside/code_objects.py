@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from opcode import opmap
@@ -34,6 +35,8 @@ _IS, _IN = opmap["IS_OP"], opmap["CONTAINS_OP"]
 _IN_HAS_ITS_SIZE = sys.version_info < (3, 13)
 #: Stands among the names in code that compares by `is`, and may do so with True or False.
 _IDENTITY = "is"
+#: The names of code, before Python 3.12 also of comprehensions that make a list, that goes over what it is given.
+_COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>"})
 #: The most codes for which something is kept.
 _MOST = 20_000
 
@@ -133,6 +136,8 @@ def names_in(code: CodeType) -> Set[str]:
                 names.add(const)
         elif kind is CodeType:
             names |= names_in(const)
+            if const.co_name in _COMPREHENSIONS:
+                names.add(const.co_name)
         elif kind is tuple or kind is frozenset:
             names.update(_texts_in(const))
         elif kind is bool and _IDENTITY not in names and _IS in code.co_code[::2]:
@@ -176,9 +181,31 @@ def _code_of_call(free_variables: tuple[str, ...]) -> CodeType:
         f"        callee = {_PLACE_OF_THE_CALLEE!r}\n"
         f"        return callee(*args, **kwargs)\n"
     )
-    (around,) = (each for each in compile(source, __file__, "exec").co_consts if isinstance(each, CodeType))
-    (code,) = (each for each in around.co_consts if isinstance(each, CodeType))
+    (around,) = _codes_in(compile(source, __file__, "exec"))
+    (code,) = _codes_in(around)
     return code
+
+
+def _code_that_hands_on(comprehension: CodeType, callee: Callable[..., Any]) -> CodeType:
+    """Code for a comprehension that calls `callee` with what it goes over, and with the comprehension as a function."""
+    names = "".join(f"{name}, " for name in comprehension.co_freevars)
+    source = (
+        f"def around({names}):\n"
+        f"    def call(items):\n"
+        f"        def comprehension(items): ({names})\n"
+        f"        return {_PLACE_OF_THE_CALLEE!r}(items, comprehension)\n"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # A text is called here.
+        (around,) = _codes_in(compile(source, __file__, "exec"))
+    (call,) = _codes_in(around)
+    (inner,) = _codes_in(call)
+    others = {_PLACE_OF_THE_CALLEE: callee, inner: comprehension}
+    return call.replace(co_consts=tuple(others.get(each, each) for each in call.co_consts))
+
+
+def _codes_in(code: CodeType) -> list[CodeType]:
+    return [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
 # --- calls of builtins, exchanged -------------------------------------------------------------------------------------
@@ -203,16 +230,18 @@ class ExchangedCalls:
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
         identities: Mapping[bool, Container[Any]],
+        comprehension: Callable[[Any, Callable[[Any], Any]], Any],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
         functions, each with the one to call, by the names by which files import them. `methods` are called in the place
         of all methods of their names. `identities` contain the values that are to be True and False where `is` asks
-        for it."""
+        for it. `comprehension` is called with what each comprehension goes over, and the comprehension itself."""
+        self._comprehension = comprehension
         self._identities = identities
         self._methods = methods
         self._imported = imported
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
-        self._names = frozenset({*self._functions, *methods, _IDENTITY})
+        self._names = frozenset({*self._functions, *methods, *_COMPREHENSIONS, _IDENTITY})
         self._ours = frozenset(map(id, (*self._functions.values(), *methods.values())))
         self._lock = threading.Lock()
         self._exchanges: dict[FunctionType, _Exchange] = {}
@@ -287,6 +316,9 @@ class ExchangedCalls:
         for at, const in enumerate(code.co_consts):
             if type(const) is CodeType and (inner := self._with_ours(const, meant)) is not None:
                 consts[at] = inner
+                is_changed = True
+            if type(const) is CodeType and const.co_name in _COMPREHENSIONS:
+                consts[at] = _code_that_hands_on(consts[at], self._comprehension)
                 is_changed = True
         called = [name for name in code.co_names if name in meant or name in self._methods]
         instructions = code.co_code if called or _IDENTITY in names_in(code) else b""

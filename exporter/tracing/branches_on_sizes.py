@@ -19,11 +19,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
-from onnx_parity.exporter.graph.graph import Block, Graph, Node, Size, Value, Varying
+from onnx_parity.exporter.graph.comparison import Comparison
+from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
 
@@ -50,14 +49,8 @@ class Recording(Protocol):
     ) -> Traced | None: ...
 
 
-#: Operators that give the same, and differ in whether they may share memory with what they are given.
-_SAME: dict[object, object] = {torch.ops.aten._unsafe_view.default: torch.ops.aten.view.default}
 #: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
 _MOST_RECORDINGS = 16
-#: Their result is what they are given, if it has the same shape.
-_KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
-#: Constants of more bytes are the same only if they are in the same place.
-_MOST_COMPARED = 1 << 20
 
 
 def branches_that_matter(recorded: Traced, again: Recording) -> list[Answer]:
@@ -227,36 +220,18 @@ def compute_the_same(one: Traced, other: Traced) -> bool:
     return _Comparison({}).same(one, other)
 
 
-class _Comparison:
+class _Comparison(Comparison):
     """The comparison of two recordings where some sizes have these values."""
-
-    def __init__(self, sizes: Mapping[Any, int]) -> None:
-        self._sizes = sizes
-        #: Values of one recording, and those of the other that they correspond to.
-        self._pairs: dict[Value, Value] = {}
-        #: What these nodes give where they change nothing, and what they are given.
-        self._unchanged: dict[Value, Value] = {}
 
     def same(self, recorded: Traced, another: Traced) -> bool:
         """Whether they compute the same."""
         one, other = recorded.graph, another.graph
-        self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
+        self.pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
         return (
-            self._same_nodes(one.live_nodes(), other.live_nodes())
-            and self._same_value(one.outputs, other.outputs)
+            self.same_nodes(one.live_nodes(), other.live_nodes())
+            and self.same_value(one.outputs, other.outputs)
             and self.same_form(recorded, another)
         )
-
-    def _same_nodes(self, one: Sequence[Node], other: Sequence[Node]) -> bool:
-        steps, others = self._changing(one), self._changing(other)
-        return len(steps) == len(others) and all(map(self._same_node, steps, others))
-
-    def _same_block(self, one: Block, other: Block) -> bool:
-        """Whether two bodies of branches or loops compute the same. They are compared with all that they contain."""
-        if len(one.inputs) != len(other.inputs):
-            return False
-        self._pairs.update(zip(one.inputs, other.inputs, strict=True))
-        return self._same_nodes(one.nodes, other.nodes) and self._same_value(one.outputs, other.outputs)
 
     def same_form(self, recorded: Traced, another: Traced) -> bool:
         """Whether they return the same structure, with outputs of the same names, dtypes and shapes."""
@@ -265,83 +240,10 @@ class _Comparison:
         return (
             (one.spec, one.names) == (other.spec, other.names)
             and [each.dtype for each in outputs] == [each.dtype for each in others]
-            and self._same_shapes(outputs, others)
-            and self._same_value(one.plain, other.plain)
+            and self.same_shapes(outputs, others)
+            and self.same_value(one.plain, other.plain)
         )
 
     def all_empty(self, graph: Graph) -> bool:
         """Whether all outputs are empty."""
-        return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
-
-    def _changing(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes without those that copy a tensor, expand it to the shape that it has, or take the whole of it."""
-        changing = []
-        for node in nodes:
-            given, result = node.arguments.get("self"), node.outputs[0]
-            if (
-                node.op in _KEEPING
-                and isinstance(given, Value)
-                and result is not None
-                and self._same_shapes([given], [result])
-            ):
-                self._unchanged[result] = self._unchanged.get(given, given)
-            else:
-                changing.append(node)
-        return changing
-
-    def _same_node(self, one: Node, other: Node) -> bool:
-        if (
-            _SAME.get(one.op, one.op) is not _SAME.get(other.op, other.op)
-            or one.arguments.keys() != other.arguments.keys()
-        ):
-            return False
-        if not all(self._same_value(each, other.arguments[name]) for name, each in one.arguments.items()):
-            return False
-        for mine, theirs in zip(one.outputs, other.outputs, strict=True):
-            if mine is not None and theirs is not None:
-                if mine.dtype is not theirs.dtype:
-                    return False
-                self._pairs[mine] = theirs
-        return [output is None for output in one.outputs] == [output is None for output in other.outputs]
-
-    def _same_value(self, one: Any, other: Any) -> bool:
-        if isinstance(one, Value):
-            if not isinstance(other, Value):
-                return False
-            one, other = self._unchanged.get(one, one), self._unchanged.get(other, other)
-            if one.constant is not None and other.constant is not None:
-                if one.constant.is_meta or other.constant.is_meta:
-                    # Weights without data, which are new tensors in each recording.
-                    return bool(one.constant.is_meta and other.constant.is_meta and one.name == other.name != "")
-                return _same_tensor(one.constant, other.constant)
-            return self._pairs.get(one) is other
-        if isinstance(one, list | tuple):
-            return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self._same_value, one, other))
-        if isinstance(one, Block) or isinstance(other, Block):
-            return isinstance(one, Block) and isinstance(other, Block) and self._same_block(one, other)
-        return _same_number(self._plain(one), self._plain(other))
-
-    def _same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:
-        shapes = ([[self._plain(size) for size in value.shape] for value in values] for values in (one, other))
-        return next(shapes) == next(shapes)
-
-    def _plain(self, number: Size | Varying | Any) -> Any:
-        if not isinstance(number, Varying):
-            return number
-        expression = number.node.expr.xreplace(dict(self._sizes))
-        return expression.plain if expression.is_number else expression
-
-
-def _same_number(one: Any, other: Any) -> bool:
-    """Whether numbers, or other attributes, are the same: 2 and 2.0 are not, nor are 0.0 and -0.0."""
-    if isinstance(one, float) and isinstance(other, float):
-        return repr(one) == repr(other)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.dtype is not other.dtype or one.shape != other.shape:
-        return False
-    if one.data_ptr() == other.data_ptr() and one.stride() == other.stride():
-        return True
-    return one.nbytes <= _MOST_COMPARED and torch.equal(one, other)
+        return all(any(self.plain(size) == 0 for size in output.shape) for output in graph.outputs)

@@ -1,0 +1,1 @@
+"""Loops of Python over dynamic sizes, which become loops of the model."""

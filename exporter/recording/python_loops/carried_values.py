@@ -1,0 +1,230 @@
+"""The values that a loop of Python carries from one iteration to the next: variables, and what lists and dicts hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.recording.blocks import Blocks
+from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.frames import FrameType
+from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
+
+__all__ = ["CarriedValues", "OtherForms"]
+
+
+class OtherForms(Exception):
+    """The structure of a value is another one after an iteration. The loop begins again, with that structure."""
+
+
+class _Form(NamedTuple):
+    """The structure of a value; for each leaf of it that is a list that loops have filled, the structure of an item."""
+
+    spec: pytree.TreeSpec
+    lists: tuple[tuple[pytree.TreeSpec, tuple[bool, ...]] | None, ...]
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.lists == (None,) and not self.spec.num_children
+
+
+class _Place(msgspec.Struct, eq=False):
+    """A variable, or a container, whose value a loop may carry."""
+
+    #: The value at the head of the loop: of a container a copy.
+    start: Any
+    form: _Form
+    leaves: list[Leaf]
+    #: The variable; None for a container.
+    name: str | None = None
+    container: Any = None
+    #: For a list, how many items an iteration adds, and their structure.
+    added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
+
+
+class CarriedValues:
+    """The values that a loop of a frame carries, as leaves."""
+
+    def __init__(self, blocks: Blocks, frame: FrameType) -> None:
+        self._blocks, self._frame = blocks, frame
+        variables = variables_of(frame)
+        found: dict[int, Any] = {}
+        values = {name: variables.get(name, UNSET) for name in sorted(carried_names(frame))}
+        for value in values.values():
+            _find_containers(value, found)
+        self._kept = frozenset(found)
+        self._places = [_Place(value, *self._apart(value), name=name) for name, value in values.items()]
+        for container in found.values():
+            copy = container.copy()
+            self._places.append(_Place(copy, *self._apart(copy, but=copy), container=container))
+        #: The leaves that the program was given, and those that it left, in the last iteration that was recorded.
+        self._given: list[Leaf] = []
+        self._left: list[Leaf] = []
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        return [leaf for place in self._places for leaf in place.leaves]
+
+    def give(self, leaves: Sequence[Leaf]) -> None:
+        """Have the program find these leaves in its variables and containers."""
+        self._given = [self._in_python(*pair) for pair in zip(self.leaves, leaves, strict=True)]
+        self._put(iter(self._given), {})
+
+    def _in_python(self, start: Leaf, leaf: Leaf) -> Leaf:
+        wants_number = is_number(start) and type(start) is not bool
+        return self._blocks.number(leaf) if wants_number and isinstance(leaf, torch.Tensor) else leaf
+
+    def take(self) -> tuple[list[Leaf], list[torch.Tensor]]:
+        """The leaves after an iteration, and the tensors that it has added to lists."""
+        variables = variables_of(self._frame)
+        leaves: list[Leaf] = []
+        added: list[torch.Tensor] = []
+        others = False
+        for place in self._places:
+            value = variables.get(place.name, UNSET) if place.container is None else place.container.copy()
+            if place.container is not None and type(value) is list and len(value) > len(place.start):
+                added += self._added(place, value[len(place.start) :])
+                del value[len(place.start) :]
+            form, own = self._apart(value, but=value if place.container is not None else None)
+            if form != place.form:
+                own = self._joined(place, value, form, own)
+                others = True
+            leaves += own
+        if others:
+            raise OtherForms
+        self._left = leaves
+        return leaves, added
+
+    def _added(self, place: _Place, items: list[Any]) -> list[torch.Tensor]:
+        rows = [pytree.tree_flatten(item) for item in items]
+        _, spec = rows[0]
+        numbers = tuple(is_number(leaf) for leaf in rows[0][0])
+        if any(row[1] != spec for row in rows) or (place.added or (len(items),))[0] != len(items):
+            raise self._blocks.error(
+                "a loop over a dynamic size adds items of several structures to a list, or not as many in each "
+                "iteration: use a list for each"
+            )
+        place.added = len(items), spec, numbers
+        columns = [[self._added_leaf(leaf) for leaf in column] for column in zip(*(row[0] for row in rows), strict=True)]
+        return [column[0] if len(column) == 1 else torch.stack(column) for column in columns]
+
+    def _added_leaf(self, leaf: Leaf) -> torch.Tensor:
+        if not isinstance(leaf, torch.Tensor) and not is_number(leaf):
+            raise self._blocks.error(
+                f"a loop over a dynamic size adds {leaf!r} to a list: it can add tensors, numbers, and tuples of these"
+            )
+        return self._blocks.as_tensor(leaf)
+
+    def _joined(self, place: _Place, value: Any, form: _Form, leaves: list[Leaf]) -> list[Leaf]:
+        """Give a place the structure that it has after an iteration, if its value at first can have that too."""
+        start = place.start
+        if place.container is None and start is UNSET:
+            place.form, place.leaves = form, [UNSET] * len(leaves)
+            return leaves
+        if place.container is None and type(start) is list and isinstance(value, GrownList):
+            stacked = value.items_of_loop
+            place.form, place.leaves = form, [EMPTY] * len(leaves)
+            if start:
+                place.leaves = [*GrownList.of(start, stacked).items_of_loop.stacks]
+            return leaves
+        if place.container is None:
+            by_value = self._apart(start, but=start)
+            if by_value[0] == form:
+                place.form, place.leaves = by_value
+                return leaves
+        what = f"the variable {place.name}" if place.container is None else "a list or dict"
+        raise self._blocks.error(
+            f"{what} has another structure after an iteration of a loop over a dynamic size than before: keep its "
+            "structure, and assign tensors or numbers before the loop"
+        )
+
+    def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor]) -> None:
+        """Have the program find what the loop has made."""
+        ends: list[Leaf] = []
+        for start, given, left, result in zip(self.leaves, self._given, self._left, results, strict=True):
+            if left is given and isinstance(start, torch.Tensor) and result is not start:
+                start.copy_(result)
+                ends.append(start)
+            else:
+                ends.append(self._in_python(left if start is UNSET else start, result))
+        grown: dict[int, GrownList] = {}
+        whole = iter(stacks)
+        for place in self._places:
+            if place.added is None:
+                continue
+            count, spec, numbers = place.added
+            own = [next(whole) for _ in numbers]
+            made = GrownList(Stacked(spec, [each.flatten(0, 1) for each in own] if count > 1 else own, numbers))
+            grown[id(place.container)] = made
+        self._put(iter(ends), grown)
+
+    def start_again(self) -> None:
+        """Have the program find what it found at first."""
+        for place in self._places:
+            place.added = None
+            if place.container is None:
+                continue
+            _fill(place.container, place.start)
+        assign(self._frame, {p.name: p.start for p in self._places if p.name is not None and p.start is not UNSET})
+
+    def _put(self, leaves: Iterator[Leaf], grown: Mapping[int, GrownList]) -> None:
+        values: dict[str, Any] = {}
+        for place in self._places:
+            value = _together(place.form, leaves, grown)
+            if place.container is None:
+                if value is not UNSET:
+                    values[str(place.name)] = value
+                continue
+            if (more := grown.get(id(place.container))) is not None:
+                if value:
+                    more.insert_all(value)
+                value = [more.items_of_loop]
+            _fill(place.container, value)
+        assign(self._frame, values)
+
+    def _apart(self, value: Any, *, but: Any = None) -> tuple[_Form, list[Leaf]]:
+        """The structure and the leaves of a value. Containers of the frame are leaves, but for one."""
+        kept = self._kept
+        parts, spec = pytree.tree_flatten(value, is_leaf=lambda each: id(each) in kept and each is not but)
+        leaves: list[Leaf] = []
+        lists: list[tuple[pytree.TreeSpec, tuple[bool, ...]] | None] = []
+        for part in parts:
+            if isinstance(part, GrownList):
+                stacked = part.items_of_loop
+                leaves += stacked.stacks
+                lists.append((stacked.spec, tuple(stacked.of_numbers)))
+            else:
+                leaves.append(part)
+                lists.append(None)
+        return _Form(spec, tuple(lists)), leaves
+
+
+def _together(form: _Form, leaves: Iterator[Leaf], grown: Mapping[int, GrownList]) -> Any:
+    parts: list[Any] = []
+    for each in form.lists:
+        if each is not None:
+            parts.append(GrownList(Stacked(each[0], [next(leaves) for _ in each[1]], each[1])))
+        else:
+            leaf = next(leaves)
+            parts.append(grown.get(id(leaf), leaf))
+    return pytree.tree_unflatten(parts, form.spec)
+
+
+def _fill(container: Any, value: Any) -> None:
+    container.clear()
+    (container.extend if type(container) is list else container.update)(value)
+
+
+def _find_containers(value: Any, found: dict[int, Any]) -> None:
+    """The lists and dicts in a value, which a program may change."""
+    if type(value) in (list, dict) and id(value) not in found:
+        found[id(value)] = value
+    elif not isinstance(value, tuple):
+        return
+    for each in value.values() if isinstance(value, dict) else value:
+        _find_containers(each, found)

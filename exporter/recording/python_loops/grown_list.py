@@ -1,0 +1,200 @@
+"""Lists that a loop of Python over a dynamic size has filled: stacked items, whose number is not known at export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, SupportsIndex
+
+import torch
+
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.sizes.looped import Items
+from onnx_parity.exporter.torch_inside import pytree
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
+from onnx_parity.exporter.torch_inside.loops_of_python import is_in_unpacking
+
+__all__ = ["GrownList", "Stacked"]
+
+asks_for_its_caller(__file__)
+
+_REMEDY = (
+    "the program fills a list in a loop over a dynamic size, and {use}: of such a list it can take torch.stack, "
+    "torch.cat, sum, len, one item, a slice, and a loop over it"
+)
+#: What joins tensors, and whether along a new axis.
+_JOINING: dict[Any, bool] = {torch.stack: True, torch.cat: False, torch.concat: False, torch.concatenate: False}
+
+
+class Stacked(Items):
+    """The items of a list as one tensor for each leaf of an item, along its first axis.
+
+    It stands in a list of Python for the items whose number is not known. torch asks it what a function that is given
+    such a list does.
+    """
+
+    def __init__(self, spec: pytree.TreeSpec, stacks: Sequence[torch.Tensor], of_numbers: Sequence[bool]) -> None:
+        self.spec, self.stacks, self.of_numbers = spec, [*stacks], [*of_numbers]
+
+    @property
+    def length(self) -> Any:  # type: ignore[override]
+        return self.stacks[0].shape[0]
+
+    def item(self, place: Any) -> Any:
+        parts = [stack[place] for stack in self.stacks]
+        leaves = [part.item() if number else part for part, number in zip(parts, self.of_numbers, strict=True)]
+        return pytree.tree_unflatten(leaves, self.spec)
+
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Stacked:
+        return Stacked(self.spec, [change(stack) for stack in self.stacks], self.of_numbers)
+
+    def joined(self, other: Stacked) -> Stacked:
+        if self.spec != other.spec:
+            raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
+        stacks = [torch.cat(pair) for pair in zip(self.stacks, other.stacks, strict=True)]
+        return Stacked(self.spec, stacks, self.of_numbers)
+
+    @property
+    def only(self) -> torch.Tensor:
+        """All items as one tensor."""
+        if len(self.stacks) != 1 or self.spec.num_children:
+            raise refused_here(_REMEDY.format(use="joins its items, which are no tensors"))
+        return self.stacks[0]
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func not in _JOINING:
+            name = getattr(func, "__name__", "a function")
+            raise refused_here(_REMEDY.format(use=f"gives it to {name}"))
+        return _join(func, *args, **(kwargs or {}))
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise refused_here(_REMEDY.format(use="reads it where it cannot be followed, as in an attribute or a global"))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __matmul__ = __neg__ = _refuse
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(torch.Tensor, name):
+            raise AttributeError(name)
+        self._refuse()
+
+
+def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **options: Any) -> torch.Tensor:
+    """`torch.stack` or `torch.cat` of tensors among which are stacked ones."""
+    dim = options.pop("axis", dim)
+    along_new = _JOINING[func]
+    parts = []
+    for each in list.__iter__(tensors) if isinstance(tensors, GrownList) else tensors:
+        if not isinstance(each, Stacked):
+            parts.append(each.unsqueeze(dim) if along_new else each)
+            continue
+        whole = each.only
+        axis = dim % (whole.ndim - (not along_new))
+        whole = whole.movedim(0, axis) if axis else whole
+        parts.append(whole if along_new else whole.flatten(axis, axis + 1))
+    return parts[0] if len(parts) == 1 and not options else torch.cat(parts, dim, **options)
+
+
+class GrownList(list[Any]):
+    """A list that has as many items as a dynamic size says. As a plain list it has one item, the stacked ones."""
+
+    def __init__(self, items: Stacked) -> None:
+        super().__init__([items])
+
+    @property
+    def items_of_loop(self) -> Stacked:
+        stacked: Stacked = list.__getitem__(self, 0)
+        return stacked
+
+    def _become(self, items: Stacked) -> GrownList:
+        list.__setitem__(self, 0, items)
+        return self
+
+    def __len__(self) -> int:
+        return int(self.items_of_loop.length)
+
+    def __bool__(self) -> bool:
+        return bool(self.items_of_loop)
+
+    def __iter__(self) -> Iterator[Any]:
+        if is_in_unpacking(current_frame(1)):
+            return iter([self.items_of_loop])
+        return iter(self.items_of_loop)
+
+    def __reversed__(self) -> Iterator[Any]:  # type: ignore[override]
+        return reversed(self.items_of_loop)  # type: ignore[call-overload, no-any-return]
+
+    def __getitem__(self, place: Any) -> Any:
+        if not isinstance(place, slice):
+            return self.items_of_loop[place]
+        if place.step in (None, 1):
+            return GrownList(self.items_of_loop.changed(lambda stack: stack[place]))
+        if (place.start, place.stop, place.step) == (None, None, -1):
+            return GrownList(self.items_of_loop.changed(lambda stack: stack.flip([0])))
+        raise refused_here(_REMEDY.format(use="takes a slice of it with a step"))
+
+    @classmethod
+    def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:
+        """A list of known items, stacked like those of another one."""
+        return cls(_stacked(items, like))
+
+    def insert_all(self, items: Sequence[Any]) -> None:
+        """Insert items before those that the list has."""
+        self._become(_stacked(items, self.items_of_loop).joined(self.items_of_loop))
+
+    def append(self, item: Any) -> None:
+        self.extend([item])
+
+    def extend(self, more: Any) -> None:
+        self._become(self.items_of_loop.joined(_stacked(more, self.items_of_loop)))
+
+    def insert(self, place: SupportsIndex, item: Any) -> None:
+        if place != 0:
+            raise refused_here(_REMEDY.format(use="inserts an item within it"))
+        self.insert_all([item])
+
+    def reverse(self) -> None:
+        self._become(self[::-1].items_of_loop)
+
+    def pop(self, place: SupportsIndex = -1) -> Any:
+        if place not in (0, -1):
+            raise refused_here(_REMEDY.format(use="removes an item within it"))
+        item = self[place]
+        self._become(self[1:].items_of_loop if place == 0 else self[:-1].items_of_loop)
+        return item
+
+    def copy(self) -> GrownList:
+        return GrownList(self.items_of_loop)
+
+    def __add__(self, other: Any) -> GrownList:  # type: ignore[override]
+        return GrownList(self.items_of_loop.joined(_stacked(other, self.items_of_loop)))
+
+    def __radd__(self, other: Any) -> GrownList:
+        return GrownList(_stacked(other, self.items_of_loop).joined(self.items_of_loop))
+
+    def __iadd__(self, other: Any) -> GrownList:  # type: ignore[override, misc]
+        self.extend(other)
+        return self
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise refused_here(_REMEDY.format(use="does something else with it"))
+
+    __contains__ = __delitem__ = __setitem__ = __mul__ = __rmul__ = __eq__ = _refuse  # type: ignore[assignment]
+    clear = count = index = remove = sort = _refuse  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _stacked(items: Any, like: Stacked) -> Stacked:
+    """The items of a list, stacked."""
+    if isinstance(items, GrownList):
+        return items.items_of_loop
+    rows = []
+    for item in items:
+        leaves, spec = pytree.tree_flatten(item)
+        if spec != like.spec:
+            raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
+        rows.append([torch.as_tensor(leaf) for leaf in leaves])
+    if not rows:
+        return like.changed(lambda stack: stack[:0])
+    return Stacked(like.spec, [torch.stack(column) for column in zip(*rows, strict=True)], like.of_numbers)

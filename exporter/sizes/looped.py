@@ -1,0 +1,127 @@
+"""What a loop of Python goes over as often as a dynamic size says: `range`, the first axis of a tensor, and what
+`enumerate`, `zip` and `reversed` make of these.
+
+Python asks an iterator for one item after the other, so that the number of items would be that of the example. Each
+class of this file says how many items there are and computes the one at a place, which may be a symbol. The recording
+makes a loop of the model of what goes over one (`recording/python_loops/`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+
+__all__ = ["Items", "Parts", "Range", "items_in", "reversed_items", "with_numbers", "zipped"]
+
+asks_for_its_caller(__file__)
+
+#: A size, or the place of an item.
+_Number = int | torch.SymInt
+
+
+class Items:
+    """Items of which there are as many as a dynamic size says."""
+
+    #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, and applies a
+    #: comprehension to what the iterator gives.
+    loop: ClassVar[Callable[[Items], Iterator[Any]]]
+    as_list: ClassVar[Callable[[Items], list[Any]]]
+    total: ClassVar[Callable[[Items, Any], Any]]
+    comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
+    length: _Number
+
+    @abstractmethod
+    def item(self, place: _Number) -> Any:
+        """The item at a place, which is counted from the first one."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return Items.loop(self)
+
+    def __len__(self) -> int:
+        return int(self.length)
+
+    def __bool__(self) -> bool:
+        return bool(self.length > 0)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(reversed_items(self))
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [*self][place]
+        return self.item(self.length + place if place < 0 else place)
+
+
+class Range(Items):
+    """`range` of dynamic sizes."""
+
+    def __init__(self, start: _Number, stop: _Number, step: _Number) -> None:
+        self.start, self.step = start, step
+        distance = stop - start if step > 0 else start - stop
+        stride = abs(step)
+        count = distance if stride == 1 else (distance + stride - 1) // stride
+        is_count = type(count) is torch.SymInt and count.node.shape_env.never_exceeds(0, count)
+        self.length = count if is_count else torch.sym_max(0, count)
+
+    def item(self, place: _Number) -> Any:
+        return self.start + (place if self.step == 1 else place * self.step)
+
+
+class Parts(Items):
+    """The parts of a tensor along its first axis."""
+
+    def __init__(self, whole: torch.Tensor) -> None:
+        self._whole = whole
+        self.length = whole.shape[0]
+
+    def item(self, place: _Number) -> Any:
+        return self._whole[place]
+
+
+class _Of(Items):
+    """Items that are computed from those at the same places of others."""
+
+    def __init__(self, others: Sequence[Items], compute: Callable[..., Any]) -> None:
+        self._others, self._compute = others, compute
+        self.length = others[0].length
+        for other in others[1:]:
+            self.length = torch.sym_min(self.length, other.length)
+
+    def item(self, place: _Number) -> Any:
+        return self._compute(place, *[other.item(place) for other in self._others])
+
+
+class _Reversed(Items):
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        self.length = items.length
+
+    def item(self, place: _Number) -> Any:
+        return self._items.item(self.length - 1 - place)
+
+
+def items_in(value: Any) -> Items | None:
+    """The items of what a loop goes over, if their number is a dynamic size."""
+    if isinstance(value, torch.Tensor):
+        is_dynamic = value.dim() > 0 and type(value.shape[0]) is torch.SymInt
+        return Parts(value) if is_dynamic and not value.shape[0].node.expr.is_number else None
+    items = getattr(value, "items_of_loop", None) if isinstance(value, list) else value
+    return items if isinstance(items, Items) else None
+
+
+def reversed_items(items: Items) -> Items:
+    return _Reversed(items)
+
+
+def with_numbers(items: Items, start: _Number = 0) -> Items:
+    """What `enumerate` makes of items."""
+    return _Of([items], lambda place, item: (start + place, item))
+
+
+def zipped(several: Sequence[Items]) -> Items:
+    return _Of(several, lambda place, *items: items)

@@ -1,0 +1,84 @@
+"""Loops of Python that are running: whether an iterator is asked by a `for`, and the variables that its body carries."""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from opcode import opmap
+from types import CodeType, FrameType
+from typing import Any
+
+__all__ = ["assign", "carried_names", "is_in_for", "is_in_unpacking", "variables_of"]
+
+_FOR_ITER = opmap["FOR_ITER"]
+#: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
+_UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
+_ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
+_JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+_JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+
+
+def is_in_for(frame: FrameType) -> bool:
+    """Whether a frame is at the head of a `for`, whose iterator is asked for the next item."""
+    return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+
+
+def is_in_unpacking(frame: FrameType) -> bool:
+    """Whether a frame is at the `*b` of `[a, *b]`."""
+    return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
+
+
+def carried_names(frame: FrameType) -> frozenset[str]:
+    """The variables whose values at the head of a loop are read later: in an iteration, or after the loop. Those that
+    an inner function may read are among them."""
+    code = frame.f_code
+    return _live(code)[frame.f_lasti] | {*code.co_cellvars, *code.co_freevars}
+
+
+def variables_of(frame: FrameType) -> Mapping[str, Any]:
+    """The variables of a frame, with their values now."""
+    return dict(frame.f_locals)
+
+
+def assign(frame: FrameType, values: Mapping[str, Any]) -> None:
+    """Assign to variables of a frame."""
+    frame.f_locals.update(values)
+    if sys.version_info < (3, 13):
+        # Until then `f_locals` is a copy.
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+@lru_cache(maxsize=256)
+def _live(code: CodeType) -> dict[int, frozenset[str]]:
+    """For each instruction of code, by its place, the variables that are read after it before they are assigned to."""
+    steps = list(dis.get_instructions(code))
+    places = {step.offset: number for number, step in enumerate(steps)}
+    live: list[frozenset[str]] = [frozenset()] * len(steps)
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for number in range(len(steps) - 1, -1, -1):
+            step = steps[number]
+            after: frozenset[str] = frozenset()
+            if step.opcode in _JUMPS:
+                after |= live[places[step.argval]]
+            if step.opname not in _ENDING and step.opname not in _JUMPING and number + 1 < len(steps):
+                after |= live[number + 1]
+            for stores, name in reversed(_accesses(step)):
+                after = after - {name} if stores else after | {name}
+            if after != live[number]:
+                live[number], has_changed = after, True
+    return {step.offset: names for step, names in zip(steps, live, strict=True)}
+
+
+def _accesses(step: dis.Instruction) -> list[tuple[bool, str]]:
+    """The variables that an instruction accesses, in this order, and whether it stores them."""
+    if "_FAST" not in step.opname and "DEREF" not in step.opname:
+        return []
+    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    # STORE_FAST_LOAD_FAST names what it does with each of two.
+    kinds = [part for part in step.opname.split("_") if part in ("LOAD", "STORE", "DELETE")]
+    return [(kind != "LOAD", name) for kind, name in zip(kinds, names, strict=False)]
