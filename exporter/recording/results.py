@@ -13,6 +13,7 @@ from onnx_parity.exporter.containers import Whole, closed, has_names, named_leav
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.graph import DTYPES, Varying
 from onnx_parity.exporter.kinds.quantized import Quantized
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList
 from onnx_parity.exporter.request.names_in_objects import output_names_in
 from onnx_parity.exporter.torch_inside import pytree
 
@@ -147,6 +148,9 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
         elif isinstance(leaf, TensorList):
             kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)
             tensors.append(leaf.tensor)
+        elif isinstance(leaf, GrownList):
+            kinds.append(Kind.NUMBERS if leaf.items_of_loop.of_numbers == [True] else Kind.LIST)
+            tensors.append(leaf.items_of_loop.only)
         elif isinstance(leaf, TensorOrNone):
             kinds.append(Kind.OPTIONAL)
             assert leaf.optional is not None, "only a script returns it"

@@ -246,6 +246,7 @@ class Reader:
                 origin = self._origins.find()
                 # No decision helps: a number that changes in each iteration cannot become a constant.
                 self.refusal = Reconsider(
+                    Decision.FIRST_ITERATIONS,
                     refusal=CaptureError(
                         f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is "
                         "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"

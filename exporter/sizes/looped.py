@@ -16,7 +16,7 @@ import torch
 
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
-__all__ = ["Items", "Parts", "Range", "items_in", "reversed_items", "with_numbers", "zipped"]
+__all__ = ["Items", "Parts", "Range", "applied", "items_in", "reversed_items", "with_numbers", "zipped"]
 
 asks_for_its_caller(__file__)
 
@@ -121,6 +121,11 @@ def reversed_items(items: Items) -> Items:
 def with_numbers(items: Items, start: _Number = 0) -> Items:
     """What `enumerate` makes of items."""
     return _Of([items], lambda place, item: (start + place, item))
+
+
+def applied(function: Callable[[Any], Any], items: Items) -> Items:
+    """What `map` makes of items."""
+    return _Of([items], lambda place, item: function(item))
 
 
 def zipped(several: Sequence[Items]) -> Items:

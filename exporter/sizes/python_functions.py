@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.sizes.looped import Items, Range, items_in, reversed_items, with_numbers, zipped
+from onnx_parity.exporter.sizes.looped import Items, Range, applied, items_in, reversed_items, with_numbers, zipped
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
 from onnx_parity.exporter.torch_inside.frames import (
@@ -92,6 +92,8 @@ def _reversed(values: Any) -> Any:
 
 
 def _map(function: Any, /, *values: Any) -> Any:
+    if len(values) == 1 and (items := items_in(values[0])) is not None:
+        return applied(function, items)
     return map(_NUMBERS.get(function, function) if isinstance(function, type) else function, *values)
 
 

@@ -406,6 +406,8 @@ class Symbols:
         if not self.has_value(question):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
+            if by_user and (known := self.known(question)) is not None:
+                return known
             followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
             answer = self._in_example(question) if followed else None
             if answer is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import torch
 
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
@@ -16,6 +18,38 @@ from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
 
 __all__ = ["CarriedValues", "OtherForms"]
+
+
+class _WatchedList(list[Any]):
+    """A list of the program within an iteration, which tells whether it was read, or changed otherwise than at its end.
+
+    The program finds in it what it had before the loop, and what this iteration has added.
+    """
+
+    is_read = False
+    #: The loop that watches it, and the list in whose place it is.
+    owner: CarriedValues
+    stands_for: list[Any]
+
+    def added(self, known: int) -> list[Any]:
+        return [*list.__getitem__(self, slice(known, None))]
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    method = getattr(list, name)
+
+    def call(self: _WatchedList, *args: Any) -> Any:
+        self.is_read = True
+        return method(self, *args)
+
+    return call
+
+
+for _name in (
+    "__add__", "__contains__", "__delitem__", "__eq__", "__getitem__", "__iter__", "__len__", "__mul__",
+    "__reversed__", "clear", "copy", "count", "index", "insert", "pop", "remove", "reverse", "sort",
+):  # fmt: skip
+    setattr(_WatchedList, _name, _reading(_name))
 
 
 class OtherForms(Exception):
@@ -43,6 +77,10 @@ class _Place(msgspec.Struct, eq=False):
     #: The variable; None for a container.
     name: str | None = None
     container: Any = None
+    #: The list whose items it has, if they are carried as a whole.
+    container_before: Any = None
+    #: For a list, what the program finds in its place.
+    watched: _WatchedList | None = None
     #: For a list, how many items an iteration adds, and their structure.
     added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
 
@@ -60,11 +98,15 @@ class CarriedValues:
         self._kept = frozenset(found)
         self._places = [_Place(value, *self._apart(value), name=name) for name, value in values.items()]
         for container in found.values():
-            copy = container.copy()
-            self._places.append(_Place(copy, *self._apart(copy, but=copy), container=container))
+            held = _copied(container)
+            watched = _WatchedList() if isinstance(container, list) else None
+            place = _Place(held, *self._apart(held, but=held), container=container, watched=watched)
+            self._places.append(place)
         #: The leaves that the program was given, and those that it left, in the last iteration that was recorded.
         self._given: list[Leaf] = []
         self._left: list[Leaf] = []
+        #: What is to be recorded before the loop begins again.
+        self._outside: list[Callable[[], None]] = []
 
     @property
     def leaves(self) -> list[Leaf]:
@@ -73,7 +115,11 @@ class CarriedValues:
     def give(self, leaves: Sequence[Leaf]) -> None:
         """Have the program find these leaves in its variables and containers."""
         self._given = [self._in_python(*pair) for pair in zip(self.leaves, leaves, strict=True)]
-        self._put(iter(self._given), {})
+        for place in self._places:
+            if place.watched is not None:
+                place.watched = _WatchedList()
+                place.watched.owner, place.watched.stands_for = self, place.container
+        self._put(iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None})
 
     def _in_python(self, start: Leaf, leaf: Leaf) -> Leaf:
         wants_number = is_number(start) and type(start) is not bool
@@ -85,11 +131,15 @@ class CarriedValues:
         leaves: list[Leaf] = []
         added: list[torch.Tensor] = []
         others = False
-        for place in self._places:
-            value = variables.get(place.name, UNSET) if place.container is None else place.container.copy()
-            if place.container is not None and type(value) is list and len(value) > len(place.start):
-                added += self._added(place, value[len(place.start) :])
-                del value[len(place.start) :]
+        for place in [*self._places]:
+            value = variables.get(place.name, UNSET) if place.container is None else _copied(place.container)
+            if place.watched is not None:
+                if (more := place.watched.added(len(place.start))) and place.watched.is_read:
+                    self._carry_whole(place)
+                    others = True
+                    continue
+                added += self._added(place, more) if more else []
+                value = list.__getitem__(place.watched, slice(len(place.start)))
             form, own = self._apart(value, but=value if place.container is not None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
@@ -99,6 +149,27 @@ class CarriedValues:
             raise OtherForms
         self._left = leaves
         return leaves, added
+
+    def _carry_whole(self, place: _Place) -> None:
+        """Carry all items of a list that the loop both reads and adds to."""
+        names = [each for each in self._places if any(leaf is place.container for leaf in each.leaves)]
+        if len(names) != 1 or names[0].start is not place.container:
+            raise self._blocks.error(
+                "a loop over a dynamic size reads a list to which it adds, and which other containers hold too: keep "
+                "the list in one variable"
+            )
+        if not place.start:
+            error = "a loop over a dynamic size reads a list to which it adds, and which is empty before the loop"
+            raise Reconsider(Decision.FIRST_ITERATIONS, refusal=self._blocks.error(error))
+        leaves, spec = pytree.tree_flatten(place.start[0])
+        numbers = [*map(is_number, leaves)]
+        self._places.remove(place)
+        names[0].container_before = place.container
+        self._outside.append(lambda: self._begin_with_whole(names[0], place.start, Stacked(spec, [], numbers)))
+
+    def _begin_with_whole(self, place: _Place, items: list[Any], like: Stacked) -> None:
+        place.start = GrownList.of(items, like)
+        place.form, place.leaves = self._apart(place.start)
 
     def _added(self, place: _Place, items: list[Any]) -> list[torch.Tensor]:
         rows = [pytree.tree_flatten(item) for item in items]
@@ -126,11 +197,12 @@ class CarriedValues:
         if place.container is None and start is UNSET:
             place.form, place.leaves = form, [UNSET] * len(leaves)
             return leaves
-        if place.container is None and type(start) is list and isinstance(value, GrownList):
+        if place.container is None and type(start) in (list, _WatchedList) and isinstance(value, GrownList):
             stacked = value.items_of_loop
             place.form, place.leaves = form, [EMPTY] * len(leaves)
-            if start:
-                place.leaves = [*GrownList.of(start, stacked).items_of_loop.stacks]
+            place.container_before = start
+            if known := _copied(start):
+                self._outside.append(lambda: self._begin_with_whole(place, known, stacked))
             return leaves
         if place.container is None:
             by_value = self._apart(start, but=start)
@@ -161,10 +233,15 @@ class CarriedValues:
             own = [next(whole) for _ in numbers]
             made = GrownList(Stacked(spec, [each.flatten(0, 1) for each in own] if count > 1 else own, numbers))
             grown[id(place.container)] = made
+        for place in self._places:
+            place.watched = None
         self._put(iter(ends), grown)
 
     def start_again(self) -> None:
-        """Have the program find what it found at first."""
+        """Have the program find what it found at first, or what the loop turned out to begin with."""
+        for begin in self._outside:
+            begin()
+        self._outside.clear()
         for place in self._places:
             place.added = None
             if place.container is None:
@@ -172,19 +249,22 @@ class CarriedValues:
             _fill(place.container, place.start)
         assign(self._frame, {p.name: p.start for p in self._places if p.name is not None and p.start is not UNSET})
 
-    def _put(self, leaves: Iterator[Leaf], grown: Mapping[int, GrownList]) -> None:
+    def _put(self, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> None:
         values: dict[str, Any] = {}
         for place in self._places:
-            value = _together(place.form, leaves, grown)
-            if place.container is None:
+            value = _together(place.form, leaves, replaced)
+            if place.name is not None:
                 if value is not UNSET:
-                    values[str(place.name)] = value
+                    values[place.name] = value
+                if place.container_before is not None:
+                    _fill(place.container_before, value)
                 continue
-            if (more := grown.get(id(place.container))) is not None:
+            other = replaced.get(id(place.container))
+            if isinstance(other, GrownList):
                 if value:
-                    more.insert_all(value)
-                value = [more.items_of_loop]
-            _fill(place.container, value)
+                    other.insert_all(value)
+                value = [other.items_of_loop]
+            _fill(place.container if place.watched is None else place.watched, value)
         assign(self._frame, values)
 
     def _apart(self, value: Any, *, but: Any = None) -> tuple[_Form, list[Leaf]]:
@@ -194,7 +274,10 @@ class CarriedValues:
         leaves: list[Leaf] = []
         lists: list[tuple[pytree.TreeSpec, tuple[bool, ...]] | None] = []
         for part in parts:
-            if isinstance(part, GrownList):
+            if isinstance(part, _WatchedList) and part.owner is self:
+                leaves.append(part.stands_for)
+                lists.append(None)
+            elif isinstance(part, GrownList):
                 stacked = part.items_of_loop
                 leaves += stacked.stacks
                 lists.append((stacked.spec, tuple(stacked.of_numbers)))
@@ -204,27 +287,35 @@ class CarriedValues:
         return _Form(spec, tuple(lists)), leaves
 
 
-def _together(form: _Form, leaves: Iterator[Leaf], grown: Mapping[int, GrownList]) -> Any:
+def _together(form: _Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> Any:
     parts: list[Any] = []
     for each in form.lists:
         if each is not None:
             parts.append(GrownList(Stacked(each[0], [next(leaves) for _ in each[1]], each[1])))
         else:
             leaf = next(leaves)
-            parts.append(grown.get(id(leaf), leaf))
+            parts.append(replaced.get(id(leaf), leaf))
     return pytree.tree_unflatten(parts, form.spec)
 
 
 def _fill(container: Any, value: Any) -> None:
-    container.clear()
-    (container.extend if type(container) is list else container.update)(value)
+    if isinstance(container, list):
+        list.__setitem__(container, slice(None), list.__getitem__(value, slice(None)))
+    else:
+        container.clear()
+        container.update(value)
 
 
 def _find_containers(value: Any, found: dict[int, Any]) -> None:
     """The lists and dicts in a value, which a program may change."""
-    if type(value) in (list, dict) and id(value) not in found:
+    if type(value) in (list, dict, _WatchedList) and id(value) not in found:
         found[id(value)] = value
     elif not isinstance(value, tuple):
         return
-    for each in value.values() if isinstance(value, dict) else value:
+    for each in _copied(value).values() if isinstance(value, dict) else _copied(value):
         _find_containers(each, found)
+
+
+def _copied(container: Any) -> Any:
+    """A copy of a container, of which nobody is told."""
+    return list.__getitem__(container, slice(None)) if isinstance(container, list) else copy(container)

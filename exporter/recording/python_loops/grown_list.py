@@ -7,6 +7,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import torch
 
+from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
@@ -96,7 +97,7 @@ def _join(func: Callable[..., Any], tensors: Sequence[Any], dim: int = 0, **opti
     return parts[0] if len(parts) == 1 and not options else torch.cat(parts, dim, **options)
 
 
-class GrownList(list[Any]):
+class GrownList(Whole, list[Any]):
     """A list that has as many items as a dynamic size says. As a plain list it has one item, the stacked ones."""
 
     def __init__(self, items: Stacked) -> None:
@@ -112,7 +113,7 @@ class GrownList(list[Any]):
         return self
 
     def __len__(self) -> int:
-        return int(self.items_of_loop.length)
+        return 1 if is_in_unpacking(current_frame(1)) else int(self.items_of_loop.length)
 
     def __bool__(self) -> bool:
         return bool(self.items_of_loop)
