@@ -42,6 +42,8 @@ class Decision(enum.Enum):
     PLAIN_NUMBERS = enum.auto()
     #: The first iteration of a loop over a dynamic size is recorded by itself, and there has to be one.
     FIRST_ITERATIONS = enum.auto()
+    #: So is the last one, and there have to be as many.
+    LAST_ITERATIONS = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
     NUMBERS_OF_EXAMPLE = enum.auto()
 

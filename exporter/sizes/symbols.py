@@ -23,7 +23,7 @@ import torch
 
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth, simplified
-from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, Not, Or
+from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
@@ -31,10 +31,12 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import Answer, fixed_together, says_special, with_counted_numbers
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
+from onnx_parity.exporter.sizes.iterations import Iterations
 from onnx_parity.exporter.sizes.layouts import are_in_order, may_be_viewed
 from onnx_parity.exporter.sizes.python_functions import follow_calls_in
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
 from onnx_parity.exporter.torch_inside.frames import (
+    FrameType,
     Place,
     asks_for_its_caller,
     current_frame,
@@ -97,6 +99,7 @@ class Symbols:
         self.computed: dict[Any, SizeNode] = {}
         #: Numbers that are at most another one wherever the program runs.
         self._known_orders: set[tuple[Expression, Expression]] = set()
+        self.iterations = Iterations()
         #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
         self.pending_fresh_unbacked_symbols: list[Symbol] = []
@@ -112,6 +115,8 @@ class Symbols:
         self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
+        #: Returns whether a frame that asks a condition is to run the body of a `while`.
+        self.goes_on: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
 
     # --- new symbols ----------------------------------------------------------------------------------------------
 
@@ -256,16 +261,14 @@ class Symbols:
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
         low, high = _expression(number), _expression(limit)
-        return (low, high) in self._known_orders or in_order(low, high, self._ranges)
+        if (low, high) in self._known_orders or in_order(low, high, self._ranges):
+            return True
+        order = LessOrEqual.of(low, high)
+        return self.iterations.concern(order) and self.known(order) is True
 
     def know_order(self, number: Size, limit: Size) -> None:
         """Take a number to be at most the limit, because torch raises where it is not."""
         self._known_orders.add((_expression(number), _expression(limit)))
-
-    def count_to(self, place: torch.SymInt, length: Size) -> None:
-        """Take a number to be the place of one of so many items."""
-        self.constrain(place)
-        self._known_orders |= {(place.node.expr, _expression(length)), (place.node.expr + 1, _expression(length))}
 
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
@@ -385,14 +388,16 @@ class Symbols:
         torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
         need not be told from others.
         """
-        if question in self._certain:
-            return self._certain[question]
         if question.is_number:
             return question.plain  # type: ignore[attr-defined, no-any-return]
         self._asked_last = question
         asker, in_python = who_asks(current_frame(1))
         user = nearest_user_place(asker) if in_python else None
         by_user = user is not None and user.frame is asker
+        if by_user and (goes_on := self.goes_on(asker, question)) is not None:
+            return goes_on
+        if question in self._certain:
+            return self._certain[question]
         known = self.answers.get(question)
         # What torch has asked before is a branch of the program if the program asks it too.
         if known is not None and question not in self._denied and known.by_user >= by_user:
@@ -406,8 +411,10 @@ class Symbols:
         if not self.has_value(question):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
-            if by_user and (known := self.known(question)) is not None:
-                return known
+            if (by_user or self.iterations) and (certain := self.known(question)) is not None:
+                return certain
+            if by_user and self.iterations.concern(question):
+                raise self.iterations.undecided(question, self._origin(user))
             followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
             answer = self._in_example(question) if followed else None
             if answer is None:
@@ -441,7 +448,9 @@ class Symbols:
         """The answer to a question that holds for all sizes and values."""
         if question in self._assured:
             return True
-        return False if Not.of(question) in self._assured else known_truth(question, {**self._ranges, **self._read})
+        if Not.of(question) in self._assured:
+            return False
+        return known_truth(self.iterations.applied(question), {**self._ranges, **self._read})
 
     def _of_values(self, question: Expression, fallback: bool | None, general: bool) -> Plain:
         """The answer to a question about values that are not known."""

@@ -11,7 +11,7 @@ from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["assign", "carried_names", "is_in_for", "is_in_unpacking", "variables_of"]
+__all__ = ["assign", "body_of_while", "carried_names", "is_in_for", "is_in_unpacking", "variables_of"]
 
 _FOR_ITER = opmap["FOR_ITER"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
@@ -29,6 +29,33 @@ def is_in_for(frame: FrameType) -> bool:
 def is_in_unpacking(frame: FrameType) -> bool:
     """Whether a frame is at the `*b` of `[a, *b]`."""
     return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
+
+
+def body_of_while(frame: FrameType) -> int | None:
+    """Where the body of a `while` begins whose condition a frame asks, for the first time or again; None if it asks
+    something else, or if the condition has several parts."""
+    return _tests_of_while(frame.f_code).get(frame.f_lasti)
+
+
+@lru_cache(maxsize=256)
+def _tests_of_while(code: CodeType) -> dict[int, int]:
+    """Where code asks conditions of `while`, each with the place at which its body begins."""
+    steps = list(dis.get_instructions(code))
+    back = {step.offset: step.argval for step in steps if step.opcode in _JUMPS and step.argval <= step.offset}
+    tests: dict[int, int] = {}
+    for before, step, after in zip(steps, steps[1:], steps[2:], strict=False):
+        if not step.opname.startswith("POP_JUMP") or "NONE" in step.opname:
+            continue
+        body = None
+        if step.offset in back:
+            body = step.argval if step.opname.endswith("TRUE") else None
+        elif step.opname.endswith("FALSE"):
+            body = back.get(after.offset) if after.opname == "JUMP_BACKWARD" else None
+            if body is None and any(after.offset == to and at < step.argval for at, to in back.items()):
+                body = after.offset
+        if body is not None:
+            tests[step.offset] = tests[before.offset if before.opname == "TO_BOOL" else step.offset] = body
+    return tests
 
 
 def carried_names(frame: FrameType) -> frozenset[str]:

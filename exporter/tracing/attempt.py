@@ -482,9 +482,11 @@ def _before_copy(value: Value) -> Value:
 
 @contextmanager
 def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
-    import onnx_parity.exporter.recording.python_loops.python_loop  # It records loops over sizes.
+    from onnx_parity.exporter.recording.python_loops.python_loop import WhileLoops
     from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
 
+    assert recorder.fakes.symbols is not None
+    recorder.fakes.symbols.goes_on = WhileLoops(recorder).goes_on
     with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read):
         yield
 

@@ -8,22 +8,25 @@ iteration begins, and what they have become is taken out of them when it ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.expressions.expression import Expression, expression_of
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration, UnlikeItems
+from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
+from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.frames import FrameType, asked_for_caller, asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.loops_of_python import is_in_for
+from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, is_in_for
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["PythonLoop"]
+__all__ = ["PythonLoop", "WhileLoops"]
 
 asks_for_its_caller(__file__)
 
@@ -52,61 +55,107 @@ class PythonLoop:
 
     def _as_loop(self, frame: FrameType) -> Iterator[Any]:
         recorder = recorder_here()
-        blocks = Blocks(recorder)
-        first = 0
+        length = self._items.length
+        first, last = 0, Decision.LAST_ITERATIONS in recorder.decisions
         if Decision.FIRST_ITERATIONS in recorder.decisions:
             # It differs from the others, as where a variable is None before the loop.
-            if not self._items.length > 0:
+            if not length > 0:
                 return
             yield self._items.item(0)
             first = 1
-        before = recorder.checkpoint()
-        carried = CarriedValues(blocks, frame)
-        has_ended = False
-        try:
-            while not has_ended:
-                try:
-                    yield from self._recorded(blocks, carried, first)
-                    has_ended = True
-                except OtherForms:
-                    recorder.restore(before)
-                    before = recorder.checkpoint()
-                    carried.start_again()
-        except UnlikeItems as error:
-            raise blocks.error(
-                "a loop over a dynamic size adds tensors to a list whose sizes differ from one iteration to the next, "
-                "or cannot be shown not to: write to slices of one tensor, or script the function with the loop"
-            ) from error
-        except Reconsider:
-            raise
-        except CaptureError as error:
-            raise Reconsider(Decision.FIRST_ITERATIONS, refusal=error) from error
-        except GeneratorExit:
-            recorder.at_end.append(_refuse_end(blocks))
-            raise
+        if last and not length > first:
+            return
+        blocks = Blocks(recorder)
+        for number in _recorded(blocks, frame, length - first - last):
+            yield self._items.item(number + first)
+        if last:
+            yield self._items.item(length - 1)
 
-    def _recorded(self, blocks: Blocks, carried: CarriedValues, first: int) -> Iterator[Any]:
-        steps = blocks.loop_in_steps(self._items.length - first, True, carried.leaves, twice=True)
-        try:
-            number, leaves, _ = next(steps)
-            while True:
-                carried.give(leaves)
-                yield self._items.item(self._place(blocks, number, first))
-                try:
-                    number, leaves, _ = steps.send(Iteration(True, *carried.take()))
-                except StopIteration as end:
-                    carried.finish(*end.value)
-                    return
-        finally:
-            steps.close()
 
-    def _place(self, blocks: Blocks, number: torch.Tensor, first: int) -> Any:
-        """The place of the item of an iteration, which is less than the number of items."""
-        symbols = blocks.recorder.fakes.symbols
-        assert symbols is not None
-        place = blocks.number(number)
-        symbols.count_to(place, self._items.length - first)
-        return place + first
+def _recorded(blocks: Blocks, frame: FrameType, length: Any) -> Iterator[Any]:
+    """The numbers of iterations of which there are so many, each time that a frame is to run the body of a loop."""
+    symbols = blocks.recorder.fakes.symbols
+    assert symbols is not None
+    turns = _turns(blocks, frame, length, True)
+    number = next(turns, None)
+    while number is not None:
+        place, rest = blocks.number(number), symbols.create_unbacked_symint()
+        symbols.constrain(place)
+        symbols.constrain(rest)
+        symbols.iterations.add(place.node.expr, length.node.expr if isinstance(length, torch.SymInt) else expression_of(length), rest.node.expr)
+        yield place
+        try:
+            number = turns.send(True)
+        except StopIteration:
+            return
+
+
+def _turns(blocks: Blocks, frame: FrameType, trips: Any, going: Leaf) -> Generator[torch.Tensor, Leaf, None]:
+    """The numbers of iterations, each time that a frame is to run the body of a loop. Whether there is to be another
+    iteration is sent back. After the last one, the variables of the frame are those after the loop."""
+    recorder = blocks.recorder
+    before = recorder.checkpoint()
+    carried = CarriedValues(blocks, frame)
+    try:
+        while True:
+            steps = blocks.loop_in_steps(trips, going, carried.leaves, twice=True)
+            try:
+                number, leaves, _ = next(steps)
+                while True:
+                    carried.give(leaves)
+                    more = yield number
+                    try:
+                        number, leaves, _ = steps.send(Iteration(more, *carried.take()))
+                    except StopIteration as end:
+                        return carried.finish(*end.value)
+            except OtherForms:
+                steps.close()
+                recorder.restore(before)
+                before = recorder.checkpoint()
+                carried.start_again()
+            finally:
+                steps.close()
+    except UnlikeItems as error:
+        raise blocks.error(
+            "a loop over a dynamic size adds tensors to a list whose sizes differ from one iteration to the next, or "
+            "cannot be shown not to: write to slices of one tensor, or script the function with the loop"
+        ) from error
+    except Reconsider:
+        raise
+    except CaptureError as error:
+        raise Reconsider(Decision.FIRST_ITERATIONS, refusal=error) from error
+    except GeneratorExit:
+        recorder.at_end.append(_refuse_end(blocks))
+        raise
+
+
+class WhileLoops:
+    """The `while` loops of a recording whose conditions are about dynamic sizes."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._blocks = Blocks(recorder)
+        #: The loops that run, by their frames and the places at which their bodies begin.
+        self._running: dict[tuple[FrameType, int], Generator[torch.Tensor, Leaf, None]] = {}
+
+    def goes_on(self, frame: FrameType, question: Expression) -> bool | None:
+        """Whether a frame that asks a condition is to run the body of a `while`; None if it asks something else."""
+        body = body_of_while(frame)
+        if body is None:
+            return None
+        going = self._blocks.over_sizes(question)
+        turns = self._running.get((frame, body))
+        try:
+            if turns is not None:
+                turns.send(going)
+            elif isinstance(going, bool):
+                return None
+            else:
+                turns = self._running[frame, body] = _turns(self._blocks, frame, None, going)
+                next(turns)
+        except StopIteration:
+            del self._running[frame, body]
+            return False
+        return True
 
 
 def _refuse_end(blocks: Blocks) -> Any:

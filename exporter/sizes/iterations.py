@@ -1,0 +1,56 @@
+"""The numbers of the iterations of loops over dynamic sizes, each of which is less than the number of all iterations."""
+
+from __future__ import annotations
+
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.expressions.expression import Expression, Number
+from onnx_parity.exporter.expressions.integers_and_reals import Max
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.graph import Origin
+
+__all__ = ["Iterations"]
+
+
+class Iterations:
+    """What is known of the numbers of iterations."""
+
+    def __init__(self) -> None:
+        #: For each of them the number of all iterations, and the same as this one, one more, and those that follow.
+        self._known: dict[Expression, tuple[Expression, Expression]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def add(self, place: Expression, count: Expression, following: Expression) -> None:
+        self._known[place] = count, place + 1 + following
+
+    def concern(self, question: Expression) -> bool:
+        return not question.free_symbols.isdisjoint(self._known)
+
+    def applied(self, question: Expression) -> Expression:
+        """A question in which the size that a loop is over is the number of an iteration and of those around it."""
+        for place in question.free_symbols & self._known.keys():
+            question = _with_equal(question, *self._known[place])  # type: ignore[index]
+        return question
+
+    def undecided(self, question: Expression, origin: Origin) -> Reconsider:
+        """What to raise where the program branches on the number of an iteration."""
+        refusal = CaptureError(
+            f"the program branches{origin.placed} on the number of the iteration of a loop over a dynamic size: such a "
+            "branch is followed if it only tells the first or the last iteration from the others. Choose with "
+            "torch.where, or script the function with the loop"
+        )
+        is_about_end = not question.free_symbols <= self._known.keys()
+        ends = (Decision.LAST_ITERATIONS,) if is_about_end else ()
+        return Reconsider(*ends, Decision.FIRST_ITERATIONS, refusal=refusal)
+
+
+def _with_equal(question: Expression, count: Expression, equal: Expression) -> Expression:
+    if isinstance(count, Max) and Number(0) in count.args:
+        # There is an iteration, so that the number of all is positive.
+        (count,) = [each for each in count.args if each != Number(0)][:1]
+    constant, terms = count.terms()
+    for symbol, coefficient in terms:
+        if symbol.is_Symbol and coefficient == 1:
+            return question.xreplace({symbol: symbol + equal - count})
+    return question
