@@ -30,12 +30,14 @@ def _chunk(torchs: Callable[..., Any], input: Any, chunks: Any, dim: int = 0) ->
 
 
 def _iter(torchs: Callable[..., Any], self: torch.Tensor) -> Iterator[Any]:
-    if recorder_here().fakes.symbols is None:
-        return torchs(self)
-    from onnx_parity.exporter.sizes.looped import items_in
+    """The parts along the first axis, which a loop goes over as often as the model needs it to."""
+    items = None
+    if recorder_here().fakes.symbols is not None:
+        from onnx_parity.exporter.sizes.looped import items_in
 
-    items = items_in(self)
-    return torchs(self) if items is None else iter(items)
+        items = items_in(self)
+    parts: Iterator[Any] = torchs(self) if items is None else iter(items)
+    return parts
 
 
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

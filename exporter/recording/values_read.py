@@ -250,7 +250,7 @@ class Reader:
                     refusal=CaptureError(
                         f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is "
                         "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
-                    )
+                    ),
                 )
                 raise self.refusal
 

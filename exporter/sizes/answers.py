@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -14,7 +17,7 @@ from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import where_holds
 from onnx_parity.exporter.graph.graph import Origin
 
-__all__ = ["Answer", "fixed_together", "says_special", "with_counted_numbers"]
+__all__ = ["Answer", "declared_range", "fixed_together", "says_special", "with_counted_numbers"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -89,3 +92,9 @@ def with_counted_numbers(question: Expression) -> str:
     """The text of a question about numbers that were read from tensors, which are counted."""
     symbols = sorted(question.free_symbols, key=str)
     return str(question.xreplace({each: Symbol(f"number_{place}") for place, each in enumerate(symbols, 1)}))
+
+
+def declared_range(limits: tuple[Any, Any] | None) -> Range:
+    """The range of a size. Limits of torch's programs are numbers of sympy, which has an infinity of its own."""
+    low, high = limits or (0, math.inf)
+    return Range(int(low) if low > -sys.maxsize else -math.inf, int(high) if high < sys.maxsize else math.inf)

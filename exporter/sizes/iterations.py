@@ -1,4 +1,4 @@
-"""The numbers of the iterations of loops over dynamic sizes, each of which is less than the number of all iterations."""
+"""The numbers of the iterations of loops over dynamic sizes, each of them less than the number of all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Iterations:
     def applied(self, question: Expression) -> Expression:
         """A question in which the size that a loop is over is the number of an iteration and of those around it."""
         for place in question.free_symbols & self._known.keys():
-            question = _with_equal(question, *self._known[place])  # type: ignore[index]
+            question = _with_equal(question, *self._known[place])
         return question
 
     def undecided(self, question: Expression, origin: Origin) -> Reconsider:
@@ -49,8 +49,7 @@ def _with_equal(question: Expression, count: Expression, equal: Expression) -> E
     if isinstance(count, Max) and Number(0) in count.args:
         # There is an iteration, so that the number of all is positive.
         (count,) = [each for each in count.args if each != Number(0)][:1]
-    constant, terms = count.terms()
-    for symbol, coefficient in terms:
+    for symbol, coefficient in count.terms()[1]:
         if symbol.is_Symbol and coefficient == 1:
             return question.xreplace({symbol: symbol + equal - count})
     return question

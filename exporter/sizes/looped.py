@@ -29,7 +29,7 @@ class Items:
 
     #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, and applies a
     #: comprehension to what the iterator gives.
-    loop: ClassVar[Callable[[Items], Iterator[Any]]]
+    loop: ClassVar[Any]
     as_list: ClassVar[Callable[[Items], list[Any]]]
     total: ClassVar[Callable[[Items, Any], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
@@ -40,7 +40,8 @@ class Items:
         """The item at a place, which is counted from the first one."""
 
     def __iter__(self) -> Iterator[Any]:
-        return Items.loop(self)
+        begun: Iterator[Any] = Items.loop(self)
+        return begun
 
     def __len__(self) -> int:
         return int(self.length)
@@ -62,10 +63,9 @@ class Range(Items):
 
     def __init__(self, start: _Number, stop: _Number, step: _Number) -> None:
         self.start, self.step = start, step
-        distance = stop - start if step > 0 else start - stop
-        stride = abs(step)
+        distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
         count = distance if stride == 1 else (distance + stride - 1) // stride
-        is_count = type(count) is torch.SymInt and count.node.shape_env.never_exceeds(0, count)
+        is_count = isinstance(count, torch.SymInt) and count.node.shape_env.never_exceeds(0, count)
         self.length = count if is_count else torch.sym_max(0, count)
 
     def item(self, place: _Number) -> Any:
@@ -108,8 +108,8 @@ class _Reversed(Items):
 def items_in(value: Any) -> Items | None:
     """The items of what a loop goes over, if their number is a dynamic size."""
     if isinstance(value, torch.Tensor):
-        is_dynamic = value.dim() > 0 and type(value.shape[0]) is torch.SymInt
-        return Parts(value) if is_dynamic and not value.shape[0].node.expr.is_number else None
+        length: _Number = value.shape[0] if value.dim() else 0
+        return Parts(value) if isinstance(length, torch.SymInt) and not length.node.expr.is_number else None
     items = getattr(value, "items_of_loop", None) if isinstance(value, list) else value
     return items if isinstance(items, Items) else None
 

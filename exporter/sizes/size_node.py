@@ -25,13 +25,14 @@ from onnx_parity.exporter.expressions.expression import (
     expression_of,
     known,
 )
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes import layouts
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code
 from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
-__all__ = ["SizeNode", "as_number", "function_of", "with_text_of_number"]
+__all__ = ["Answers", "SizeNode", "as_number", "expression_of_size", "function_of", "with_text_of_number"]
 
 # Frames of this file lie between the comparison of two sizes and the code that needs its result.
 asks_for_its_caller(__file__)
@@ -159,6 +160,10 @@ def as_number(expression: Expression, symbols: Answers) -> Any:
         return known(expression)
     pytype = bool if isinstance(expression, Condition) else float if expression.is_float else int
     return _SYMBOLIC[pytype](SizeNode(expression, symbols, pytype))
+
+
+def expression_of_size(size: Size) -> Expression:
+    return expression_of(size) if isinstance(size, int) else size.node.expr
 
 
 def with_text_of_number(number: Any) -> Any:

@@ -13,7 +13,6 @@ that torch calls while a program is recorded.
 from __future__ import annotations
 
 import math
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,19 +21,26 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.expressions.bounds import ANY, Range, bounds, known_truth, simplified
+from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth, simplified
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
-from onnx_parity.exporter.sizes.answers import Answer, fixed_together, says_special, with_counted_numbers
+from onnx_parity.exporter.sizes.answers import (
+    Answer,
+    declared_range,
+    fixed_together,
+    says_special,
+    with_counted_numbers,
+)
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.iterations import Iterations
 from onnx_parity.exporter.sizes.layouts import are_in_order, may_be_viewed
+from onnx_parity.exporter.sizes.numbers_of_values import NumbersOfValues
 from onnx_parity.exporter.sizes.python_functions import follow_calls_in
-from onnx_parity.exporter.sizes.size_node import SizeNode, as_number
+from onnx_parity.exporter.sizes.size_node import SizeNode, as_number, expression_of_size
 from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
     Place,
@@ -55,11 +61,7 @@ for _file in asking_files():
 _OCCUPIED, _GENERAL = Range(1, math.inf), Range(2, math.inf)
 
 
-def _expression(size: Size) -> Expression:
-    return expression_of(size) if isinstance(size, int) else size.node.expr
-
-
-class Symbols:
+class Symbols(NumbersOfValues):
     """The symbols of one recording, and the sizes that they have in it."""
 
     # What torch asks of its own environment.
@@ -83,10 +85,7 @@ class Symbols:
         self.hints: dict[Symbol, int] = {}
         self._example: dict[Symbol, int] = {}
         self._ranges: dict[Symbol, Range] = {}
-        #: What is known of numbers that are read from tensors, or that count what is in them.
-        self._read: dict[Symbol, Range] = {}
-        #: Those of them that are sizes.
-        self._counts: set[Symbol] = set()
+        super().__init__()
         self._assured: set[Expression] = set()
         self.answers: dict[Expression, Answer] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
@@ -95,8 +94,6 @@ class Symbols:
         self._conditions: tuple[Expression, ...] = ()
         #: Whether a size computed from others, which is 0 or 1 in the example, was taken to be neither.
         self.has_taken_general = False
-        #: Results of arithmetic on sizes, and nodes of plain numbers.
-        self.computed: dict[Any, SizeNode] = {}
         #: Numbers that are at most another one wherever the program runs.
         self._known_orders: set[tuple[Expression, Expression]] = set()
         self.iterations = Iterations()
@@ -129,12 +126,12 @@ class Symbols:
         # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
         self.hints[symbol] = other or max(2, hint)
         self._example[symbol] = hint
-        self._ranges[symbol] = _declared(declared)
+        self._ranges[symbol] = declared_range(declared)
         return torch.SymInt(SizeNode(symbol, self, int))
 
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
-        hint = _expression(like).xreplace(self.hints)
+        hint = expression_of_size(like).xreplace(self.hints)
         # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
         # Its name is that of no axis.
         name = f"size {len(self.hints) - len(self._example)}"
@@ -148,22 +145,6 @@ class Symbols:
         while (symbol := Symbol(f"s{number}")) in self.hints:
             number += 1
         return symbol
-
-    def _new_number(self, prefix: str, *, is_float: bool = False) -> Symbol:
-        symbol = Symbol(f"{prefix}{len(self._read)}", is_float=is_float)
-        self._read[symbol] = ANY
-        return symbol
-
-    def create_unbacked_symint(self) -> torch.SymInt:
-        return torch.SymInt(SizeNode(self._new_number("u"), self, int))
-
-    def create_unbacked_symfloat(self) -> torch.SymFloat:
-        return torch.SymFloat(SizeNode(self._new_number("zuf", is_float=True), self, float))
-
-    def create_unbacked_symbool(self) -> torch.SymBool:
-        number = self._new_number("u")
-        self._read[number] = Range(0, 1)
-        return torch.SymBool(SizeNode(Equal.of(number, expression_of(1)), self, bool))
 
     def create_symintnode(self, sym: Expression, **_: Any) -> Size:
         return self.size_of(sym)
@@ -219,10 +200,6 @@ class Symbols:
         """Whether a symbol, by its name, is the size of an input."""
         return any(str(symbol) == name for symbol in self._example)
 
-    def is_unbacked_symint(self, symbol: Expression) -> bool:
-        """Whether a symbol is a number that is read from a tensor, or that counts what is in it."""
-        return symbol in self._read
-
     def never_negative(self, number: torch.SymInt) -> bool:
         """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
         expression = number.node.expr
@@ -260,7 +237,7 @@ class Symbols:
 
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
-        low, high = _expression(number), _expression(limit)
+        low, high = expression_of_size(number), expression_of_size(limit)
         if (low, high) in self._known_orders or in_order(low, high, self._ranges):
             return True
         order = LessOrEqual.of(low, high)
@@ -268,7 +245,7 @@ class Symbols:
 
     def know_order(self, number: Size, limit: Size) -> None:
         """Take a number to be at most the limit, because torch raises where it is not."""
-        self._known_orders.add((_expression(number), _expression(limit)))
+        self._known_orders.add((expression_of_size(number), expression_of_size(limit)))
 
     def least(self, size: torch.SymInt) -> int:
         """A lower bound of a size."""
@@ -360,8 +337,8 @@ class Symbols:
 
     def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
         """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to."""
-        sizes, strides = [*map(_expression, tensor.shape)], [*map(_expression, tensor.stride())]
-        new = [*map(_expression, copy.shape)]
+        sizes, strides = [*map(expression_of_size, tensor.shape)], [*map(expression_of_size, tensor.stride())]
+        new = [*map(expression_of_size, copy.shape)]
         condition = are_in_order(sizes, strides) if new == sizes else may_be_viewed(sizes, strides, new)
         condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
         if known_truth(condition, self._ranges) is None:
@@ -472,11 +449,6 @@ class Symbols:
             self._read = narrowed(self._read, question)
         return known is not False
 
-    def _constrain_range(self, number: Expression, least: Any, most: Any) -> None:
-        limits = _declared((least, most))
-        if number in self._read:
-            self._read[number] &= limits  # type: ignore[index]
-
     def optimization_hint(self, number: Expression, fallback: int | None = None) -> Plain:
         known = self.value_of(number)
         if known is None:
@@ -491,24 +463,11 @@ class Symbols:
     def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
         """A number of elements of a tensor of this shape."""
         count = self.create_unbacked_symint()
-        whole = Mul.of(*map(_expression, shape))
+        whole = Mul.of(*map(expression_of_size, shape))
         self.constrain(count, max=int(whole) if isinstance(whole, Number) else None)
         return count
-
-    def constrain(self, number: torch.SymInt, min: int | None = None, max: int | None = None) -> None:
-        """Take a number to be a size, and to be within these limits, by the names that torch gives them."""
-        symbol = number.node.expr
-        if symbol in self._read:
-            self._counts.add(symbol)
-            self._read[symbol] &= Range(min or 0, math.inf if max is None else max)
 
     def ignore_fresh_unbacked_symbols(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     suppress_guards = ignore_fresh_unbacked_symbols
-
-
-def _declared(limits: tuple[Any, Any] | None) -> Range:
-    """The range of a size. Limits of torch's programs are numbers of sympy, which has an infinity of its own."""
-    low, high = limits or (0, math.inf)
-    return Range(int(low) if low > -sys.maxsize else -math.inf, int(high) if high < sys.maxsize else math.inf)

@@ -1,4 +1,4 @@
-"""Loops of Python that are running: whether an iterator is asked by a `for`, and the variables that its body carries."""
+"""Loops of Python that are running: whether a `for` or a `while` asks, and the variables that its body carries."""
 
 from __future__ import annotations
 

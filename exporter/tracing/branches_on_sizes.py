@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
-from onnx_parity.exporter.graph.comparison import Comparison
+from onnx_parity.exporter.graph.correspondence import Correspondence
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
@@ -220,7 +220,7 @@ def compute_the_same(one: Traced, other: Traced) -> bool:
     return _Comparison({}).same(one, other)
 
 
-class _Comparison(Comparison):
+class _Comparison(Correspondence):
     """The comparison of two recordings where some sizes have these values."""
 
     def same(self, recorded: Traced, another: Traced) -> bool:

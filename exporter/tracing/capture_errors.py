@@ -64,8 +64,9 @@ _NOT_DIFFERENTIABLE = (
 #: What the line of a loop contains. It may be that of a comprehension.
 _LOOP = re.compile(r"\b(for|while|range)\b")
 _ADVICE_ON_LOOPS = (
-    "\nA loop of Python's runs as often in the model as in the example. It becomes a loop of the model, which runs for "
-    "any size, in a function of its own that is decorated with @torch.jit.script."
+    "\nThis loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
+    "`while` with one condition become loops of the model, which run for any size; so do those of a function that is "
+    "decorated with @torch.jit.script."
 )
 
 _ADVICE_ON_BRANCHES = (
@@ -106,9 +107,9 @@ def failed_while_recorded(
     if type(error).__name__ == "GuardOnDataDependentSymNode" and _iterates(error):
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"
-            "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is "
-            "known and mask the rows that do not count, or script the function with the loop. If these are the experts "
-            "of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
+            "How often the loop runs is not known at export. Loop over the tensor itself with `for`, compute all rows "
+            "at once, or script the function with the loop. If these are the experts of a model of transformers that "
+            "can be set, call model.set_experts_implementation('grouped_mm')."
         )
     if type(error).__name__ == "GuardOnDataDependentSymNode":
         return CaptureError(

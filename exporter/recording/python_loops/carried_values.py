@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
@@ -119,7 +119,9 @@ class CarriedValues:
             if place.watched is not None:
                 place.watched = _WatchedList()
                 place.watched.owner, place.watched.stands_for = self, place.container
-        self._put(iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None})
+        self._put(
+            iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None}
+        )
 
     def _in_python(self, start: Leaf, leaf: Leaf) -> Leaf:
         wants_number = is_number(start) and type(start) is not bool
@@ -132,7 +134,7 @@ class CarriedValues:
         added: list[torch.Tensor] = []
         others = False
         for place in [*self._places]:
-            value = variables.get(place.name, UNSET) if place.container is None else _copied(place.container)
+            value = variables.get(str(place.name), UNSET) if place.container is None else _copied(place.container)
             if place.watched is not None:
                 if (more := place.watched.added(len(place.start))) and place.watched.is_read:
                     self._carry_whole(place)
@@ -181,7 +183,9 @@ class CarriedValues:
                 "iteration: use a list for each"
             )
         place.added = len(items), spec, numbers
-        columns = [[self._added_leaf(leaf) for leaf in column] for column in zip(*(row[0] for row in rows), strict=True)]
+        columns = [
+            [self._added_leaf(leaf) for leaf in column] for column in zip(*(row[0] for row in rows), strict=True)
+        ]
         return [column[0] if len(column) == 1 else torch.stack(column) for column in columns]
 
     def _added_leaf(self, leaf: Leaf) -> torch.Tensor:

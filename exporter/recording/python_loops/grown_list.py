@@ -123,8 +123,8 @@ class GrownList(Whole, list[Any]):
             return iter([self.items_of_loop])
         return iter(self.items_of_loop)
 
-    def __reversed__(self) -> Iterator[Any]:  # type: ignore[override]
-        return reversed(self.items_of_loop)  # type: ignore[call-overload, no-any-return]
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self.items_of_loop)
 
     def __getitem__(self, place: Any) -> Any:
         if not isinstance(place, slice):
@@ -168,22 +168,22 @@ class GrownList(Whole, list[Any]):
     def copy(self) -> GrownList:
         return GrownList(self.items_of_loop)
 
-    def __add__(self, other: Any) -> GrownList:  # type: ignore[override]
+    def __add__(self, other: Any) -> GrownList:
         return GrownList(self.items_of_loop.joined(_stacked(other, self.items_of_loop)))
 
     def __radd__(self, other: Any) -> GrownList:
         return GrownList(_stacked(other, self.items_of_loop).joined(self.items_of_loop))
 
-    def __iadd__(self, other: Any) -> GrownList:  # type: ignore[override, misc]
+    def __iadd__(self, other: Any) -> GrownList:
         self.extend(other)
         return self
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise refused_here(_REMEDY.format(use="does something else with it"))
 
-    __contains__ = __delitem__ = __setitem__ = __mul__ = __rmul__ = __eq__ = _refuse  # type: ignore[assignment]
-    clear = count = index = remove = sort = _refuse  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+    __contains__ = __delitem__ = __setitem__ = __mul__ = __rmul__ = __eq__ = _refuse
+    clear = count = index = remove = sort = _refuse
+    __hash__ = None
 
 
 def _stacked(items: Any, like: Stacked) -> Stacked:

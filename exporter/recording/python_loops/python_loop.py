@@ -14,13 +14,14 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.exporter.expressions.expression import Expression, expression_of
+from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items
+from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.frames import FrameType, asked_for_caller, asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, is_in_for
@@ -45,31 +46,35 @@ class PythonLoop:
         if self._given is None:
             frame = current_frame(1)
             is_loop = is_in_for(frame) and (frame.f_code in _OWN_LOOPS or not asked_for_caller(frame.f_code))
-            self._given = self._as_loop(frame) if is_loop else self._as_in_example()
+            self._given = _as_loop(self._items, frame) if is_loop else _as_in_example(self._items)
         return next(self._given)
 
-    def _as_in_example(self) -> Iterator[Any]:
-        """As many items as in the example, where they are not asked for by a loop."""
-        for place in range(int(self._items.length)):
-            yield self._items.item(place)
 
-    def _as_loop(self, frame: FrameType) -> Iterator[Any]:
-        recorder = recorder_here()
-        length = self._items.length
-        first, last = 0, Decision.LAST_ITERATIONS in recorder.decisions
-        if Decision.FIRST_ITERATIONS in recorder.decisions:
-            # It differs from the others, as where a variable is None before the loop.
-            if not length > 0:
-                return
-            yield self._items.item(0)
-            first = 1
-        if last and not length > first:
+def _as_in_example(items: Items) -> Iterator[Any]:
+    """As many items as in the example, where they are not asked for by a loop."""
+    for place in range(int(items.length)):
+        yield items.item(place)
+
+
+def _as_loop(items: Items, frame: FrameType) -> Iterator[Any]:
+    """The items, each time that a frame is to run the body of a loop over them. It does not refer to the iterator, so
+    that it is closed where a loop is left."""
+    recorder = recorder_here()
+    length = items.length
+    first, last = 0, Decision.LAST_ITERATIONS in recorder.decisions
+    if Decision.FIRST_ITERATIONS in recorder.decisions:
+        # It differs from the others, as where a variable is None before the loop.
+        if not length > 0:
             return
-        blocks = Blocks(recorder)
-        for number in _recorded(blocks, frame, length - first - last):
-            yield self._items.item(number + first)
-        if last:
-            yield self._items.item(length - 1)
+        yield items.item(0)
+        first = 1
+    if last and not length > first:
+        return
+    blocks = Blocks(recorder)
+    for number in _recorded(blocks, frame, length - first - last):
+        yield items.item(number + first)
+    if last:
+        yield items.item(length - 1)
 
 
 def _recorded(blocks: Blocks, frame: FrameType, length: Any) -> Iterator[Any]:
@@ -82,7 +87,7 @@ def _recorded(blocks: Blocks, frame: FrameType, length: Any) -> Iterator[Any]:
         place, rest = blocks.number(number), symbols.create_unbacked_symint()
         symbols.constrain(place)
         symbols.constrain(rest)
-        symbols.iterations.add(place.node.expr, length.node.expr if isinstance(length, torch.SymInt) else expression_of(length), rest.node.expr)
+        symbols.iterations.add(place.node.expr, expression_of_size(length), rest.node.expr)
         yield place
         try:
             number = turns.send(True)
@@ -173,7 +178,7 @@ def _refuse_end(blocks: Blocks) -> Any:
 def _as_list(items: Items) -> list[Any]:
     made = []
     for item in items:
-        made.append(item)  # noqa: PERF402 - it is recorded as a loop.
+        made.append(item)
     return made
 
 
@@ -192,6 +197,7 @@ def _comprehended(loop: PythonLoop, comprehension: Callable[[Any], Any]) -> list
     return made
 
 
-_OWN_LOOPS = frozenset(map(code_of, (_as_list, _total, _comprehended)))
+_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _comprehended))
 Items.loop = PythonLoop
-Items.as_list, Items.total, Items.comprehended = map(staticmethod, (_as_list, _total, _comprehended))
+Items.as_list, Items.total = staticmethod(_as_list), staticmethod(_total)
+Items.comprehended = staticmethod(_comprehended)

@@ -95,8 +95,8 @@ def made(size):
     return inner
 
 def repeated(x):
-    for _ in range(x.shape[0]):
-        x = x + 1
+    for row in [*x]:
+        x = x + row
     return x
 
 class Layer(torch.nn.Module):
@@ -164,8 +164,9 @@ def test_the_advice_where_a_library_fixes_an_axis(library: ModuleType) -> None:
     assert str(caught.value).partition("\n")[2] == (
         f"  - 'rows' at {library.__file__}:49: the program needs rows to be 4\n"
         "Write what the library does there in your own code, for any size, or leave the axes out of dynamic_axes.\n"
-        "A loop of Python's runs as often in the model as in the example. It becomes a loop of the model, which runs "
-        "for any size, in a function of its own that is decorated with @torch.jit.script."
+        "This loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
+        "`while` with one condition become loops of the model, which run for any size; so do those of a function that "
+        "is decorated with @torch.jit.script."
     )
 
 

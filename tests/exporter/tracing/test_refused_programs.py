@@ -152,10 +152,10 @@ def test_sequences_are_not_padded_to_less_than_nothing() -> None:
         onnx_parity.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
 
 
-def test_a_loop_over_a_tensor_whose_length_depends_on_values() -> None:
+def test_a_list_of_the_parts_of_a_tensor_whose_length_depends_on_values() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         total = torch.zeros(3)
-        for row in (x[:, 0] > 0).nonzero():
+        for row in [*(x[:, 0] > 0).nonzero()]:
             total = total + x[row[0]]
         return total
 
@@ -164,7 +164,9 @@ def test_a_loop_over_a_tensor_whose_length_depends_on_values() -> None:
     assert str(caught.value) == (
         f"the program loops in Python over a tensor whose length depends on values at {__file__}:"
         f"{inspect.getsourcelines(program)[1] + 2}\n"
-        "How often the loop runs is not known at export. Compute all rows at once, loop over a number that is known "
-        "and mask the rows that do not count, or script the function with the loop. If these are the experts of a "
-        "model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
+        "How often the loop runs is not known at export. Loop over the tensor itself with `for`, compute all rows at "
+        "once, or script the function with the loop. If these are the experts of a model of transformers that can be "
+        "set, call model.set_experts_implementation('grouped_mm')."
     )
+
+

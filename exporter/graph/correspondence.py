@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Block, Node, Size, Value, Varying
 
-__all__ = ["Comparison"]
+__all__ = ["Correspondence"]
 
 #: Operators that give the same, and differ in whether they may share memory with what they are given.
 _SAME: dict[object, object] = {torch.ops.aten._unsafe_view.default: torch.ops.aten.view.default}
@@ -19,8 +19,8 @@ _KEEPING = frozenset({torch.ops.aten.clone.default, torch.ops.aten.expand.defaul
 _MOST_COMPARED = 1 << 20
 
 
-class Comparison:
-    """The comparison of two lists of nodes where some symbols have these values, or are these other symbols."""
+class Correspondence:
+    """What corresponds in two lists of nodes, where some symbols have these values, or are these other symbols."""
 
     def __init__(self, symbols: Mapping[Any, Any]) -> None:
         self._symbols = dict(symbols)

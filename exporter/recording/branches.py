@@ -1,0 +1,195 @@
+"""Branches of a recording. Each is one node with a `Block` for each of its two bodies.
+
+Bodies are recorded separately, and may use values of the surrounding graph. Each body gets its own tensors in place of
+those that it may write to; the new values are outputs of the node and are copied back afterwards.
+
+A *leaf* is a tensor, a Python number, or None. A leaf that differs between two branches is an output of the block; any
+other leaf is unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.graph.block_primitives import IF
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, same_size
+from onnx_parity.exporter.recording.leaves import Leaf, Leaves, same_leaf, share_memory
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+
+__all__ = ["SEEN_TWICE", "Branches"]
+
+asks_for_its_caller(__file__)
+
+SEEN_TWICE = (
+    "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: write to a "
+    "clone of it"
+)
+
+
+class _Shared(msgspec.Struct, frozen=True):
+    """A reference to one of the tensors that a block shares with the code around it."""
+
+    place: int
+
+
+class _Side(msgspec.Struct, frozen=True):
+    """One recorded body of a branch."""
+
+    #: Copies of the shared tensors for this body.
+    own: Sequence[torch.Tensor]
+    nodes: list[Node]
+    #: The returned leaves followed by the shared tensors at the end of the body; then the same as recorded tensors.
+    leaves: Sequence[Leaf]
+    settled: Sequence[Leaf]
+
+
+class Branches(Leaves):
+    """Records branches into the graph of a recorder."""
+
+    def branch(
+        self,
+        condition: torch.Tensor,
+        then: Callable[[Sequence[torch.Tensor]], Any],
+        orelse: Callable[[Sequence[torch.Tensor]], Any],
+        shared: Sequence[torch.Tensor] = (),
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
+    ) -> list[Leaf]:
+        """Record both bodies of a branch. Returns the leaves of the result.
+
+        The `shared` tensors are passed to both bodies, and writes of a body to them are copied back afterwards.
+        `flatten` is called with both results, and returns the function that splits either into leaves.
+        """
+        asked = self.recorder.value_of(self.take(condition))
+        of_sizes = self.of_sizes(condition)
+        inner = self.settled(shared)
+        sides = self._sides((then, orelse), inner, flatten, of_sizes)
+        counts = [len(side.settled) - len(shared) for side in sides]
+        if counts[0] != counts[1]:
+            raise self.error(
+                f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
+            )
+        taken = 0 if of_sizes is None else self._taken(of_sizes)
+        results: list[Leaf] = []
+        made: list[FakeTensor] = []
+        ends: list[tuple[FakeTensor, FakeTensor]] = []
+        given: list[Leaf] = [*shared]
+        for place, (original, leaves) in enumerate(
+            zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True)
+        ):
+            if same_leaf(*leaves):
+                results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
+                continue
+            if of_sizes is not None and (either := self._either(of_sizes, *leaves)) is not None:
+                results.append(either)
+                continue
+            ends.append(self._as_tensors(sides, leaves))
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
+            given += [side.leaves[place] for side in sides]
+            results.append(self.give(made[-1]))
+        self._refuse_derivative("a branch", made, given)
+        if made:
+            values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
+            blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
+            self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
+        self._write(shared, inner, results[counts[0] :])
+        return results[: counts[0]]
+
+    def _refuse_derivative(self, what: str, made: Sequence[FakeTensor], given: Sequence[Leaf]) -> None:
+        """Refuse what autograd does not see, if the program asks for gradients through it: the results of a block are
+        tensors without a history."""
+        if any(each.dtype.is_floating_point or each.dtype.is_complex for each in made):
+            refuse_to_differentiate(what, given)
+
+    def _sides(
+        self,
+        bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
+        inner: Sequence[Leaf],
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
+        of_sizes: Expression | None,
+    ) -> list[_Side]:
+        """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
+        ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
+        for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else Not.of(of_sizes)), strict=True):
+            with self.recorder.block() as nodes, self._where(holds):
+                own = [self.give(tensor) for tensor in inner]
+                ran.append((body(own), own, nodes))
+        taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
+        sides: list[_Side] = []
+        for result, own, nodes in ran:
+            with self.recorder.block(nodes):
+                # A body may return a shared tensor itself. The result is then that tensor, and not a copy of it.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
+        return sides
+
+    @contextmanager
+    def _where(self, condition: Expression | None) -> Iterator[None]:
+        """A context in which a condition on sizes holds. Without a condition, nothing is known."""
+        symbols = self.recorder.fakes.symbols
+        if condition is None or symbols is None:
+            yield
+            return
+        with self.recorder.memo.separate(), symbols.where(condition):
+            yield
+
+    def _taken(self, condition: Expression) -> int:
+        """The number of the branch that the example takes, for a condition on sizes."""
+        symbols = self.recorder.fakes.symbols
+        return 0 if symbols is None or symbols.holds_in_example(condition) else 1
+
+    def _either(self, condition: Expression, one: Leaf, other: Leaf) -> Leaf:
+        """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
+        then, orelse = self.of_sizes(one), self.of_sizes(other)
+        if then is None or orelse is None:
+            return None
+        return self.over_sizes(Or.of(And.of(condition, then), And.of(Not.of(condition), orelse)))
+
+    def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
+        """The leaves of the two branches as tensors. The nodes that convert them are recorded into the branches."""
+        one, other = (
+            self.take(side.own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+            for leaf, side in zip(leaves, sides, strict=True)
+        )
+        with self.recorder.block(sides[0].nodes):
+            first = self.tensor(one, other)
+        with self.recorder.block(sides[1].nodes):
+            return first, self.tensor(other, first)
+
+    def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
+        """Copy the writes of a block back from its copies to the shared tensors."""
+        for tensor, old, new in zip(tensors, before, after, strict=True):
+            if self.take(new) is not old:
+                if any(other is not tensor and share_memory(tensor, other) for other in tensors):
+                    raise self.error(SEEN_TWICE)
+                tensor.copy_(new)
+
+    def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
+        """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
+        between them are unknown."""
+        if one.dtype is not other.dtype:
+            raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
+        holds = self._holds_what(one)
+        if one.ndim != other.ndim or holds.has_any_rank or self._holds_what(other).has_any_rank:
+            if self.recorder.fakes.symbols is None:
+                raise Reconsider(Decision.SYMBOLS)
+            own: Sequence[Size] = one.shape
+            open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
+            of_any_rank = Holds.LIST_OF_ANY_RANK if holds.is_list else Holds.ANY_RANK
+            return self.recorder.stand_in(one.dtype, open_sizes, one.device, of_any_rank)
+        pairs = zip(one.shape, other.shape, strict=True)
+        shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
+        return self.recorder.stand_in(one.dtype, shape, one.device, holds)
+
+    def _holds_what(self, tensor: FakeTensor) -> Holds:
+        return self.recorder.value_of(tensor).holds

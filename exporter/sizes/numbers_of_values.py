@@ -1,0 +1,58 @@
+"""The symbols of numbers that a program reads from tensors, or that count what is in them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.expressions.bounds import ANY, Range
+from onnx_parity.exporter.expressions.conditions import Equal
+from onnx_parity.exporter.expressions.expression import Expression, Symbol, expression_of
+from onnx_parity.exporter.sizes.answers import declared_range
+from onnx_parity.exporter.sizes.size_node import Answers, SizeNode
+
+__all__ = ["NumbersOfValues"]
+
+
+class NumbersOfValues(Answers):
+    """What is known of these symbols. torch makes them by the methods of its own environment."""
+
+    def __init__(self) -> None:
+        self.computed = {}
+        self._read: dict[Symbol, Range] = {}
+        #: Those of them that are sizes.
+        self._counts: set[Symbol] = set()
+
+    def _new_number(self, prefix: str, *, is_float: bool = False) -> Symbol:
+        symbol = Symbol(f"{prefix}{len(self._read)}", is_float=is_float)
+        self._read[symbol] = ANY
+        return symbol
+
+    def create_unbacked_symint(self) -> torch.SymInt:
+        return torch.SymInt(SizeNode(self._new_number("u"), self, int))
+
+    def create_unbacked_symfloat(self) -> torch.SymFloat:
+        return torch.SymFloat(SizeNode(self._new_number("zuf", is_float=True), self, float))
+
+    def create_unbacked_symbool(self) -> torch.SymBool:
+        number = self._new_number("u")
+        self._read[number] = Range(0, 1)
+        return torch.SymBool(SizeNode(Equal.of(number, expression_of(1)), self, bool))
+
+    def is_unbacked_symint(self, symbol: Expression) -> bool:
+        """Whether a symbol is a number that is read from a tensor, or that counts what is in it."""
+        return symbol in self._read
+
+    def _constrain_range(self, number: Expression, least: Any, most: Any) -> None:
+        limits = declared_range((least, most))
+        if number in self._read:
+            self._read[number] &= limits  # type: ignore[index]
+
+    def constrain(self, number: torch.SymInt, min: int | None = None, max: int | None = None) -> None:
+        """Take a number to be a size, and to be within these limits, by the names that torch gives them."""
+        symbol = number.node.expr
+        if symbol in self._read:
+            self._counts.add(symbol)
+            self._read[symbol] &= Range(min or 0, math.inf if max is None else max)

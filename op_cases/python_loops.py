@@ -1,0 +1,152 @@
+"""Loops of Python over a dynamic axis, which become loops of the model: filters, scans, recurrences, windows, lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import floats, ints, model, op
+
+ROWS = {"x": {0: "rows"}}
+FROM_0, FROM_1 = {"rows": (0, 1, 7)}, {"rows": (1, 2, 7)}
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def _filtered(x: Tensor) -> tuple[Tensor, Tensor]:
+    state, results = torch.zeros(x.shape[1]), []
+    for i in range(x.shape[0]):
+        state = 0.5 * state + x[i]
+        results.append(state)
+    return torch.stack(results), state
+
+
+def _best_path(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Viterbi's algorithm without its way back."""
+    score, back = x[0], []
+    for t in range(1, x.size(0)):
+        score, index = (score.unsqueeze(1) + x.T @ x + x[t]).max(0)
+        back.append(index)
+    return score, torch.stack([torch.zeros(x.shape[1], dtype=torch.long), *back])
+
+
+def _backwards(x: Tensor) -> Tensor:
+    state, results = x.new_zeros(x.shape[1]), []
+    for i, row in reversed(list(enumerate(x))):
+        state = torch.tanh(state + row * i)
+        results.insert(0, state)
+    return torch.stack(results)
+
+
+def _of_several(x: Tensor) -> tuple[Tensor, Any]:
+    state = {"sum": torch.zeros(x.shape[1]), "count": 0}
+    low, high = torch.zeros(()), (torch.ones(()),)
+    for one, other in zip(x[:-1], x[1:], strict=True):
+        state["sum"] = state["sum"] + one * other
+        state["count"] += 2
+        low, high = torch.minimum(low, one.min()), (torch.maximum(high[0], other.max()),)
+    return state["sum"] * state["count"], (low, high)
+
+
+def _first_differs(x: Tensor) -> Tensor:
+    state, results = None, []
+    for i in range(len(x)):
+        state = x[i] if state is None else state * 0.5 + x[i]
+        results.append(state if i == 0 else state - results[-1])
+    return torch.stack(results, 1)
+
+
+def _while(x: Tensor) -> tuple[Tensor, Tensor]:
+    i, count, total = x.shape[0], 0, torch.zeros(x.shape[1])
+    while i > 0:
+        i //= 2
+        count += 1
+        total = total + x[i]
+    return total * count, total
+
+
+filtered = op(_filtered, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+best_path = op(_best_path, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+backwards = op(_backwards, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+of_several = op(_of_several, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+first_differs = op(_first_differs, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+while_halved = op(_while, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+
+
+class Stack(nn.Module):
+    """Recurrent cells on top of each other, whose states are in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList([nn.GRUCell(3, 4), nn.GRUCell(4, 4)])
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        states, results = [x.new_zeros(2, 4), x.new_zeros(2, 4)], []
+        for step in x:
+            for number, cell in enumerate(self.cells):
+                states[number] = step = cell(step, states[number])
+            results.append(step)
+        return torch.stack(results), torch.stack(states)
+
+
+cells = model(Stack, floats(5, 2, 3), dynamic=ROWS, sizes=FROM_1)
+
+# --- lists and tensors that are filled --------------------------------------------------------------------------------
+
+
+def _written(x: Tensor) -> Tensor:
+    table = torch.zeros(x.shape[0] + 1, x.shape[0] + 1)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[0]):
+            table[i + 1, j + 1] = torch.maximum(table[i, j] + x[i].dot(x[j]), table[i, j + 1])
+    return table
+
+
+def _windows(x: Tensor) -> Tensor:
+    return torch.stack([x[i : i + 2].sum(0) for i in range(x.shape[0] - 1)])
+
+
+def _pairs(x: Tensor) -> Tensor:
+    found = []
+    for one in x:
+        for other in x:
+            found.append((one, other.sum()))
+    return sum(one * other for one, other in found) / len(found)
+
+
+def _ends_differ(x: Tensor) -> Tensor:
+    results = []
+    for i in range(x.shape[0]):
+        results.append(x[i] + x[i + 1] if i < x.shape[0] - 1 else x[i])
+    return torch.cat(results[::-1])
+
+
+written = op(_written, floats(4, 3), dynamic=ROWS, sizes=FROM_0)
+windows = op(_windows, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 7)})
+pairs = op(_pairs, floats(3, 2), dynamic=ROWS, sizes=FROM_1)
+ends_differ = op(_ends_differ, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+returned = op(lambda x: [row.cumsum(0) for row in x], floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+
+# --- loops whose length depends on values -----------------------------------------------------------------------------
+
+
+def _counted(x: Tensor, count: Tensor) -> Tensor:
+    for i in range(int(count)):
+        x = x * 0.5 + i
+    return x
+
+
+def _of_experts(x: Tensor) -> Tensor:
+    """Rows are given to those experts that any row chooses."""
+    weights, result = torch.arange(24.0).reshape(4, 2, 3), torch.zeros(x.shape[0], 3)
+    chosen = torch.nn.functional.one_hot((x.sum(1).abs() * 2).long() % 4, 4).T
+    for (expert,) in chosen.sum(1).nonzero():
+        rows = chosen[expert].nonzero()[:, 0]
+        result.index_add_(0, rows, x[rows] @ weights[expert])
+    return result
+
+
+counted = op(_counted, floats(3), ints(high=5))
+of_experts = op(_of_experts, floats(6, 2), dynamic=ROWS, sizes=FROM_1, dtypes=[torch.float32])

@@ -1,0 +1,202 @@
+"""Loops of Python over dynamic sizes: what is refused, and with which words. What is followed is in `op_cases/`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import onnx_parity
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-1, 1, 15).reshape(5, 3)
+
+
+def _exported(program: Callable[..., Any]) -> onnx_parity.ONNXProgram:
+    made = onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
+    assert made is not None
+    return made
+
+
+def _assert_follows(program: Callable[..., Any], *sizes: int) -> onnx_parity.ONNXProgram:
+    made = _exported(program)
+    for size in sizes:
+        assert_agrees(made, program, torch.linspace(-1, 1, size * 3).reshape(size, 3))
+    return made
+
+
+def _closure(x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+
+    def add(row: Tensor) -> None:
+        nonlocal total
+        total = total * 0.5 + row
+
+    for row in x:
+        add(row)
+    return total
+
+
+def _parts(x: Tensor) -> Tensor:
+    parts = [x[0] * 0]
+    for row in x:
+        parts.append(parts[-1] * 0.5 + row)
+    last = parts.pop()
+    parts += [last, last]
+    return torch.stack([x[0], *parts[1:], x[0]]) * len(parts) + parts[-1] + parts[0]
+
+
+def _grows(x: Tensor) -> Tensor:
+    whole = x[:0]
+    for row in x:
+        whole = torch.cat([whole, row[None] * 2])
+    return whole
+
+
+def _two_loops(x: Tensor) -> Tensor:
+    rows: list[Tensor] = []
+    for row in x:
+        rows.append(row * 2)
+    for row in reversed(rows):
+        rows.append(row + 1)
+    return torch.cat(rows)
+
+
+def _in_place(x: Tensor) -> Tensor:
+    x = x * 1
+    total = torch.zeros(3)
+    for i in range(1, len(x)):
+        x[i] += x[i - 1]
+        total.add_(x[i]).mul_(0.5)
+    return x + total
+
+
+def _nested_while(x: Tensor) -> Tensor:
+    total, i = torch.zeros(3), 0
+    while i < x.shape[0]:
+        j = 0
+        while j <= i:
+            total = total + x[j] * i
+            j += 1
+        i += 1
+    return total
+
+
+def _number(x: Tensor) -> Tensor:
+    total, rate = 0.0, 1.0
+    for row in x:
+        total += rate * row.sum().item()
+        rate *= 0.5
+    return torch.tensor(total)
+
+
+@pytest.mark.parametrize("program", [_closure, _parts, _two_loops])
+def test_followed_from_one_row_on(program: Callable[..., Any]) -> None:
+    _assert_follows(program, 1, 2, 7)
+
+
+@pytest.mark.parametrize("program", [_grows, _in_place, _nested_while, _number])
+def test_followed_for_no_row_too(program: Callable[..., Any]) -> None:
+    _assert_follows(program, 0, 1, 2, 7)
+
+
+def test_a_loop_is_as_many_nodes_for_any_example() -> None:
+    assert [node.op_type for node in _exported(_closure).model_proto.graph.node].count("Loop") == 1
+
+
+def test_a_first_iteration_that_differs_is_an_assumption() -> None:
+    def program(x: Tensor) -> Tensor:
+        total = None
+        for row in x:
+            total = row if total is None else total * 0.5 + row
+        return x.sum(0) * 2 if total is None else total
+
+    assert [each.condition for each in _assert_follows(program, 1, 7).assumptions] == ["rows > 0"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+class _Kept:
+    def __init__(self) -> None:
+        self.state = torch.zeros(3)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.state = x[0] * 0
+        for row in x:
+            self.state = self.state * 0.5 + row
+        return self.state
+
+
+def _generator(x: Tensor) -> Tensor:
+    def rows() -> Iterator[Tensor]:
+        for row in x:
+            yield row * 2
+
+    total = torch.zeros(3)
+    for row in rows():
+        total = total * 0.5 + row
+    return total
+
+
+def _every_other(x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    for i, row in enumerate(x):
+        total = total + row if i % 2 else total - row
+    return total
+
+
+def _left(x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    for row in x:
+        total = total + row
+        break
+    return total
+
+
+def _of_several_sizes(x: Tensor) -> Tensor:
+    parts = []
+    for i in range(len(x)):
+        parts.append(x[: i + 1])
+    return torch.cat(parts)
+
+
+def _aliased(x: Tensor) -> Tensor:
+    x = x * 1
+    other = x.t()
+    for i in range(1, len(x)):
+        x[i] += other[:, i - 1]
+    return x
+
+
+def _of_values(x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    for row in x:
+        if row.sum() > 0:
+            total = total + row
+    return total
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "words"),
+    [
+        (_Kept(), 0, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
+        (_generator, 3, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
+        (_every_other, 3, "on the number of the iteration of a loop over a dynamic size"),
+        (_left, 4, "the program leaves a loop over a dynamic size before its end"),
+        (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
+        (_aliased, 3, "writes in place to a tensor that also has another name"),
+        (_of_values, 3, "inside a loop that is exported as a loop: its value changes"),
+    ],
+)
+def test_refused(program: Callable[..., Any], line: int, words: str) -> None:
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        _exported(program)
+    assert words in str(caught.value)
+    first = inspect.getsourcelines(getattr(program, "__code__", _Kept.__call__))[1] + (3 if line == 0 else line)
+    places = [f"{__file__}:{first + offset}" for offset in (-1, 0, 1)]
+    assert any(place in str(caught.value) for place in places)
