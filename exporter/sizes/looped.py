@@ -39,6 +39,11 @@ class Items:
     def item(self, place: _Number) -> Any:
         """The item at a place, which is counted from the first one."""
 
+    def as_in_example(self) -> Iterator[Any]:
+        """As many items as in the example, for what is no loop."""
+        for place in range(int(self.length)):
+            yield self.item(place)
+
     def __iter__(self) -> Iterator[Any]:
         begun: Iterator[Any] = Items.loop(self)
         return begun
@@ -78,6 +83,9 @@ class Parts(Items):
     def __init__(self, whole: torch.Tensor) -> None:
         self._whole = whole
         self.length = whole.shape[0]
+
+    def as_in_example(self) -> Iterator[Any]:
+        return iter(self._whole.unbind(0))
 
     def item(self, place: _Number) -> Any:
         return self._whole[place]

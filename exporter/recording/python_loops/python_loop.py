@@ -23,7 +23,13 @@ from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside.code_objects import code_of
-from onnx_parity.exporter.torch_inside.frames import FrameType, asked_for_caller, asks_for_its_caller, current_frame
+from onnx_parity.exporter.torch_inside.frames import (
+    FrameType,
+    asked_for_caller,
+    asks_for_its_caller,
+    code_and_module,
+    current_frame,
+)
 from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, is_in_for
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
@@ -45,15 +51,10 @@ class PythonLoop:
     def __next__(self) -> Any:
         if self._given is None:
             frame = current_frame(1)
-            is_loop = is_in_for(frame) and (frame.f_code in _OWN_LOOPS or not asked_for_caller(frame.f_code))
-            self._given = _as_loop(self._items, frame) if is_loop else _as_in_example(self._items)
+            code, _ = code_and_module(frame)
+            is_loop = is_in_for(frame) and (code in _OWN_LOOPS or not asked_for_caller(code))
+            self._given = _as_loop(self._items, frame) if is_loop else self._items.as_in_example()
         return next(self._given)
-
-
-def _as_in_example(items: Items) -> Iterator[Any]:
-    """As many items as in the example, where they are not asked for by a loop."""
-    for place in range(int(items.length)):
-        yield items.item(place)
 
 
 def _as_loop(items: Items, frame: FrameType) -> Iterator[Any]:

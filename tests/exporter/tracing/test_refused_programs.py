@@ -168,5 +168,3 @@ def test_a_list_of_the_parts_of_a_tensor_whose_length_depends_on_values() -> Non
         "once, or script the function with the loop. If these are the experts of a model of transformers that can be "
         "set, call model.set_experts_implementation('grouped_mm')."
     )
-
-
