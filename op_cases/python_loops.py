@@ -43,7 +43,7 @@ def _backwards(x: Tensor) -> Tensor:
 def _of_several(x: Tensor) -> tuple[Tensor, Any]:
     state = {"sum": torch.zeros(x.shape[1]), "count": 0}
     low, high = torch.zeros(()), (torch.ones(()),)
-    for one, other in zip(x[:-1], x[1:], strict=True):
+    for one, other in zip(x[:-1], x[1:] * 1, strict=True):
         state["sum"] = state["sum"] + one * other
         state["count"] += 2
         low, high = torch.minimum(low, one.min()), (torch.maximum(high[0], other.max()),)

@@ -172,7 +172,9 @@ def failed_with_arrays(error: ProgramFailedError, arguments: Mapping[str, Any]) 
 
 def _iterates(error: Exception) -> bool:
     """Whether an error was raised where a program took a tensor apart to loop over it."""
-    return passes_through(torch.Tensor.__iter__, error)
+    from onnx_parity.exporter.sizes.looped import Parts
+
+    return passes_through(Parts.as_in_example, error)
 
 
 def _operator_of(error: Exception) -> OpOverload | None:
