@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.dispatch.composites import original
