@@ -33,7 +33,8 @@ def _best_path(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _backwards(x: Tensor) -> Tensor:
-    state, results = x.new_zeros(x.shape[1]), []
+    state = x.new_zeros(x.shape[1])
+    results: list[Tensor] = []
     for i, row in reversed(list(enumerate(x))):
         state = torch.tanh(state + row * i)
         results.insert(0, state)
@@ -41,7 +42,7 @@ def _backwards(x: Tensor) -> Tensor:
 
 
 def _of_several(x: Tensor) -> tuple[Tensor, Any]:
-    state = {"sum": torch.zeros(x.shape[1]), "count": 0}
+    state: dict[str, Any] = {"sum": torch.zeros(x.shape[1]), "count": 0}
     low, high = torch.zeros(()), (torch.ones(()),)
     for one, other in zip(x[:-1], x[1:] * 1, strict=True):
         state["sum"] = state["sum"] + one * other
@@ -51,7 +52,8 @@ def _of_several(x: Tensor) -> tuple[Tensor, Any]:
 
 
 def _first_differs(x: Tensor) -> Tensor:
-    state, results = None, []
+    state = None
+    results: list[Tensor] = []
     for i in range(len(x)):
         state = x[i] if state is None else state * 0.5 + x[i]
         results.append(state if i == 0 else state - results[-1])
@@ -108,7 +110,7 @@ def _windows(x: Tensor) -> Tensor:
     return torch.stack([x[i : i + 2].sum(0) for i in range(x.shape[0] - 1)])
 
 
-def _pairs(x: Tensor) -> Tensor:
+def _pairs(x: Tensor) -> Any:
     found = []
     for one in x:
         for other in x:
