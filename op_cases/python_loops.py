@@ -106,7 +106,7 @@ def _written(x: Tensor) -> Tensor:
     return table
 
 
-def _windows(x: Tensor) -> Tensor:
+def _windowed(x: Tensor) -> Tensor:
     return torch.stack([x[i : i + 2].sum(0) for i in range(x.shape[0] - 1)])
 
 
@@ -126,7 +126,7 @@ def _ends_differ(x: Tensor) -> Tensor:
 
 
 written = op(_written, floats(4, 3), dynamic=ROWS, sizes=FROM_0)
-windows = op(_windows, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 7)})
+windowed = op(_windowed, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 7)})
 pairs = op(_pairs, floats(3, 2), dynamic=ROWS, sizes=FROM_1)
 ends_differ = op(_ends_differ, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 returned = op(lambda x: [row.cumsum(0) for row in x], floats(5, 3), dynamic=ROWS, sizes=FROM_1)
