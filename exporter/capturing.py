@@ -59,7 +59,7 @@ from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
 from onnx_parity.exporter.tracing.attempt import ToRecord
-from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError, failed_with_arrays
+from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError, failed_with
 from onnx_parity.exporter.tracing.trace import Traced, trace
 from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention
@@ -138,7 +138,7 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
         try:
             traced = _traced(model, inputs, options, table)
         except ProgramFailedError as error:
-            raise failed_with_arrays(error, as_given.by_parameter) from error.__cause__
+            raise failed_with(error, as_given, signature_of(model)) from error.__cause__
     _warn_of_dropped_writes(traced.written)
     written = [end.name for end in traced.returned.written]
     outputs = traced.graph.outputs

@@ -180,8 +180,14 @@ def export(
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
-    if isinstance(args, (str, os.PathLike)) and isinstance(f, (tuple, list, torch.Tensor)):
-        raise ArgumentError(f"args is {args!r} and f is of type {type(f).__name__}: give the arguments before the file")
+    if isinstance(f, (tuple, list, dict, torch.Tensor)):
+        is_swapped = isinstance(args, (str, os.PathLike))
+        raise ArgumentError(
+            f"args is {args!r} and f is of type {type(f).__name__}: give the arguments before the file"
+            if is_swapped
+            else f"f is of type {type(f).__name__}, and names the file: give all arguments of the program as one tuple, "
+            "args=(x, y), and those by keyword as kwargs={'z': z}"
+        )
     if isinstance(f, (str, os.PathLike)):
         checked_target(f)  # Before the work.
     with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:

@@ -174,8 +174,8 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
 def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
     if tensor.is_meta:
         raise WriteError(
-            f"the weight {name!r} has no data, because it is fake or on the meta device: set the weights with "
-            "program.apply_weights(model.state_dict())"
+            f"the weight {name!r} has no data, because it is fake or on the meta device: export without a "
+            "file, and call program.apply_weights(model.state_dict()) before program.save(...)"
         )
     plain = tensor.detach().cpu().contiguous()
     if plain.numel():

@@ -6,8 +6,9 @@ the export.
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -157,7 +158,7 @@ class NodeLowering:
             name = f"{function.__module__}.{name}{place}"
             raise LoweringError(
                 f"the lowering of {node.op} ({name}) failed with {type(error).__name__}: {error}"
-                f"{node.origin.on_its_own_line}"
+                f"{_misnamed(function, arguments)}{node.origin.on_its_own_line}"
             ) from error
 
     def _lowered(self, argument: Any) -> Any:
@@ -285,3 +286,14 @@ def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:
 def _full_name(node: Node) -> str:
     overload = "default" if isinstance(node.op, Primitive) else overload_of(node.op)
     return operator_name(node.op) + ("" if overload == "default" else f".{overload}")
+
+
+def _misnamed(function: Lowering, arguments: Mapping[str, Any]) -> str:
+    """The names that the parameters of a lowering must have, if it cannot be called with these arguments."""
+    try:
+        inspect.signature(function).bind(None, **arguments)
+    except TypeError:
+        return f"\nIts parameters are named as in the schema of the operator: g, {', '.join(arguments)}"
+    except ValueError:  # It is written in C.
+        return ""
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
 import warnings
@@ -25,6 +26,7 @@ from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.program_state.python_state import is_library_file
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
+from onnx_parity.exporter.request.call_arguments import Call
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import (
     DataDependentOutputException,
@@ -43,7 +45,7 @@ __all__ = [
     "contradicted_by_example",
     "ended_the_process",
     "failed_while_recorded",
-    "failed_with_arrays",
+    "failed_with",
     "fixed_axes",
     "refuse_ignored_inputs",
     "warn_of_static_axes",
@@ -155,18 +157,31 @@ def failed_while_recorded(
     )
 
 
-def failed_with_arrays(error: ProgramFailedError, arguments: Mapping[str, Any]) -> ProgramFailedError:
-    """The error for a program that failed with these arguments, which says so if some of them are numpy arrays."""
-    arrays = [
-        name for name, given in arguments.items() if any(isinstance(each, np.ndarray) for each in leaves_of(given))
-    ]
-    if not arrays:
+def failed_with(error: ProgramFailedError, call: Call, signature: inspect.Signature | None) -> ProgramFailedError:
+    """The error for a program that failed in a call, which says so if its arguments may be the reason."""
+    given = call.by_parameter
+    arrays = [name for name, each in given.items() if any(isinstance(leaf, np.ndarray) for leaf in leaves_of(each))]
+    if arrays:
+        advice = (
+            f"The argument {arrays[0]!r} is a numpy array, and operators of PyTorch take tensors: give "
+            f"torch.from_numpy({arrays[0]}) as the example."
+        )
+    elif isinstance(error.__cause__, TypeError) and signature is not None and not _binds(signature, call):
+        advice = (
+            f"Its parameters are {', '.join(signature.parameters) or 'none'}: give all positional arguments as one "
+            "tuple, args=(x, y), and those by keyword as kwargs={'z': z}."
+        )
+    else:
         return error
-    return ProgramFailedError(
-        f"{str(error).partition(chr(10))[0]}\n"
-        f"The argument {arrays[0]!r} is a numpy array, and operators of PyTorch take tensors: give "
-        f"torch.from_numpy({arrays[0]}) as the example."
-    )
+    return ProgramFailedError(f"{str(error).partition(chr(10))[0]}\n{advice}")
+
+
+def _binds(signature: inspect.Signature, call: Call) -> bool:
+    try:
+        signature.bind(*call.args, **call.kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _iterates(error: Exception) -> bool:

@@ -137,8 +137,8 @@ def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=external_data)
     assert str(caught.value) == (
-        "the weight '0.weight' has no data, because it is fake or on the meta device: set the weights with "
-        "program.apply_weights(model.state_dict())"
+        "the weight '0.weight' has no data, because it is fake or on the meta device: export without a file, and "
+        "call program.apply_weights(model.state_dict()) before program.save(...)"
     )
     assert os.listdir(tmp_path) == []
 

@@ -81,6 +81,16 @@ def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: st
     assert str(caught.value).startswith(f"the lowering of aten.erf.default ({name}) failed with TypeError: {message}\n")
 
 
+def test_parameters_that_the_schema_does_not_have() -> None:
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(
+            lambda x: torch.nn.functional.elu(x, 0.5),
+            (torch.ones(2),),
+            custom_translation_table={torch.ops.aten.elu.default: lambda g, x, *, factor: g.op("Elu", x, alpha_f=factor)},
+        )
+    assert "\nIts parameters are named as in the schema of the operator: g, self, alpha\n" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("lowering", "message"),
     [

@@ -363,3 +363,25 @@ def test_a_file_before_the_arguments() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.relu, "model.onnx", (torch.ones(2),))  # type: ignore[arg-type]
     assert str(caught.value) == "args is 'model.onnx' and f is of type tuple: give the arguments before the file"
+
+
+def test_an_argument_in_the_place_of_the_file() -> None:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.add, torch.ones(2), torch.ones(2))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "f is of type Tensor, and names the file: give all arguments of the program as one tuple, args=(x, y), and "
+        "those by keyword as kwargs={'z': z}"
+    )
+
+
+@pytest.mark.parametrize("args", [(torch.ones(2),), (torch.ones(2),) * 3])
+def test_too_few_or_too_many_arguments_are_told_with_the_parameters(args: tuple[torch.Tensor, ...]) -> None:
+    def masked(image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return image * mask
+
+    with pytest.raises(onnx_parity.errors.ProgramFailedError) as caught:
+        onnx_parity.export(masked, args)
+    assert str(caught.value).splitlines()[1] == (
+        "Its parameters are image, mask: give all positional arguments as one tuple, args=(x, y), and those by keyword "
+        "as kwargs={'z': z}."
+    )

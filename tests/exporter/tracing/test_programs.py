@@ -202,8 +202,8 @@ def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx")
     assert str(caught.value).endswith(
-        "has no data, because it is fake or on the meta device: set the weights with "
-        "program.apply_weights(model.state_dict())"
+        "has no data, because it is fake or on the meta device: export without a file, and "
+        "call program.apply_weights(model.state_dict()) before program.save(...)"
     )
     assert not list(tmp_path.iterdir())
     program.apply_weights({name: value for name, value in model.state_dict().items() if "tracked" not in name})
