@@ -185,8 +185,8 @@ def export(
         raise ArgumentError(
             f"args is {args!r} and f is of type {type(f).__name__}: give the arguments before the file"
             if is_swapped
-            else f"f is of type {type(f).__name__}, and names the file: give all arguments of the program as one tuple, "
-            "args=(x, y), and those by keyword as kwargs={'z': z}"
+            else f"f is of type {type(f).__name__}, and names the file: give all arguments of the program as one "
+            "tuple, args=(x, y), and those by keyword as kwargs={'z': z}"
         )
     if isinstance(f, (str, os.PathLike)):
         checked_target(f)  # Before the work.

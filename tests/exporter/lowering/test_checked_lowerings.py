@@ -86,7 +86,9 @@ def test_parameters_that_the_schema_does_not_have() -> None:
         onnx_parity.export(
             lambda x: torch.nn.functional.elu(x, 0.5),
             (torch.ones(2),),
-            custom_translation_table={torch.ops.aten.elu.default: lambda g, x, *, factor: g.op("Elu", x, alpha_f=factor)},
+            custom_translation_table={
+                torch.ops.aten.elu.default: lambda g, x, *, factor: g.op("Elu", x, alpha_f=factor)
+            },
         )
     assert "\nIts parameters are named as in the schema of the operator: g, self, alpha\n" in str(caught.value)
 
