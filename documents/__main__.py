@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from documents import api_page, surface_page, versions_page
+from documents import api_page, harness_page, surface_page, versions_page
 from documents.index_of_rules import INDEX, index
 from documents.public_api import RELEASED, signatures
 from documents.site import SECTIONS, DeadLinkError, build_site
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.run_store_error import RunStoreError
 
-PAGES = ("surface.md", "api.md")
+PAGES = ("surface.md", "api.md", "harness_reference.md")
 
 app = typer.Typer(name="documents", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
@@ -23,13 +23,14 @@ app = typer.Typer(name="documents", no_args_is_help=True, pretty_exceptions_enab
 def pages(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write the pages to.")] = Path("docs"),
 ) -> None:
-    """Write surface.md, every name of torch.onnx and whether it is supported here, and api.md, the reference.
+    """Write surface.md, every name of torch.onnx and whether it is supported here, and api.md and harness_reference.md,
+    the references of the exporter and of the harness.
 
-    Both follow from the code. Exit codes: 0 if the pages were written; 2 if there is no such folder.
+    They follow from the code. Exit codes: 0 if the pages were written; 2 if there is no such folder.
     """
     if not folder.is_dir():
         refuse(f"The pages cannot be written to {folder}: there is no such folder. Create it, or name another one.")
-    for name, text in zip(PAGES, (surface_page.page(), api_page.page()), strict=True):
+    for name, text in zip(PAGES, (surface_page.page(), api_page.page(), harness_page.page()), strict=True):
         (folder / name).write_text(text)
         print_text(f"{folder / name}")
 

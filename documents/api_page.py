@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from types import ModuleType
 from typing import Any
 
-__all__ = ["page"]
+__all__ = ["entry", "page"]
 
 _HEAD = """# Reference
 
@@ -32,17 +32,18 @@ def page() -> str:
     others = [part for part in parts if part not in errors and part not in modules]
     lines = [_HEAD]
     for name, found in others:
-        lines += _entry(f"onnx_parity.{name}", found)
+        lines += entry(f"onnx_parity.{name}", found)
     for name, module in modules:
         lines += [f"## onnx_parity.{name}\n", _prose(module), ""]
         for each in module.__all__:
-            lines += _entry(f"onnx_parity.{name}.{each}", getattr(module, each), "###")
+            lines += entry(f"onnx_parity.{name}.{each}", getattr(module, each), "###")
     lines.append("## Errors and warnings\n")
     lines += [f"- `onnx_parity.{name}` ({found.__bases__[0].__name__}): {_prose(found)}" for name, found in errors]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entry(name: str, found: Any, level: str = "##") -> Iterator[str]:
+def entry(name: str, found: Any, level: str = "##") -> Iterator[str]:
+    """A name with its signature and its docstring."""
     yield f"{level} {name}\n"
     if inspect.isclass(found) and issubclass(found, enum.Enum):
         yield f"{_prose(found)}\n"

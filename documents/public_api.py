@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from documents.harness_page import command_lines, vocabulary
+
 __all__ = ["RELEASED", "broken", "signatures"]
 
 #: The list of the last release, which `python -m documents released` writes.
@@ -32,6 +34,9 @@ def signatures() -> list[str]:
         if isinstance(value, ModuleType):
             for each in value.__all__:
                 found += _lines(f"{name}.{each}", getattr(value, each))
+    for name, value in vocabulary().items():
+        found += _lines(f"harness.case.{name}", value)
+    found += command_lines()
     return sorted(set(found))
 
 

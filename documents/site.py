@@ -36,6 +36,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Testing": (
         "docs/exports_in_your_tests.md",
         "docs/your_own_cases.md",
+        "docs/harness_reference.md",
         "docs/conformance.md",
         "docs/conformance_runners.md",
         "docs/search.md",

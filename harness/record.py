@@ -19,6 +19,9 @@ SCHEMA_VERSION = 2
 #: What a shell interprets within double quotes.
 _INTERPRETED = re.compile(r'["$`\\!]')
 
+#: What the reason of a refusal says that a later opset lifts: `(from opset 13)`.
+AT_A_LATER_OPSET = "(from opset"
+
 #: The headroom of an exact result.
 EXACT_HEADROOM = 1e9
 

@@ -21,8 +21,9 @@ Each table is a file of declarations, or `*` for all. Its keys are opsets, as in
 all. Each text names a declaration or one of its cases (`topk[]` is the case without attributes), and may narrow it to a
 dtype, or to `static` or `dynamic` sizes; in the table `*` it has no name. `tier` is the tier that the file is complete
 for: cells that this tier does not have are not judged, and none with another torch, which decomposes operators in other
-ways. The file is about this project's exporter and programs that
-are captured by tracing.
+ways. The file is about this project's exporter and programs that are captured by tracing.
+
+Where there is no such file, a refusal that a later opset lifts fails nothing, and one that no opset lifts fails.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from onnx_parity.harness.axes import OPSETS, PARITY, Capture, Dtype, Shapes, Tier
 from onnx_parity.harness.expecting.expectations import ExpectationError, opsets_of
-from onnx_parity.harness.record import Blame, Record, Status
+from onnx_parity.harness.record import AT_A_LATER_OPSET, Blame, Record, Status
 from onnx_parity.harness.results.environment import package_versions
 
 FILE = "unsupported.toml"
@@ -166,20 +167,31 @@ def judge_record(record: Record, directory: Path, is_in_tier: Callable[[Tier], b
     if record.status not in (Status.UNSUPPORTED, Status.PASSED) or not is_judged(record):
         return record
     file = load_once(directory / FILE)
-    if file is None or file.agrees(record, refused=record.status is Status.UNSUPPORTED):
+    if file is None:
+        is_lifted = record.status is Status.PASSED or AT_A_LATER_OPSET in record.reason
+        return record if is_lifted else _never_exported(record)
+    if file.agrees(record, refused=record.status is Status.UNSUPPORTED):
         return record
     if not file.holds_here() or not is_in_tier(file.tier):
         return record
     if record.status is Status.PASSED:
         reason = f"{FILE} says that it is refused, and it passes now: `parity expect --update` corrects the file"
         return msgspec.structs.replace(record, status=Status.UNEXPECTED_PASS, reason=reason)
-    return msgspec.structs.replace(
+    return _refused(record, f"it is refused, and {FILE} does not say so: {record.reason}")
+
+
+def _never_exported(record: Record) -> Record:
+    """A cell that is refused at every opset, where no file lists refusals: its operator may be one of the project's."""
+    return _refused(
         record,
-        status=Status.FAILED,
-        blame=Blame.EXPORTER,
-        refused=True,
-        reason=f"it is refused, and {FILE} does not say so: {record.reason}",
-        error=record.reason,
+        f"no opset can express it: {record.reason}. Write a lowering for it with @onnx_parity.lowering, or list it as "
+        f"refused: `parity expect --update` writes {FILE}",
+    )
+
+
+def _refused(record: Record, reason: str) -> Record:
+    return msgspec.structs.replace(
+        record, status=Status.FAILED, blame=Blame.EXPORTER, refused=True, reason=reason, error=record.reason
     )
 
 

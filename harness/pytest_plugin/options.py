@@ -39,7 +39,7 @@ _TRANSFORMS_HELP = (
 _FLAG: dict[str, Any] = {"action": "store_true", "default": False}
 
 #: Each option by its short name. The settings of the project say what holds where the first ones are not given.
-_OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "tier": {"choices": [*axes.Tier], "help": "how many opsets, dtypes and cases to run (default: default)"},
     "opsets": {"help": "opsets to run instead of those of the tier: 9,13-18"},
     "dtypes": {"help": "dtypes to run instead of those of the tier: float32,float16"},
@@ -102,14 +102,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup(_GROUP, "the matrix of cells (where declarations are run, also without `parity-`)")
-    for name, attributes in _OPTIONS.items():
+    for name, attributes in OPTIONS.items():
         group.addoption(prefix_option(name), dest=_destination(name), **attributes)
 
 
 def add_short_names(parser: pytest.Parser, config: pytest.Config) -> None:
     """Add each option by its short name too, unless there is an option of this name. Each pair is one option."""
     group = parser.getgroup(_GROUP)
-    for name, attributes in _OPTIONS.items():
+    for name, attributes in OPTIONS.items():
         if config.getoption(f"--{name}", _NOT_THERE) is _NOT_THERE:
             group.addoption(f"--{name}", dest=_destination(name), **{**attributes, "help": argparse.SUPPRESS})
 
@@ -121,7 +121,7 @@ def prefix_option(name: str) -> str:
 def with_prefix(word: str) -> str:
     """A word of a command line; one of our options by its prefixed name."""
     name, equals, value = word.partition("=")
-    known = name.startswith("--") and name[2:] in _OPTIONS
+    known = name.startswith("--") and name[2:] in OPTIONS
     return f"{prefix_option(name[2:])}{equals}{value}" if known else word
 
 
@@ -138,7 +138,7 @@ def option_or_setting(config: pytest.Config, settings: Settings, name: str) -> s
 
 def is_given(options: argparse.Namespace) -> bool:
     """Whether any of the options was given by its prefixed name."""
-    return any(getattr(options, _destination(name), None) not in (None, False) for name in _OPTIONS)
+    return any(getattr(options, _destination(name), None) not in (None, False) for name in OPTIONS)
 
 
 def _destination(name: str) -> str:

@@ -22,6 +22,7 @@ from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
 from onnx_parity.harness.case import DynamicAxes
 from onnx_parity.harness.cases.scripted import scripted
 from onnx_parity.harness.one_line import error_line, one_line
+from onnx_parity.harness.record import AT_A_LATER_OPSET
 
 if TYPE_CHECKING:
     import onnx_parity
@@ -116,7 +117,7 @@ class Parity:
 
         if not isinstance(error, UnsupportedOperatorsError):
             return ""
-        since = {each: f" (from opset {each.since})" if each.since else "" for each in error.refusals}
+        since = {each: f" {AT_A_LATER_OPSET} {each.since})" if each.since else "" for each in error.refusals}
         return "; ".join(dict.fromkeys(f"{each.operator}: {each.reason}{since[each]}" for each in error.refusals))
 
     def capture(self, request: Request) -> Captured:

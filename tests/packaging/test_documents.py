@@ -20,7 +20,7 @@ from tests.packaging.test_rooms import LAYERS
 
 ROOT = Path(start.__file__).parent
 #: Written by `python -m documents` and `parity report`.
-GENERATED = {"docs/api.md", "docs/operators.md", "docs/surface.md", "docs/torchscript.md"}
+GENERATED = {"docs/api.md", "docs/harness_reference.md", "docs/operators.md", "docs/surface.md", "docs/torchscript.md"}
 DOCUMENTS = tuple(
     path.relative_to(ROOT).as_posix()
     for folder in ("", "docs", "harness")

@@ -153,6 +153,23 @@ def test_the_sdist_has_all_that_git_tracks() -> None:
     assert {name.partition("/")[0] for name in tracked.splitlines()} == set(included)
 
 
+_NOTICE = re.compile(r"copyright|@license|SPDX-License|all rights reserved", re.IGNORECASE)
+
+
+def test_the_wheel_carries_nothing_of_others() -> None:
+    """No file of it has a notice of another licence, and the README names the licence of each dependency."""
+    folders = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    tracked = subprocess.run(["git", "ls-files", "--", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [ROOT / name for name in tracked.stdout.splitlines() if not (ROOT / name).is_symlink()]
+    assert len(files) > 800
+    noticed = [file for file in files if _NOTICE.search(file.read_text(encoding="utf-8"))]
+    assert noticed == []
+    project = PROJECT["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["harness"]]
+    licences = (ROOT / "README.md").read_text().partition("## Licences")[2]
+    assert [text for text in needed if Requirement(text).name not in licences] == []
+
+
 def test_package_ships_its_types() -> None:
     assert (ROOT / "onnx_parity" / "py.typed").is_file()
 

@@ -1,0 +1,92 @@
+"""docs/harness_reference.md: what declarations are written with, the options of the matrix, and every command."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from documents.api_page import entry
+
+__all__ = ["command_lines", "commands", "page", "vocabulary"]
+
+_HEAD = """# Reference of the harness
+
+What files of declarations are written with, the options of the matrix, and every command of `parity`. Written by
+`python -m documents pages`. [your_own_cases.md](your_own_cases.md) is the page to begin with.
+"""
+_DECLARATIONS = """## Declarations
+
+`from onnx_parity.harness.case import floats, op` imports what is needed; a declaration is a public name of a file, to
+which `op(...)` or `model(...)` is assigned. Every list among the keywords makes a case of each of its values.
+"""
+_SETS = "Sets of dtypes for `dtypes=`: {}. `BATCH` makes the first axis of the only input dynamic, `BATCHES` of both.\n"
+_OPTIONS = """## Options of the matrix
+
+`parity run`, `parity list` and `pytest` take them. In `pytest` they have the prefix `--parity-`; where declarations are
+run, the names without it work as well.
+
+| option | what it says |
+|---|---|"""
+_COMMANDS = "## Commands\n\n`parity COMMAND --help` prints the same, with examples.\n"
+
+
+def vocabulary() -> dict[str, Any]:
+    """The functions and constants of `onnx_parity.harness.case` by name; its other names are types."""
+    from onnx_parity.harness import case
+
+    return {name: getattr(case, name) for name in case.__all__ if name.islower() or name.isupper()}
+
+
+def commands() -> dict[str, Any]:
+    """The commands of `parity` by name, in the order of its help."""
+    import typer
+
+    from onnx_parity.harness.cli import app
+
+    found: dict[str, Any] = typer.main.get_group(app).commands
+    return found
+
+
+def command_lines() -> Iterator[str]:
+    """Each command with each of its options: `parity gate --baseline`."""
+    for name, command in commands().items():
+        yield f"parity {name}"
+        for parameter in command.params:
+            yield from (
+                f"parity {name} {each}" for each in parameter.opts if each.startswith("--") and each != "--help"
+            )
+
+
+def page() -> str:
+    from onnx_parity.harness.pytest_plugin.options import OPTIONS
+
+    names = vocabulary()
+    lines = [_HEAD, _DECLARATIONS]
+    # `op` and `model` are objects of one class, that are called.
+    lines += entry("op", type(names.pop("op")).__call__, "###")
+    lines.append("### model\n\nHas the parameters of `op`. Its program is what constructs the module.\n")
+    for name in sorted(names.keys() - {"model"}):
+        if inspect.isfunction(names[name]):
+            lines += entry(name, names[name], "###")
+    lines.append(
+        _SETS.format(", ".join(f"`{name}`" for name in sorted(names) if name.isupper() and "BATCH" not in name))
+    )
+    lines.append(_OPTIONS)
+    lines += [f"| `--{name}` | {_cell(attributes['help'])} |" for name, attributes in OPTIONS.items()]
+    lines += ["", _COMMANDS]
+    for name, command in commands().items():
+        lines += [f"### parity {name}\n", f"{_first_paragraph(command.help)}\n"]
+        told = [(", ".join(each.opts), each.help) for each in command.params if getattr(each, "help", None)]
+        lines += [f"- `{words}`: {_cell(text)}" for words, text in told if words != "--help"]
+        lines.append("")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
