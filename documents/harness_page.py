@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,9 +27,7 @@ _OPTIONS = """## Options of the matrix
 
 `parity run`, `parity list` and `pytest` take them. In `pytest` they have the prefix `--parity-`; where declarations are
 run, the names without it work as well.
-
-| option | what it says |
-|---|---|"""
+"""
 _COMMANDS = "## Commands\n\n`parity COMMAND --help` prints the same, with examples.\n"
 
 
@@ -70,23 +69,25 @@ def page() -> str:
     for name in sorted(names.keys() - {"model"}):
         if inspect.isfunction(names[name]):
             lines += entry(name, names[name], "###")
-    lines.append(
-        _SETS.format(", ".join(f"`{name}`" for name in sorted(names) if name.isupper() and "BATCH" not in name))
-    )
+    sets = ", ".join(f"`{name}`" for name in sorted(names) if name.isupper() and "BATCH" not in name)
+    lines.append(f"{_filled(_SETS.format(sets))}\n")
     lines.append(_OPTIONS)
-    lines += [f"| `--{name}` | {_cell(attributes['help'])} |" for name, attributes in OPTIONS.items()]
+    lines += [_item(f"--{name}", attributes["help"]) for name, attributes in OPTIONS.items()]
     lines += ["", _COMMANDS]
     for name, command in commands().items():
-        lines += [f"### parity {name}\n", f"{_first_paragraph(command.help)}\n"]
+        purpose = command.help.partition("\n\n")[0]
+        lines += [f"### parity {name}\n", f"{_filled(purpose)}\n"]
         told = [(", ".join(each.opts), each.help) for each in command.params if getattr(each, "help", None)]
-        lines += [f"- `{words}`: {_cell(text)}" for words, text in told if words != "--help"]
+        lines += [_item(words, text) for words, text in told if words != "--help"]
         lines.append("")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
-def _first_paragraph(text: str) -> str:
-    return " ".join(text.partition("\n\n")[0].split())
+def _item(words: str, text: str) -> str:
+    return _filled(f"- `{words}`: {text}", under="  ")
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _filled(text: str, under: str = "") -> str:
+    """The text in lines of 120 characters."""
+    told = " ".join(text.split())
+    return textwrap.fill(told, 120, subsequent_indent=under, break_long_words=False, break_on_hyphens=False)
