@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from documents.api_page import entry
@@ -38,13 +38,13 @@ def vocabulary() -> dict[str, Any]:
     return {name: getattr(case, name) for name in case.__all__ if name.islower() or name.isupper()}
 
 
-def commands() -> dict[str, Any]:
+def commands() -> Mapping[str, Any]:
     """The commands of `parity` by name, in the order of its help."""
     import typer
 
     from onnx_parity.harness.cli import app
 
-    found: dict[str, Any] = typer.main.get_group(app).commands
+    found: Mapping[str, Any] = typer.main.get_group(app).commands
     return found
 
 

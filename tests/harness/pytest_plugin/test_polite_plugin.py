@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_parity.harness.pytest_plugin.options import _OPTIONS, with_prefix
+from onnx_parity.harness.pytest_plugin.options import OPTIONS, with_prefix
 from onnx_parity.harness.running.limits import STAGE_SECONDS
 
 pytest_plugins = "pytester"
@@ -116,4 +116,4 @@ def test_a_word_of_the_command_line_by_its_prefixed_name(word: str, prefixed: st
 
 
 def test_the_help_names_the_limit_that_holds() -> None:
-    assert f"(default: {STAGE_SECONDS:g})" in _OPTIONS["stage-seconds"]["help"]
+    assert f"(default: {STAGE_SECONDS:g})" in OPTIONS["stage-seconds"]["help"]
