@@ -203,7 +203,7 @@ def call(
 
 def definition(function: Callable[..., Any]) -> Definition:
     """Marks a reference that is written here: it is given arrays, whose floats are float64, not tensors. A parameter
-    `types` is given the types of the case."""
+    `types` is given the types of the case, and `outputs` the numbers of the outputs that are asked for."""
     return Definition(function)
 
 

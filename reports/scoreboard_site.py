@@ -45,6 +45,7 @@ _LISTS = {
     "full": ("Full", "single operators, and the models of the matrix"),
     "models": ("Models", "networks"),
     "language-models": ("Language models", "those of the models that are language models"),
+    "node-tests": ("Node tests", "those that ONNX itself generates"),
 }
 #: At most this many tests of a runtime are listed for an operator. The JSON has all.
 _MOST_TESTS = 40

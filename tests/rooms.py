@@ -52,7 +52,7 @@ BUDGETS = {
     "harness/judging": 1250,
     "harness/localisation": 1250,
     "harness/matrix": 750,
-    "harness/onnx_cases": 850,
+    "harness/onnx_cases": 1000,
     "harness/operators": 450,
     "harness/pytest_plugin": 2400,
     "harness/results": 2150,

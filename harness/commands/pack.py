@@ -24,6 +24,7 @@ class PackList(StrEnum):
     FULL = "full"
     MODELS = "models"
     LANGUAGE_MODELS = "language-models"
+    NODE_TESTS = "node-tests"
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -55,8 +56,8 @@ def pack(
 
     Each test is a folder in the layout of ONNX's node tests. `manifest.json` lists them; docs/conformance.md describes
     it, and how to write a runner. The list `core` has the cases of single operators, written in a minute or two. `full`
-    has the models that this exporter makes of operators and networks of PyTorch too, and takes minutes. A pack that
-    was stopped is gone on with when the command is given again.
+    has the models that this exporter makes of operators and networks of PyTorch too, and takes minutes. `node-tests`
+    has the tests that onnx itself generates. A pack that was stopped is gone on with when the command is given again.
 
     Exit codes: 0 if the pack was written; 2 if the folder holds something else, or no test matches.
 
@@ -73,10 +74,13 @@ def pack(
 
     from onnx_parity.harness.conformance.manifest import PackError
     from onnx_parity.harness.conformance.pack import pack_archive, write_pack
-    from onnx_parity.harness.conformance.planning import plan_cases, plan_cells
+    from onnx_parity.harness.conformance.planning import plan_cases, plan_cells, plan_node_tests
 
-    cells = plan_cells(defaults.declarations(), tier, defaults.seed()) if wanted is not PackList.CORE else ()
-    planned = [each for each in chain(plan_cases(), cells) if wanted in each.lists and fnmatchcase(each.id, select)]
+    node_tests = plan_node_tests() if wanted in (PackList.FULL, PackList.NODE_TESTS) else ()
+    with_cells = wanted not in (PackList.CORE, PackList.NODE_TESTS)
+    cells = plan_cells(defaults.declarations(), tier, defaults.seed()) if with_cells else ()
+    everything = chain(plan_cases(), node_tests, cells)
+    planned = [each for each in everything if wanted in each.lists and fnmatchcase(each.id, select)]
     if not planned:
         refuse(f"No test has an id that matches {select!r}. Ids begin with the operator and its version: 'Elu-22-*'.")
     try:

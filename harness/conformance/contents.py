@@ -17,6 +17,9 @@ from onnx_parity.harness.conformance.manifest import LISTS, Judged, Open, Output
 from onnx_parity.harness.judging.bundle import slug
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.onnx_cases.case import Expectation
+from onnx_parity.harness.onnx_cases.given import Value as InputValue
+from onnx_parity.harness.onnx_cases.node_tests import NodeTest
 from onnx_parity.harness.onnx_node import OnnxCase
 from onnx_parity.harness.record import Blame, Kind, Stage
 from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
@@ -24,6 +27,7 @@ from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
 __all__ = [
     "CORE",
     "FULL",
+    "LISTS_OF_NODE_TEST",
     "MODEL",
     "Contents",
     "DataSet",
@@ -33,13 +37,17 @@ __all__ = [
     "lists_of_cell",
     "of_case",
     "of_cell",
+    "of_node_test",
     "write_test",
 ]
 
 MODEL = "model.onnx"
 #: Models with more weights than this are no tests.
 MOST_WEIGHTS = 128 << 20
-CORE, FULL, MODELS, LANGUAGE_MODELS = LISTS
+CORE, FULL, MODELS, LANGUAGE_MODELS, NODE_TESTS = LISTS
+
+
+LISTS_OF_NODE_TEST = (FULL, NODE_TESTS)
 
 
 class UnfitError(Exception):
@@ -73,14 +81,23 @@ class Contents:
 
 def of_case(case: OnnxCase) -> Contents:
     model, inputs, expected = case.make_test()
+    data = _data_set(inputs, expected)
+    return Contents(case.id, model, [data], lists_of_case(case), "op_cases/onnx", case.attributes)
+
+
+def of_node_test(test: NodeTest, expected: Sequence[Expectation]) -> Contents:
+    data = _data_set(test.inputs, expected)
+    return Contents(test.id, test.model, [data], LISTS_OF_NODE_TEST, "onnx.backend.test", test.attributes)
+
+
+def _data_set(inputs: Sequence[InputValue], expected: Sequence[Expectation]) -> DataSet:
     tensors = [each for each in expected if isinstance(each, Expected)]
     if len(tensors) < len(expected):
         raise UnfitError("it returns something else than tensors")
     fed = [each for each in inputs if not isinstance(each, dict)]
     if len(fed) < len(inputs):
         raise UnfitError("it takes a map")
-    data = DataSet(fed, tensors)
-    return Contents(case.id, model, [data], lists_of_case(case), "op_cases/onnx", case.attributes)
+    return DataSet(fed, tensors)
 
 
 def lists_of_case(case: OnnxCase) -> tuple[str, ...]:

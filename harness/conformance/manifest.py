@@ -34,7 +34,7 @@ __all__ = [
 FORMAT, VERSION = "onnx-parity-pack", 2
 MANIFEST = "manifest.json"
 #: The lists of tests, each of which is a file of ids in the folder `mustpass`, and one for each opset.
-LISTS = ("core", "full", "models", "language-models")
+LISTS = ("core", "full", "models", "language-models", "node-tests")
 
 
 class PackError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ from pkgutil import iter_modules
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Capture, Device, Selection, Shapes, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.conformance.contents import (
+    LISTS_OF_NODE_TEST,
     Contents,
     UnfitError,
     id_of_cell,
@@ -19,16 +21,28 @@ from onnx_parity.harness.conformance.contents import (
     lists_of_cell,
     of_case,
     of_cell,
+    of_node_test,
 )
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.onnx_cases.node_tests import NodeTest, collect_node_tests, expect_outputs
 from onnx_parity.harness.onnx_node import OnnxCase, OnnxNode
 from onnx_parity.harness.running.stages import Bench
 
-__all__ = ["Planned", "declared_cases", "plan_cases", "plan_cells"]
+__all__ = [
+    "ONNX_TESTS",
+    "Planned",
+    "declared_cases",
+    "declared_nodes",
+    "plan_cases",
+    "plan_cells",
+    "plan_node_tests",
+]
 
 #: The package of the declarations. It is named and not imported, because declarations build on the harness.
 _DECLARATIONS = "onnx_parity.op_cases.onnx"
+#: What its `differences.py` calls onnx's own tests.
+ONNX_TESTS = "onnx.backend.test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +55,37 @@ class Planned:
 
 
 @cache
-def declared_cases() -> tuple[OnnxCase, ...]:
-    """The cases of all files of `op_cases/onnx/`, in the order in which they are declared."""
+def declared_nodes() -> tuple[OnnxNode, ...]:
+    """What the files of `op_cases/onnx/` declare, in their order."""
     package = import_module(_DECLARATIONS)
     modules = [import_module(f"{_DECLARATIONS}.{name}")
                for name in sorted(module.name for module in iter_modules(package.__path__))]  # fmt: skip
-    declared = [value for module in modules for value in vars(module).values() if isinstance(value, OnnxNode)]
-    return tuple(case for each in declared for case in each.list_cases())
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, OnnxNode))
+
+
+@cache
+def declared_cases() -> tuple[OnnxCase, ...]:
+    """The cases of all files of `op_cases/onnx/`."""
+    return tuple(case for each in declared_nodes() for case in each.list_cases())
 
 
 @cache
 def plan_cases() -> tuple[Planned, ...]:
     return tuple(Planned(case.id, lists_of_case(case), partial(of_case, case)) for case in declared_cases())
+
+
+def plan_node_tests() -> Iterator[Planned]:
+    """The tests that onnx generates for single nodes, and for the functions that define operators."""
+    known = import_module(f"{_DECLARATIONS}.differences").DIFFERENCES[ONNX_TESTS]
+    for test in collect_node_tests():
+        reason = next((why for patterns, why in known if any(fnmatchcase(test.id, each) for each in patterns)), "")
+        yield Planned(test.id, LISTS_OF_NODE_TEST, partial(_make_node_test, test, reason))
+
+
+def _make_node_test(test: NodeTest, reason: str) -> Contents:
+    if reason:
+        raise UnfitError(f"of ONNX's own tests: {reason}")
+    return of_node_test(test, expect_outputs(test, collect_node_tests(), declared_nodes()))
 
 
 def plan_cells(places: Sequence[Path], tier: Tier, seed: int) -> Iterator[Planned]:

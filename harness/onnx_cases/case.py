@@ -331,8 +331,9 @@ class OnnxCase:
         named = {name: value for name, value in by_place[len(self.call.given) :] if name}
         named |= self._read_attributes() | outer
         function = reference.function if isinstance(reference, Definition) else reference
-        if isinstance(reference, Definition) and _takes_types(function):
-            named["types"] = self.types
+        if isinstance(reference, Definition):
+            more = {"types": self.types, "outputs": self.outputs}
+            named |= {name: more[name] for name in more.keys() & _parameters(function)}
         with np.errstate(all="ignore"):
             made = function(*given, **named)
         results = list(made) if isinstance(made, tuple) else [made]
@@ -349,11 +350,11 @@ class OnnxCase:
         return {name: _rounded(value) for name, value in read.items()}
 
 
-def _takes_types(function: Callable[..., Any]) -> bool:
+def _parameters(function: Callable[..., Any]) -> set[str]:
     try:
-        return "types" in inspect.signature(function).parameters
+        return {*inspect.signature(function).parameters}
     except ValueError:  # Before numpy 2.1, its own functions have no signature.
-        return False
+        return set()
 
 
 def _is_single(given: Given) -> bool:

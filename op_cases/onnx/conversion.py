@@ -115,19 +115,28 @@ _ROUNDED: dict[str, Any] = {"main": "T2", "usual": {"T1": "float"}, "where": _is
 
 @definition
 def cast_to_power(x: Array, like: Any = None, *, round_mode: str, saturate: int, to: int = 0) -> Array:
-    """To the power of two above, below, or nearest in the exponent."""
-    del like, saturate, to
-    exponent = np.log2(x)
-    above, below = np.ceil(exponent), np.floor(exponent)
-    nearest = np.where(x / 2**below >= 1.5, above, below)
-    return np.asarray(np.exp2({"up": above, "down": below, "nearest": nearest}[round_mode]))
+    """To the power of two above, below, or nearest in the exponent; what is too large or too small for the type is
+    its bound, or NaN, and 0 is the least that it has."""
+    del like, to
+    with np.errstate(all="ignore"):
+        exponent = np.log2(np.where(np.isfinite(x), np.abs(x), 1.0))
+        above, below = np.ceil(exponent), np.floor(exponent)
+        nearest = np.where(x / 2**below >= 1.5, above, below)
+        made = np.exp2({"up": above, "down": below, "nearest": nearest}[round_mode])
+    made = np.where(np.isinf(x), np.inf, np.where(np.isnan(x), np.nan, made))
+    if saturate:
+        return np.clip(made, 2.0**-127, 2.0**127)
+    return np.where((made < 2.0**-127) | (made > 2.0**127), np.nan, made)
 
 
 _BETWEEN = [1.25, 1.75, 3.0, 0.3]
+_SPECIAL = [0.0, _NAN, _INF, 3.4e38, 1e-45]
 cast_up_or_down = node(
     "Cast",
     cast_to_power,
     *(call(_BETWEEN, to=TypeOf("T2"), round_mode=mode) for mode in ("up", "down", "nearest")),
+    call(_SPECIAL, to=TypeOf("T2")),
+    call(_SPECIAL, to=TypeOf("T2"), round_mode="nearest", saturate=0),
     **_ROUNDED,
 )
 like_up_or_down = node(

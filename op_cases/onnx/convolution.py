@@ -171,21 +171,25 @@ deform_conv = node(
 )
 
 
+@definition
 def fold(
-    x: torch.Tensor,
-    image_shape: torch.Tensor,
-    block_shape: torch.Tensor,
-    *,
-    dilations: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> torch.Tensor:
-    wide = x.to(torch.complex128 if x.is_complex() else torch.float64)
-    sizes, blocks, apart, around, by = (
-        tuple(int(size) for size in each)
-        for each in (image_shape, block_shape, dilations or (1, 1), (pads or (0, 0))[:2], strides or (1, 1))
-    )
-    return F.fold(wide, sizes, blocks, apart, around, by)
+    x: Array, image_shape: Array, block_shape: Array, *, dilations: Any = None, pads: Any = None, strides: Any = None
+) -> Array:
+    """Each column is a block at its place in the image; where blocks overlap, they are added."""
+    rank = len(image_shape)
+    apart, by, around = dilations or [1] * rank, strides or [1] * rank, pads or [0] * 2 * rank
+    padded = [int(size) + around[axis] + around[axis + rank] for axis, size in enumerate(image_shape)]
+    steps = [
+        (size - apart[axis] * (int(block_shape[axis]) - 1) - 1) // by[axis] + 1 for axis, size in enumerate(padded)
+    ]
+    blocks = x.reshape(len(x), -1, *map(int, block_shape), *steps)
+    made = np.full((len(x), blocks.shape[1], *padded), "" if x.dtype.kind == "O" else 0, x.dtype)
+    for place in np.ndindex(*map(int, block_shape)):
+        taken = tuple(slice(at * apart[axis], at * apart[axis] + by[axis] * (steps[axis] - 1) + 1, by[axis])
+                      for axis, at in enumerate(place))  # fmt: skip
+        made[(slice(None), slice(None), *taken)] += blocks[(slice(None), slice(None), *place)]
+    kept = tuple(slice(around[axis], size - around[axis + rank]) for axis, size in enumerate(padded))
+    return np.asarray(made[(slice(None), slice(None), *kept)])
 
 
 col2im = node(
@@ -196,21 +200,15 @@ col2im = node(
     call((1, 4, 9), [4, 4], [2, 2]),
     call((1, 4, 4), [4, 4], [2, 2], dilations=[2, 2]),
     call((1, 4, 16), [3, 3], [2, 2], pads=[1, 1, 1, 1]),
+    call((1, 8, 8), [3, 3, 3], [2, 2, 2]),
+    call((1, 2, 5), [6], [2], pads=[0, 1], dilations=[2]),
     where=lambda types: not any(each in types["T"] for each in ("string", "bool", "complex")),
 )
 
 
-@definition
-def laid_out(x: Array, image_shape: Array, block_shape: Array, **settings: Any) -> Array:
-    """Blocks that do not overlap, of whatever elements: torch lays out their numbers."""
-    numbers = torch.arange(x[0].size, dtype=torch.float64).reshape(1, *x.shape[1:])
-    places = fold(numbers, torch.from_numpy(image_shape), torch.from_numpy(block_shape), **settings).numpy().astype(int)
-    return np.stack([image.ravel()[places[0]] for image in x])
-
-
 col2im_of_others = node(
     "Col2Im",
-    laid_out,
+    fold,
     call((2, 8, 4), [4, 4], [2, 2], strides=[2, 2]),
     where=lambda types: any(each in types["T"] for each in ("string", "bool", "complex")),
     exact=True,

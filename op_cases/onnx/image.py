@@ -135,16 +135,22 @@ def _is_float(types: Types) -> bool:
     return any(part in types["T1"] for part in ("float", "double"))
 
 
+@definition
+def scaled(x: Array, scales: Any, *, mode: str) -> Array:
+    """Before version 11, scales are all that there is."""
+    return np.asarray(resized.function(x, scales=scales, mode=mode))
+
+
 resize_10 = node(
     "Resize",
-    resized,
+    scaled,
     call(_X, scales=_LARGER),
     call(_X, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"),
     where=_is_number,
     before=11,
 )
 resize_10_of_others, upsample_of_others = (
-    node(operator, resized, call(_X, scales=_LARGER), where=lambda types: not _is_number(types), before=11, exact=True)
+    node(operator, scaled, call(_X, scales=_LARGER), where=lambda types: not _is_number(types), before=11, exact=True)
     for operator in ("Resize", "Upsample")
 )
 resize_11 = node(
@@ -189,7 +195,7 @@ resize_18 = node(
 )  # fmt: skip
 upsample_7 = node(
     "Upsample",
-    resized,
+    scaled,
     call(_X, scales=[1.0, 1.0, 2.0, 3.0]),
     call(_X, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"),
     where=_is_number,

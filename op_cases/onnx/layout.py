@@ -223,12 +223,12 @@ concat = node(
 
 @definition
 def parts(
-    x: Array, split: Sequence[int] | None = None, *, axis: int, num_outputs: int | None = None
+    x: Array, split: Sequence[int] | None = None, *, axis: int, outputs: Sequence[int], num_outputs: int | None = None
 ) -> tuple[Array, ...]:
     """Equal parts, of which the last may be smaller."""
     length = x.shape[axis]
     if split is None:
-        number = num_outputs or 2
+        number = num_outputs or len(outputs)
         size = -(-length // number)
         split = [min(size, length - size * place) for place in range(number)]
     return tuple(np.split(x, np.cumsum([int(size) for size in split])[:-1], axis))
@@ -237,8 +237,8 @@ def parts(
 split = node(
     "Split",
     parts,
-    call((4, 2), before=18),
-    call((2, 4), axis=1, before=18),
+    call((4, 2), outputs=[0, 1], before=18),
+    call((2, 3), axis=1, outputs=[0, 1, 2], before=18),
     call((4, 2), num_outputs=2),
     call((5, 2), num_outputs=3),
     call((5, 2), split=[1, 4]),

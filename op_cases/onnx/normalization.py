@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.onnx_node import Array, Distribution, Types, call, definition, drawn, node
+from onnx_parity.harness.onnx_node import Array, Distribution, call, definition, drawn, node
 
 # --- by statistics that are given, or those of the batch --------------------------------------------------------------
 
@@ -246,9 +246,9 @@ lrn = node(
 
 
 @definition
-def kept(x: Array, **settings: Any) -> tuple[Array, Array]:
+def kept(x: Array, *inputs: Any, **settings: Any) -> tuple[Array, Array]:
     """Where nothing is dropped, all elements are kept."""
-    del settings
+    del inputs, settings
     return x, np.ones(x.shape, bool)
 
 
@@ -271,10 +271,10 @@ dropout = node(
 
 @definition
 def dropped(
-    x: Array, ratio: Any = 0.5, types: Types | None = None, **settings: Any
+    x: Array, ratio: Any = 0.5, training_mode: Any = True, **settings: Any
 ) -> tuple[Distribution, Distribution]:
     """Of ones: 0 where they are dropped, and the same mean as before in all."""
-    del settings, types
+    del settings, training_mode
     share = 1 - float(ratio)
     deviation = float(np.sqrt(share * (1 - share)))
     highest = 1.05 / share

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_parity.harness.onnx_node import Array, Call, Definition, call, definition, drawn, node
 
 
-def _over_axes(reduce: Callable[..., Any]) -> Definition:
+def _over_axes(reduce: Callable[..., Any], *, widens: bool = True) -> Definition:
     """Without axes, all are reduced, or none if `noop_with_empty_axes` is set."""
 
     def reduce_axes(
@@ -19,7 +19,7 @@ def _over_axes(reduce: Callable[..., Any]) -> Definition:
         chosen = tuple(int(axis) for axis in axes) if axes is not None and len(axes) else None
         if chosen is None:
             chosen = () if noop_with_empty_axes else tuple(range(x.ndim))
-        wide = x if x.dtype.kind in "bf" or x.dtype == np.uint64 else x.astype(np.int64)
+        wide = x if not widens or x.dtype.kind in "bf" or x.dtype == np.uint64 else x.astype(np.int64)
         return np.asarray(reduce(wide, axis=chosen, keepdims=bool(keepdims)))
 
     reduce_axes.__qualname__ = reduce.__name__
@@ -46,6 +46,22 @@ _NOOP: tuple[Call, ...] = (
     call((2, 3), noop_with_empty_axes=1),
     call((2, 3), axes=np.array([], np.int64), noop_with_empty_axes=0),
 )
+
+
+def largest(x: Array, **axes: Any) -> Any:
+    """Of nothing, the least number of the type."""
+    return np.max(x, initial=_bounds(x)[0], **axes)
+
+
+def smallest(x: Array, **axes: Any) -> Any:
+    """Of nothing, the largest number of the type."""
+    return np.min(x, initial=_bounds(x)[1], **axes)
+
+
+def _bounds(x: Array) -> tuple[Any, Any]:
+    if x.dtype.kind == "b":
+        return False, True
+    return (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max) if x.dtype.kind in "iu" else (-np.inf, np.inf)
 
 
 def l1(x: Array, **axes: Any) -> Any:
@@ -79,8 +95,8 @@ def mean_of(x: Array, **axes: Any) -> Any:
 reduce_sum = node("ReduceSum", _over_axes(np.sum), *_FILLED, *_EMPTY, *_NOOP)
 reduce_mean = node("ReduceMean", _over_axes(mean_of), *_FILLED, *_NOOP)
 reduce_prod = node("ReduceProd", _over_axes(np.prod), *_FILLED, *_EMPTY, *_NOOP, low=1.0, high=2.9)
-reduce_max = node("ReduceMax", _over_axes(np.max), *_FILLED, *_NOOP, exact=True)
-reduce_min = node("ReduceMin", _over_axes(np.min), *_FILLED, *_NOOP, exact=True)
+reduce_max = node("ReduceMax", _over_axes(largest, widens=False), *_FILLED, *_EMPTY, *_NOOP, exact=True)
+reduce_min = node("ReduceMin", _over_axes(smallest, widens=False), *_FILLED, *_EMPTY, *_NOOP, exact=True)
 reduce_l1 = node("ReduceL1", _over_axes(l1), *_FILLED, *_EMPTY, call((2, 3), axes=[0]))
 reduce_l1_noop = node("ReduceL1", _over_axes(l1), *_NOOP, low=1.0)
 reduce_l2 = node("ReduceL2", _over_axes(l2), *_FILLED, *_EMPTY, *_NOOP, low=1.0, integers=False)

@@ -41,7 +41,7 @@ def without(items: list[Array], position: Any = None) -> list[Array]:
 @definition
 def inserted(items: list[Array], tensor: Array, position: Any = None) -> list[Array]:
     """Without a position, it is the last."""
-    place = len(items) if position is None else int(position)
+    place = len(items) if position is None else int(position.item())
     place += len(items) if place < 0 else 0
     return [*items[:place], tensor, *items[place:]]
 
