@@ -296,7 +296,7 @@ class _Declare:
             keywords=swept,
             rows=tuple(rows) or ({},),
             kind=self.kind,
-            dtypes=_dtypes(place, makers, dtypes, floating),
+            dtypes=_dtypes(place, makers, dtypes, floating, counted=nodes is not None),
             floating=floating,
             dynamic=dynamic or {},
             sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
@@ -330,11 +330,19 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
     return program
 
 
-def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool) -> tuple[Dtype, ...]:
-    """The cells' dtypes: those named, or else float32, or the first input's own dtype if all inputs have their own."""
+def _dtypes(
+    place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool, *, counted: bool
+) -> tuple[Dtype, ...]:
+    """The cells' dtypes: those named, or else float32, or the first input's own dtype if all inputs have their own.
+
+    Where there are NaN or infinities, float64 is one of them: what becomes of these is written otherwise in each dtype
+    for which runtimes have other kernels. The nodes that are counted are those of the one dtype.
+    """
     if not dtypes:
         pinned = [maker.dtype for maker in makers if maker.dtype is not None]
-        return (_dtype_of(place, pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
+        if pinned and len(pinned) == len(makers):
+            return (_dtype_of(place, pinned[0]),)
+        return (Dtype.FLOAT32, *([Dtype.FLOAT64] if not counted and any(each.has_special for each in makers) else []))
     named = tuple(_dtype_of(place, dtype) for dtype in dtypes)
     for dtype in named:
         if floating and dtype not in FLOATING:

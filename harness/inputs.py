@@ -52,6 +52,11 @@ class Maker(ABC):
         shape = tuple(sizes.get(dimension, size) for dimension, size in enumerate(self.shape))
         return replace(self, shape=shape)
 
+    @property
+    def has_special(self) -> bool:
+        """Whether there are NaN or infinities among its values, in the cell's dtype."""
+        return False
+
     def __str__(self) -> str:
         return f"{type(self).__name__.lower()}({','.join(map(str, self.shape))})"
 
@@ -63,6 +68,10 @@ class Floats(Maker):
     low: float | None = field(default=None, kw_only=True)
     high: float | None = field(default=None, kw_only=True)
     special: tuple[float, ...] = field(default=(), kw_only=True)
+
+    @property
+    def has_special(self) -> bool:
+        return self.dtype is None and not all(map(math.isfinite, self.special))
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         # Drawn in float64, so that a float64 cell has digits that float32 would lose.
@@ -143,6 +152,10 @@ class Given(Maker):
     """Fixed values, independent of the seed."""
 
     values: Nested = field(kw_only=True)
+
+    @property
+    def has_special(self) -> bool:
+        return self.dtype is None and not bool(torch.tensor(self.values).isfinite().all())
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor(self.values, dtype=dtype)

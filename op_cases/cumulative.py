@@ -25,7 +25,7 @@ running_at_edges = op(lambda x, f: f(x, 1), _EDGES, f=[torch.cumsum, torch.cumma
 running_scalar = op(lambda x, f: f(x, 0), floats(), f=[torch.cumsum, torch.cummax, torch.cummin, torch.logcumsumexp])
 running_along_dynamic = op(
     lambda x, f: f(x, 0),
-    floats(3, 4),
+    numbers(3, 4),
     f=[torch.cumsum, torch.cumprod, torch.cummax, torch.cummin, torch.logcumsumexp],
     dynamic=BATCH,
     sizes={"batch": [1, 9, 0]},

@@ -150,7 +150,9 @@ all_ = op(
     torch.all, numbers(2, 3, 4, low=0, high=2, far=True), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES
 )
 any_of_all = op(
-    lambda x: (x.any(), x.all(), torch.any(x, ()), (x > 0).any(0), (x > -9).all()), numbers(3, 4), dynamic=BATCH
+    lambda x: (x.any(), x.all(), torch.any(x, ()), torch.all(x, ()), (x > 0).any(0), (x > -9).all()),
+    numbers(3, 4),
+    dynamic=BATCH,
 )
 
 # --- norms and moments ------------------------------------------------------------------------------------------------
@@ -159,6 +161,8 @@ norm = op(
     torch.norm, floats(3, 4), p=[0, 1, 2, 3, 0.5, -1, math.inf, -math.inf], dim=[None, 0, (0, 1)], keepdim=[False, True]
 )
 norm_dtypes = op(torch.norm, floats(3, 4), p=[1, 2, 3, math.inf], dim=1, dtypes=FLOATS)
+#: Of halves, the powers are infinite, and the norms are not.
+norm_large = op(torch.norm, floats(3, 4, low=50.0, high=200.0), p=[2, 3], dim=1, dtypes=FLOATS)
 norm_spellings = op(
     lambda x: (
         torch.norm(x),
@@ -191,7 +195,7 @@ vector_norm_of_nan = op(
 matrix_norm = op(torch.linalg.matrix_norm, floats(2, 3, 4), ord=["fro", 1, -1, math.inf])
 logsumexp = op(torch.logsumexp, floats(2, 3, 4), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=FLOATS)
 logsumexp_of_integers = op(torch.logsumexp, ints(3, 4), dim=1)
-logsumexp_large = op(torch.logsumexp, floats(3, 4, low=500.0, high=600.0), dim=1)
+logsumexp_large = op(torch.logsumexp, floats(3, 4, low=500.0, high=600.0), dim=1, dtypes=FLOATS)
 var = op(torch.var, floats(2, 3, 4), dim=[None, 0, (0, 2)], correction=[0, 1, 2], keepdim=[False, True])
 var_dynamic = op(torch.var, floats(3, 4, 5), dim=[0, (0, 2)], correction=[0, 1], dynamic=BATCH, sizes={"batch": [2, 7]})
 std = op(torch.std, floats(2, 3, 4), dim=[None, -1], unbiased=[False, True], dtypes=FLOATS)
