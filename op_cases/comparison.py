@@ -14,6 +14,7 @@ from onnx_parity.harness.case import (
     NUMBERS,
     SIGNED_INTS,
     WIDE_FLOATS,
+    Rows,
     bools,
     floats,
     given,
@@ -113,7 +114,7 @@ clamp_floats = op(
 )
 clamp_crossed = op(torch.clamp, floats(3, 4), min=0.5, max=-0.5)
 clamp_promoted = op(torch.clamp, ints(3, 4, low=-5), min=[-0.5, 2.5])
-_BOUNDS = [{"min": -1, "max": 1}, {"min": 0}, {"max": 0}, {"min": math.nan}]
+_BOUNDS: Rows = [{"min": -1, "max": 1}, {"min": 0}, {"max": 0}, {"min": math.nan}]
 clamp_at_edges = op(torch.clamp, _EDGES, rows=_BOUNDS, dtypes=[torch.float32])
 clamp_doubles_at_edges = op(
     torch.clamp,
