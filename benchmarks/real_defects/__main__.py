@@ -1,77 +1,65 @@
-"""Installs the old release of each defect in `defects.toml`, and says whether the matrix notices the defect there.
+"""Installs the old release of each defect, and says whether the project notices the defect there.
 
 python -m benchmarks.real_defects --only "*average_pool*"
 
-The reporter's program is run first, with the old release and with one in which the defect is fixed: where it does not
-tell them apart, the defect does not count. Then `parity run` runs cells of the operator with both. A cell that fails
-with the old release alone is one that notices; it has to blame the culprit and to have the operator in its graph.
+The reporter's program is run first, with the old release and with the next one: where it does not tell them apart, the
+defect does not count. Then cells of the operator are run with both, and, for a runtime, the cases of
+the operator in `op_cases/onnx/`. What fails with the old release alone notices the defect. A cell has to blame the
+culprit and to have the operator; a case is a model of this operator alone, which the runtime alone can get wrong.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-import tempfile
-import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from packaging.version import Version
 
+from benchmarks.real_defects.defect import Defect, read_defects
+from benchmarks.real_defects.looking import RUNTIMES, failing_cases, has_operator, is_of, wrong_cells
 from onnx_parity.harness.bisecting.environments import Environments, cache_folder
-from onnx_parity.harness.record import WRONG, Blame, Record
-from onnx_parity.harness.store import read_records
+from onnx_parity.harness.record import Blame, Record
 
-__all__ = ["Defect", "read_defects"]
+__all__ = ["Found", "judge"]
 
-_HERE = Path(__file__).parent
-_ROOT = _HERE.parents[1]
-
-
-class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entry of `defects.toml`."""
-
-    program: str
-    distribution: str
-    broken: str
-    right: str
-    issue: str
-    fix: str
-    silent: bool
-    culprit: str
-    operator: str
-    run: tuple[str, ...]
-
-    @property
-    def path(self) -> Path:
-        return _HERE / "programs" / f"{self.program}.py"
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the matrix makes of a defect."""
+    """What the project makes of a defect: what fails with the old release alone."""
 
-    #: Cells that fail with the old release alone, those of them that blame the culprit, and those with the operator.
+    #: Cells, those of them that blame the culprit, and those of these with the operator.
     cells: int
     blamed: int
     located: int
+    #: Cases of the operator.
+    cases: int = 0
     #: One of them.
     example: str = ""
 
     @property
+    def is_noticed(self) -> bool:
+        return bool(self.cells or self.cases)
+
+    @property
+    def is_blamed(self) -> bool:
+        return bool(self.located or self.cases)
+
+    @property
     def words(self) -> str:
-        if not self.cells:
+        if not self.is_noticed:
             return "not noticed"
-        return f"noticed by {self.cells} cells, {self.blamed} blame the culprit, {self.located} have the operator"
-
-
-def read_defects() -> list[Defect]:
-    entries = tomllib.loads((_HERE / "defects.toml").read_text("utf-8"))["defect"]
-    return msgspec.convert(entries, list[Defect])
+        cells = f"{self.cells} cells, {self.blamed} blame the culprit, {self.located} have the operator"
+        return f"noticed by {cells}; {self.cases} cases of the operator ({self.example})"
 
 
 def python_with(environments: Environments, distribution: str, version: str) -> str:
@@ -82,29 +70,25 @@ def python_with(environments: Environments, distribution: str, version: str) -> 
     return environment.python
 
 
-def shows(defect: Defect, python: str) -> bool:
-    """Whether the reporter's program shows the defect."""
-    with tempfile.TemporaryDirectory(prefix="parity-") as aside:
-        done = subprocess.run([python, str(defect.path)], cwd=aside, capture_output=True, check=False)
-    return done.returncode != 0
+def shown(defects: Iterable[Defect], python: str) -> Mapping[str, str]:
+    """What each program shows in an environment."""
+    names = [each.name for each in defects]
+    words = [python, "-m", "benchmarks.real_defects.child", "shows", *names]
+    done = subprocess.run(words, cwd=_ROOT, capture_output=True, check=False, text=True)
+    found: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            found |= json.loads(line)
+    # A program that ends the process shows what it is to show, and so do those after it not.
+    return found | dict.fromkeys([name for name in names if name not in found][:1], "it ended the process")
 
 
-def wrong_cells(run: tuple[str, ...], python: str) -> dict[str, Record]:
-    """The cells that fail in an environment."""
-    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-        words = ["run", "-n", "0", "--no-report", "--runs", folder, "--devices", "cpu", *run]
-        subprocess.run([python, "-m", "onnx_parity", *words], cwd=_ROOT, capture_output=True, check=False)
-        found = [path for path in Path(folder).iterdir() if path.is_dir() and not path.is_symlink()]
-        if len(found) != 1:
-            raise RuntimeError(f"parity {' '.join(words)} made no run")
-        return {record.cell: record for record in read_records(found[0]) if record.status in WRONG}
-
-
-def judge(defect: Defect, old: dict[str, Record], new: dict[str, Record]) -> Found:
-    noticed = [record for cell, record in old.items() if cell not in new]
+def judge(defect: Defect, old: Mapping[str, Record], new: Mapping[str, Record], cases: Sequence[str] = ()) -> Found:
+    noticed = [record for cell, record in old.items() if cell not in new and is_of(defect, record)]
     blamed = [record for record in noticed if _blames(record, defect.culprit)]
-    located = [record for record in blamed if _has(record, defect.operator)]
-    return Found(len(noticed), len(blamed), len(located), located[0].cell if located else "")
+    located = [record for record in blamed if has_operator(record, defect.operator)]
+    example = next(iter([*(record.cell for record in located), *cases]), "")
+    return Found(len(noticed), len(blamed), len(located), len(cases), example)
 
 
 def _blames(record: Record, culprit: str) -> bool:
@@ -113,36 +97,45 @@ def _blames(record: Record, culprit: str) -> bool:
     return record.blame is Blame.RUNTIME and record.runtime == culprit
 
 
-def _has(record: Record, operator: str) -> bool:
-    """Whether the graph has the ONNX operator, or the program the operator or function that an exporter gets wrong."""
-    names = {use.op for use in record.onnx} | {name.partition("::")[2] for name in record.aten}
-    return operator in names | {call.rpartition(".")[2] for call in record.calls}
+def look(defects: Sequence[Defect], python: str, mended: str) -> Iterable[tuple[Defect, Found]]:
+    """What the project makes of the defects of one release, beside the next one."""
+    placed = [each for each in defects if each.places]
+    old, new = (wrong_cells(placed, python), wrong_cells(placed, mended)) if placed else ({}, {})
+    for defect in defects:
+        cases: set[str] = set()
+        if defect.culprit in RUNTIMES:
+            cases = failing_cases(defect.operator, defect.culprit, python)
+            cases -= failing_cases(defect.operator, defect.culprit, mended)
+        yield defect, judge(defect, old, new, sorted(cases))
 
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help="Only the programs of these names, with *.")] = None,
 ) -> None:
-    """Print for every defect whether the matrix notices it, and the shares."""
+    """Print for every defect whether it is noticed, and the shares."""
     environments = Environments(cache_folder() / "environments")
-    #: Defects of one release may have the same cells.
-    runs: dict[tuple[str, tuple[str, ...]], dict[str, Record]] = {}
-    found: dict[str, Found] = {}
-    defects = [each for each in read_defects() if not only or any(fnmatchcase(each.program, one) for one in only)]
-    for defect in defects:
-        old, right = (python_with(environments, defect.distribution, each) for each in (defect.broken, defect.right))
-        if not shows(defect, old) or shows(defect, right):
-            print(f"{defect.program}: {defect.distribution} {defect.broken} does not show it here", flush=True)
-            continue
-        for python in (old, sys.executable):
-            if (python, defect.run) not in runs:
-                runs[python, defect.run] = wrong_cells(defect.run, python)
-        found[defect.program] = judge(defect, runs[old, defect.run], runs[sys.executable, defect.run])
-        print(f"{defect.program}: {found[defect.program].words}", flush=True)
-    noticed = [each for each in found.values() if each.cells]
+    chosen = [each for each in read_defects() if not only or any(fnmatchcase(each.name, one) for one in only)]
+    found: list[Found] = []
+    silent = 0
+    for (distribution, broken, next_), each in groupby(chosen, lambda one: (one.distribution, one.broken, one.mended)):
+        group = list(each)
+        python = python_with(environments, distribution, broken)
+        mended = python_with(environments, distribution, next_) if next_ else sys.executable
+        wrong, right = shown(group, python), shown(group, mended)
+        there = []
+        for defect in group:
+            if wrong.get(defect.name) and not right.get(defect.name):
+                there.append(defect)
+            else:
+                print(f"{defect.name}: {distribution} {broken} does not show it here", flush=True)
+        silent += sum("expected" in wrong[defect.name] for defect in there)
+        for defect, one in look(there, python, mended):
+            found.append(one)
+            print(f"{distribution} {broken}: {defect.says} {one.words}", flush=True)
+    noticed = [one for one in found if one.is_noticed]
     print(
-        f"{len(found)} of {len(defects)} defects are there with the old release; {len(noticed)} are noticed, "
-        f"{sum(bool(each.blamed) for each in noticed)} with the culprit, "
-        f"{sum(bool(each.located) for each in noticed)} with the operator"
+        f"{len(found)} of {len(chosen)} defects are there with the old release, {silent} of them silent; "
+        f"{len(noticed)} are noticed, {sum(one.is_blamed for one in noticed)} with culprit and operator"
     )
 
 
