@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -26,11 +26,13 @@ from packaging.version import Version
 from benchmarks.real_defects.defect import Defect, read_defects
 from benchmarks.real_defects.looking import RUNTIMES, failing_cases, has_operator, is_of, wrong_cells
 from onnx_parity.harness.bisecting.environments import Environments, cache_folder
-from onnx_parity.harness.record import Blame, Record
+from onnx_parity.harness.record import Blame, Record, Stage
 
 __all__ = ["Found", "judge"]
 
 _ROOT = Path(__file__).parents[2]
+#: The stages that end a cell whose model runs, and is wrong.
+_SILENT = (Stage.COMPARE, Stage.RERUN_SIZES, Stage.RERUN_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,15 @@ def shown(defects: Iterable[Defect], python: str) -> Mapping[str, str]:
     return found | dict.fromkeys([name for name in names if name not in found][:1], "it ended the process")
 
 
-def judge(defect: Defect, old: Mapping[str, Record], new: Mapping[str, Record], cases: Sequence[str] = ()) -> Found:
-    noticed = [record for cell, record in old.items() if cell not in new and is_of(defect, record)]
+def judge(
+    defect: Defect, old: Mapping[str, Record], new: Mapping[str, Record], cases: Sequence[str] = (), *, silent: bool
+) -> Found:
+    """What fails with the old release alone, in the way of the defect: by a wrong result if it is silent."""
+    noticed = [
+        record
+        for cell, record in old.items()
+        if cell not in new and is_of(defect, record) and (record.stage in _SILENT) is silent
+    ]
     blamed = [record for record in noticed if _blames(record, defect.culprit)]
     located = [record for record in blamed if has_operator(record, defect.operator)]
     example = next(iter([*(record.cell for record in located), *cases]), "")
@@ -97,16 +106,19 @@ def _blames(record: Record, culprit: str) -> bool:
     return record.blame is Blame.RUNTIME and record.runtime == culprit
 
 
-def look(defects: Sequence[Defect], python: str, mended: str) -> Iterable[tuple[Defect, Found]]:
+def look(
+    defects: Sequence[Defect], python: str, mended: str, silent: Collection[str]
+) -> Iterable[tuple[Defect, Found]]:
     """What the project makes of the defects of one release, beside the next one."""
     placed = [each for each in defects if each.places]
     old, new = (wrong_cells(placed, python), wrong_cells(placed, mended)) if placed else ({}, {})
     for defect in defects:
         cases: set[str] = set()
         if defect.culprit in RUNTIMES:
-            cases = failing_cases(defect.operator, defect.culprit, python)
-            cases -= failing_cases(defect.operator, defect.culprit, mended)
-        yield defect, judge(defect, old, new, sorted(cases))
+            both = [failing_cases(defect.operator, defect.culprit, each, silent=defect.name in silent)
+                    for each in (python, mended)]  # fmt: skip
+            cases = both[0] - both[1]
+        yield defect, judge(defect, old, new, sorted(cases), silent=defect.name in silent)
 
 
 def main(
@@ -116,7 +128,7 @@ def main(
     environments = Environments(cache_folder() / "environments")
     chosen = [each for each in read_defects() if not only or any(fnmatchcase(each.name, one) for one in only)]
     found: list[Found] = []
-    silent = 0
+    silent: set[str] = set()
     for (distribution, broken, next_), each in groupby(chosen, lambda one: (one.distribution, one.broken, one.mended)):
         group = list(each)
         python = python_with(environments, distribution, broken)
@@ -128,13 +140,13 @@ def main(
                 there.append(defect)
             else:
                 print(f"{defect.name}: {distribution} {broken} does not show it here", flush=True)
-        silent += sum("expected" in wrong[defect.name] for defect in there)
-        for defect, one in look(there, python, mended):
+        silent |= {defect.name for defect in there if ", expected " in wrong[defect.name]}
+        for defect, one in look(there, python, mended, silent):
             found.append(one)
             print(f"{distribution} {broken}: {defect.says} {one.words}", flush=True)
     noticed = [one for one in found if one.is_noticed]
     print(
-        f"{len(found)} of {len(chosen)} defects are there with the old release, {silent} of them silent; "
+        f"{len(found)} of {len(chosen)} defects are there with the old release, {len(silent)} of them silent; "
         f"{len(noticed)} are noticed, {sum(one.is_blamed for one in noticed)} with culprit and operator"
     )
 

@@ -13,6 +13,8 @@ from benchmarks.real_defects.running import session
 Program = Callable[[], tuple[object, object]]
 f32 = partial(np.array, dtype=np.float32)
 _ORT = "https://github.com/microsoft/onnxruntime"
+#: For each release with a defect, one without, with as few other changes as there is.
+_NEXT = {"1.17.3": "1.18.1"}
 
 
 def _defect(broken: str, operator: str, report: str, place: str = "", names: str = "") -> Callable[[Program], Program]:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.real_defects.__main__ import judge
 from benchmarks.real_defects.defect import Defect, read_defects
-from onnx_parity.harness.record import Blame, OnnxUse, Status
+from onnx_parity.harness.record import Blame, OnnxUse, Stage, Status
 from tests.records import RECORD
 
 DEFECTS = {each.name: each for each in read_defects()}
@@ -15,6 +15,7 @@ FAILED = msgspec.structs.replace(
     RECORD,
     cell="op_cases/comparison.py::minimum[old]",
     status=Status.FAILED,
+    stage=Stage.COMPARE,
     blame=Blame.RUNTIME,
     runtime="onnxruntime",
     onnx=(OnnxUse("Min", 13),),
@@ -44,17 +45,18 @@ def test_a_program_says_what_is_wrong() -> None:
 def test_a_cell_notices_a_defect_if_it_fails_with_the_old_release_alone() -> None:
     defect = DEFECTS["minimum_of_nan_and_one_number"]
     old = {FAILED.cell: FAILED}
-    assert judge(defect, old, old).words == "not noticed"
+    assert judge(defect, old, old, silent=True).words == "not noticed"
     other = msgspec.structs.replace(FAILED, cell="op_cases/comparison.py::clamp[other]", blame=Blame.EXPORTER)
-    found = judge(defect, old | {other.cell: other}, {})
+    found = judge(defect, old | {other.cell: other}, {}, silent=True)
     assert (found.cells, found.blamed, found.located, found.example) == (2, 1, 1, FAILED.cell)
     elsewhere = msgspec.structs.replace(FAILED, onnx=(OnnxUse("Max", 13),))
-    assert judge(defect, {FAILED.cell: elsewhere}, {}).located == 0
+    assert judge(defect, {FAILED.cell: elsewhere}, {}, silent=True).located == 0
+    assert judge(defect, old, {}, silent=False).cells == 0
     of_another = msgspec.structs.replace(FAILED, cell="op_cases/pooling.py::minimum[old]")
-    assert judge(defect, {of_another.cell: of_another}, {}).cells == 0
+    assert judge(defect, {of_another.cell: of_another}, {}, silent=True).cells == 0
 
 
 def test_a_case_of_the_operator_blames_the_runtime_alone() -> None:
-    found = judge(DEFECTS["division_of_negative_integers"], {}, {}, ["Div-13-int32"])
+    found = judge(DEFECTS["division_of_negative_integers"], {}, {}, ["Div-13-int32"], silent=True)
     assert found.is_noticed and found.is_blamed
     assert found.example == "Div-13-int32"
