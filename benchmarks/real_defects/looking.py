@@ -48,8 +48,7 @@ def wrong_cells(defects: Collection[Defect], python: str) -> dict[str, Record]:
 
 def is_of(defect: Defect, record: Record) -> bool:
     """Whether a cell is one of the declarations that a defect names."""
-    is_there = any(f"{place}.py" in record.cell for place in defect.places)
-    return is_there and any(name in record.cell for name in defect.names)
+    return any(name in record.cell for name in defect.names)
 
 
 def has_operator(record: Record, operator: str) -> bool:

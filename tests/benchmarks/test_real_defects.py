@@ -13,7 +13,7 @@ from tests.records import RECORD
 DEFECTS = {each.name: each for each in read_defects()}
 FAILED = msgspec.structs.replace(
     RECORD,
-    cell="op_cases/comparison.py::minimum[old]",
+    cell="minimum-float32-opset13-cpu-trace-onnxruntime",
     status=Status.FAILED,
     stage=Stage.COMPARE,
     blame=Blame.RUNTIME,
@@ -46,13 +46,13 @@ def test_a_cell_notices_a_defect_if_it_fails_with_the_old_release_alone() -> Non
     defect = DEFECTS["minimum_of_nan_and_one_number"]
     old = {FAILED.cell: FAILED}
     assert judge(defect, old, old, silent=True).words == "not noticed"
-    other = msgspec.structs.replace(FAILED, cell="op_cases/comparison.py::clamp[other]", blame=Blame.EXPORTER)
+    other = msgspec.structs.replace(FAILED, cell="clamp-float32-opset13-cpu-trace-onnxruntime", blame=Blame.EXPORTER)
     found = judge(defect, old | {other.cell: other}, {}, silent=True)
     assert (found.cells, found.blamed, found.located, found.example) == (2, 1, 1, FAILED.cell)
     elsewhere = msgspec.structs.replace(FAILED, onnx=(OnnxUse("Max", 13),))
     assert judge(defect, {FAILED.cell: elsewhere}, {}, silent=True).located == 0
     assert judge(defect, old, {}, silent=False).cells == 0
-    of_another = msgspec.structs.replace(FAILED, cell="op_cases/pooling.py::minimum[old]")
+    of_another = msgspec.structs.replace(FAILED, cell="maximum-float32-opset13-cpu-trace-onnxruntime")
     assert judge(defect, {of_another.cell: of_another}, {}, silent=True).cells == 0
 
 
