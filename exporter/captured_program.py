@@ -153,6 +153,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         weights_are_inputs=options.weights_vary,
         modules_become_functions=options.as_functions,
         known=capture._known if options.folds else None,
+        reads_weights=options.folds and options.optimize and options.may_compute is MayCompute.FROM_ALL_WEIGHTS,
         conditions=capture.assumptions if options.assumptions_output else None,
     )
     with literals_on_the_cpu():

@@ -13,7 +13,7 @@ import torch.ao.quantization.fx._decomposed  # (Registers the operators of `quan
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import floats, given, model, numbers, op
+from onnx_parity.harness.case import floats, given, ints, model, numbers, op
 
 _ROWS = {"x": {0: "rows"}}
 
@@ -303,3 +303,99 @@ packed_four_bits = op(
 )
 rounded_inputs_of_four_bits = op(rounded_inputs, floats(3, 64), dynamic=_ROWS, tier="default")
 int_mm = op(integer_product, floats(1, 16))
+
+# --- weights of layers that are stored as integers, as libraries store them ------------------------------------------
+
+_SHIFTS = torch.arange(0, 32, 4, dtype=torch.int32)
+_WORDS = torch.arange(64 * 32, dtype=torch.int64).mul(97_003_139).remainder(2**31).to(torch.int32)
+_ZERO_WORDS = torch.arange(32, dtype=torch.int64).mul(54_018_521).remainder(2**31).to(torch.int32)
+
+
+def _fours(words: Tensor, axis: int) -> Tensor:
+    """The eight integers of each word, of four bits, along an axis behind which all others are."""
+    shifts = _SHIFTS.reshape(-1, *(1,) * (-axis - 1))
+    return (words.unsqueeze(axis) >> shifts).to(torch.int16) & 15
+
+
+class GroupedWeights(nn.Module):
+    """The layer of GPTQ: eight rows in each word, and a group for each feature, which need not be that of the next."""
+
+    groups: Tensor
+    words: Tensor
+    zeros: Tensor
+    scales: Tensor
+
+    def __init__(self, in_order: bool = True) -> None:
+        super().__init__()
+        groups = torch.arange(64) if in_order else torch.arange(64).mul(5).remainder(64)
+        self.register_buffer("groups", groups // 16)
+        self.register_buffer("words", _WORDS[: 8 * 32].reshape(8, 32))
+        self.register_buffer("zeros", _ZERO_WORDS[:16].reshape(4, 4))
+        self.register_buffer("scales", torch.linspace(0.01, 0.05, 128).reshape(4, 32))
+        self.bias = nn.Parameter(torch.linspace(-1, 1, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        zeros = _fours(self.zeros, -1).reshape(4, 32)
+        integers = _fours(self.words, -2).reshape(64, 32)
+        weight = self.scales[self.groups] * (integers - zeros[self.groups])
+        return x @ weight + self.bias
+
+
+class InterleavedWeights(nn.Module):
+    """The layer of AWQ: eight columns in each word, the even ones first."""
+
+    words: Tensor
+    zeros: Tensor
+    scales: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("words", _WORDS[: 64 * 4].reshape(64, 4))
+        self.register_buffer("zeros", _ZERO_WORDS[:8].reshape(2, 4))
+        self.register_buffer("scales", torch.linspace(0.01, 0.05, 64).reshape(2, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.arange(32).reshape(-1, 8)[:, [0, 4, 1, 5, 2, 6, 3, 7]].flatten()
+        integers, zeros = (_fours(words, -1).flatten(1)[:, places] for words in (self.words, self.zeros))
+        weight = (integers - zeros.repeat_interleave(32, dim=0)) * self.scales.repeat_interleave(32, dim=0)
+        return torch.matmul(x, weight)
+
+
+class StoredWeights(nn.Module):
+    """The layers of torchao: integers in bytes, of few bits in groups, of two bits, and of eight for each row, by whose
+    scales the result is multiplied."""
+
+    bytes: Tensor
+    scales: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer(
+            "bytes", torch.arange(32 * 64).mul(37).remainder(256).sub(128).to(torch.int8).reshape(32, 64)
+        )
+        self.register_buffer("scales", torch.linspace(0.01, 0.05, 128).reshape(32, 4))
+
+    def _by_groups(self, integers: Tensor) -> Tensor:
+        grouped = integers.reshape(32, 4, 16).float() * self.scales.unsqueeze(-1)
+        return grouped.reshape(32, 64)
+
+    def forward(self, x: Tensor) -> Any:
+        rows = torch.matmul(x, self.bytes.t().to(x.dtype)) * self.scales[:, 0]
+        fours = F.linear(x, self._by_groups(self.bytes >> 4), self.scales[:, 1])
+        twos = F.linear(x, self._by_groups(self.bytes >> 6))
+        return rows, fours, twos
+
+
+class StoredTable(StoredWeights):
+    """Tables of rows, of few bits and of eight."""
+
+    def forward(self, rows: Tensor) -> Any:
+        return F.embedding(rows, self._by_groups(self.bytes >> 4)), F.embedding(rows, self._by_groups(self.bytes))
+
+
+weights_in_words = op(
+    GroupedWeights, floats(3, 64), in_order=[True, False], nodes={13: 7, 21: 4}, dynamic=_ROWS, tier="default"
+)
+weights_in_interleaved_words = op(InterleavedWeights, floats(3, 64), nodes={21: 2}, dynamic=_ROWS, tier="default")
+weights_in_bytes = op(StoredWeights, floats(3, 64), nodes={21: 7}, dynamic=_ROWS, tier="default")
+table_in_bytes = op(StoredTable, ints(4, high=32), nodes={21: 18}, dynamic=_ROWS, tier="default")

@@ -23,7 +23,7 @@ BUDGETS = {
     "exporter/files": 1500,
     "exporter/graph": 850,
     "exporter/kinds": 1250,
-    "exporter/lowering": 5250,
+    "exporter/lowering": 5300,
     "exporter/operators": 16800,
     "exporter/patches": 1450,
     "exporter/program_state": 1075,

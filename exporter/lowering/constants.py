@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import torch
@@ -77,17 +76,30 @@ class Constants(Forms):
         self.initializers[name] = value
         return Value(value, dtype, shape)
 
+    def unshared(self, tensor: torch.Tensor) -> Value:
+        """An initializer of its own: onnxruntime has its kernels of quantized weights only for those of one node."""
+        return self.initializer(self.new_name("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+
     def four_bits(self, integers: torch.Tensor, dtype: torch.dtype) -> Value:
-        """Integers from -8 to 7, or bytes from 0 to 15, as numbers of a dtype. The model has 4 bits for each, if its
-        opset has such integers."""
-        if not self.has_four_bits():
-            return self.cast(self.const(integers), dtype)
-        is_signed = integers.dtype is torch.int8
-        onnx = ir.DataType.INT4 if is_signed else ir.DataType.UINT4
-        data = ir.Tensor(integers.cpu().numpy().astype(ml_dtypes.int4 if is_signed else ml_dtypes.uint4), dtype=onnx)
-        value = self.initializer(self.new_name("const"), data, integers.dtype, tuple(integers.shape))
+        """Integers from -8 to 7, or bytes from 0 to 15, as numbers of a dtype."""
+        return self.op("Cast", *self.few_bits(integers, fewest=4), to_i=TO_ONNX[dtype].value)
+
+    def few_bits(self, *integers: torch.Tensor, fewest: int = 2) -> list[Value]:
+        """Tensors of bytes, signed or not, as initializers of the fewest bits that hold all of them and that the opset
+        has. Only operators that take such integers may read them."""
+        is_signed = integers[0].dtype is torch.int8
+        widths = [bits for bits in self.widths_of_integers() if bits >= fewest]
+        bits = next(bits for bits in widths if all(_have_bits(each, bits, is_signed) for each in integers))
+        return [self._of_bits(each.cpu(), bits, is_signed) for each in integers]
+
+    def _of_bits(self, integers: torch.Tensor, bits: int, is_signed: bool) -> Value:
+        if bits == 8:
+            return self.unshared(integers)
+        onnx = ir.DataType[f"{'INT' if is_signed else 'UINT'}{bits}"]
+        name = self.new_name("const")
+        value = self.initializer(name, _packed(integers, bits, onnx), integers.dtype, tuple(integers.shape))
         value.ir.type = ir.TensorType(onnx)
-        return self.op("Cast", value, to_i=TO_ONNX[dtype].value)
+        return value
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:
         """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
@@ -146,6 +158,22 @@ class Constants(Forms):
         """The dtype in which torch computes with these operands."""
         tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
         return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
+
+
+def _have_bits(integers: torch.Tensor, bits: int, is_signed: bool) -> bool:
+    low = -(1 << bits - 1) if is_signed else 0
+    return bits == 8 or (int(integers.min()) >= low and int(integers.max()) < low + (1 << bits))
+
+
+def _packed(integers: torch.Tensor, bits: int, dtype: ir.DataType) -> ir.PackedTensor[Any]:
+    """Integers with several in each byte, the first one in its lowest bits."""
+    count = 8 // bits
+    flat = integers.reshape(-1).view(torch.uint8) & (1 << bits) - 1
+    columns = torch.nn.functional.pad(flat, (0, -flat.numel() % count)).reshape(-1, count)
+    packed = columns[:, 0].clone()
+    for place in range(1, count):
+        packed |= columns[:, place] << bits * place
+    return ir.PackedTensor(packed.numpy(), dtype, shape=ir.Shape(integers.shape))
 
 
 def _fits(operand: Operand, dtype: torch.dtype) -> bool:

@@ -27,6 +27,7 @@ from onnx_parity.exporter.lowering.opsets.sequences import NO_BFLOAT16
 from onnx_parity.exporter.lowering.options import LoweringOptions
 from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.quantized_weights import with_quantized_weights
 from onnx_parity.exporter.request.opsets import IR_VERSIONS
 from onnx_parity.exporter.version import PRODUCER, VERSION
 
@@ -76,7 +77,12 @@ class _ModelLowering:
         self.values.known = known
         conditions = self.options.conditions or ()
         read = [value for each in conditions for value in each.values]
-        live = self.graph.live_nodes(known, read)
+        live: Sequence[Node] = self.graph.live_nodes(known, read)
+        if self.options.reads_weights:
+            live, made_of = with_quantized_weights(self.graph, live, known, self.nodes.is_kept)
+            if made_of:
+                live = self.graph.live_in(live, [*self.graph.outputs, *read], known)
+            self.values.read(made_of)
         sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
         self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs, *read))
         self.g.lone_weights = lone_weights(live)

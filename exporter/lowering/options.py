@@ -43,5 +43,7 @@ class LoweringOptions(msgspec.Struct, frozen=True):
     modules_become_functions: bool
     #: The values that are computed at the export, as constants; None if the graph of the program is kept.
     known: KnownValues | None
+    #: Whether quantized weights may be read, and stored anew as the operators of ONNX take them.
+    reads_weights: bool = False
     #: The conditions of which one more output tells whether they hold; None if there is no such output.
     conditions: Sequence[Assumption] | None = None

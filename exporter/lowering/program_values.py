@@ -40,6 +40,12 @@ class ProgramValues:
     def __setitem__(self, value: AtenValue, lowered: Value) -> None:
         self._values[value] = lowered
 
+    def read(self, constants: Iterable[AtenValue]) -> None:
+        """Note that the model depends on the values of these, which are weights or literals."""
+        for each in constants:
+            if each.name:
+                self[each].is_constant_read = True
+
     def forget(self, values: Iterable[AtenValue]) -> None:
         for value in values:
             self._values.pop(value, None)

@@ -16,7 +16,7 @@ from onnx_parity.exporter.graph.graph import Graph, Holds, Node, Value, Varying,
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
-__all__ = ["KnownValues"]
+__all__ = ["KnownValues", "OnTheCpu", "is_repeatable"]
 
 #: The maximum number of bytes of a value. Larger ones would make the file larger than their nodes make it.
 _MOST_BYTES = 2**18
@@ -34,7 +34,7 @@ class KnownValues:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._computed: dict[Value, torch.Tensor] = {}
-        self._interpreter = _OnTheCpu(_no_number)
+        self._interpreter = OnTheCpu()
 
     def tensors(self, stays: Callable[[OpOverload], bool]) -> Mapping[Value, torch.Tensor]:
         """The tensors of the known values. An operator that `stays`, as one with a user's lowering does, is kept."""
@@ -66,8 +66,11 @@ class KnownValues:
         known |= {output: self._computed[output] for output in node.outputs if output is not None}
 
 
-class _OnTheCpu(TensorInterpreter):
+class OnTheCpu(TensorInterpreter):
     """Computes on the CPU what a program has on any device, which may be absent, or `meta`."""
+
+    def __init__(self) -> None:
+        super().__init__(_no_number)
 
     def value(self, value: Value, scope: Mapping[Value, torch.Tensor]) -> torch.Tensor:
         if value in scope or value.constant is not None:
@@ -93,17 +96,21 @@ def _is_literal(value: Value) -> bool:
     return tensor is not None and not value.name and not tensor.is_meta and tensor.nbytes <= _LARGEST_LITERAL
 
 
-def _can_be_known(node: Node, op: OpOverload) -> bool:
-    """Whether each call of an operator gives the same tensors, which have few elements and are all returned."""
+def is_repeatable(node: Node, op: OpOverload) -> bool:
+    """Whether each call of an operator gives the same tensors, whose sizes are known."""
     if op.namespace != "aten" or torch.Tag.nondeterministic_seeded in op.tags or "empty" in schema_of(op).name:
         return False
     if any(isinstance(size, Varying) for size in node.sizes()):
         return False
-    return all(
-        output is not None
-        and output.holds is Holds.TENSOR
-        and math.prod(map(int, output.shape)) * output.dtype.itemsize <= _MOST_BYTES
+    return all(output is not None and output.holds is Holds.TENSOR for output in node.outputs)
+
+
+def _can_be_known(node: Node, op: OpOverload) -> bool:
+    """Whether each call of an operator gives the same tensors, which have few elements and are all returned."""
+    return is_repeatable(node, op) and all(
+        math.prod(map(int, output.shape)) * output.dtype.itemsize <= _MOST_BYTES
         for output in node.outputs
+        if output is not None
     )
 
 

@@ -45,6 +45,9 @@ Initializer = Callable[[str | bytes], "onnxruntime.InferenceSession"]
 CPU_PROVIDER = "CPUExecutionProvider"
 #: Severity levels from which onnxruntime logs.
 _ERRORS, _FATAL = 3, 4
+#: Products with integer weights are computed in float32, as the model says. By default, onnxruntime rounds what is
+#: multiplied with them to 8 bits.
+_IN_FLOAT32 = ("session.qdq_matmulnbits_accuracy_level", "1")
 _BFLOAT16 = "tensor(bfloat16)"
 #: The dtypes of arrays that onnxruntime takes as their bits, by the names of its types, with the types of ONNX.
 _AS_BITS = {
@@ -71,6 +74,7 @@ def session_options(*, one_thread: bool = False, level: str = "", silent: bool =
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL if silent else _ERRORS
+    options.add_session_config_entry(*_IN_FLOAT32)
     if one_thread:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
     if level:

@@ -64,8 +64,9 @@ class Twin(Generic[_Program, _Inputs]):
         """The outputs, converted to float64; None if the program fails in this dtype or for these inputs."""
         converted = tree_map_only(torch.Tensor, self._converted, inputs)
         while self._choices:
-            program = copied(self._program, self._choices[0])
             try:
+                # A weight that is a class of its own, as quantizers have them, may refuse the dtype.
+                program = copied(self._program, self._choices[0])
                 with in_dtype(self._dtype):
                     outputs = list(self._call(program, converted))
             except _FAILURES:

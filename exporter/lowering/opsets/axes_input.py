@@ -35,9 +35,13 @@ class AxesForms(Base):
         """
         return self.opset >= (13 if per_channel or self.quantizes_per_channel else 10)
 
-    def has_four_bits(self) -> bool:
-        """Whether there are integers of 4 bits."""
+    def has_blocks(self) -> bool:
+        """Whether DequantizeLinear takes a scale for each block along an axis."""
         return self.opset >= 21
+
+    def widths_of_integers(self) -> Sequence[int]:
+        """How many bits the integers have that DequantizeLinear reads as weights."""
+        return (8,) if self.opset < 21 else (4, 8) if self.opset < 25 else (2, 4, 8)
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         if not axes:

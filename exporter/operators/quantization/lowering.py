@@ -75,6 +75,29 @@ def dequantize(g: Graph, ints: Value, scale: Value, zero_point: Value, axis: int
     return g.op("Mul", g.op("Sub", g.cast(ints, scale.dtype), zero), scale)
 
 
+@lowering("onnx_parity::dequantize_blocks")
+def dequantize_blocks(g: Graph, ints: Value, scale: Value, zero_point: Value | None, block_size: int) -> Value:
+    """scale (ints - zero_point) of a matrix that is known, with one scale for each block along the first axis; if the
+    size of a block is 0, for each column, or for all"""
+    integers = ints.constant
+    assert integers is not None
+    start = None if zero_point is None else zero_point.constant
+    if g.has_blocks():
+        options: dict[str, Any] = {"axis_i": 0, "block_size_i": block_size} if block_size else {"axis_i": 1}
+        scale = scale if scale.constant is None else g.unshared(scale.constant)
+        known, *starts = g.few_bits(integers) if start is None else g.few_bits(integers, start)
+        # onnxruntime looks for its kernel only if there is no empty input at the end.
+        result: Value = g.op("DequantizeLinear", known, scale, *starts, outputs=1, **options)
+        return shaped(result, ints.sizes)
+    rows, columns = ints.sizes
+    sizes = [rows // block_size, block_size, columns] if block_size else [rows, columns]
+    numbers = g.cast(g.const(integers.reshape(sizes)), scale.dtype)
+    if start is not None:
+        numbers = g.op("Sub", numbers, g.const(start.unsqueeze(-2) if block_size else start, scale.dtype))
+    scaled = g.op("Mul", numbers, g.unsqueeze(scale, [1]) if block_size else scale)
+    return g.reshape(scaled, [rows, columns])
+
+
 @lowering("onnx_parity::quantize")
 def quantize(g: Graph, x: Value, scale: Value, zero_point: Value) -> Value:
     """round(x / scale) + zero_point, within the range of the zero point's dtype"""

@@ -11,6 +11,7 @@ import torch
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.operators.quantization.lowering import dequantize_blocks
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
@@ -24,15 +25,14 @@ _AT_ONCE = 512
 def weight_int4pack_mm_for_cpu(g: Graph, self: Value, mat2: Value, qGroupSize: int, qScaleAndZeros: Value) -> Value:
     """Of each group of a row: scale * integer + zero. The zeros are multiplied by the sums of the groups."""
     wide = torch.float32
-    size, count = self.sizes[-1], mat2.sizes[0]
+    count = mat2.sizes[0]
     integers = _unpacked(_known(g, mat2), qGroupSize)
     groups = integers.shape[1] // qGroupSize
     numbers = g.cast(qScaleAndZeros, wide)
     scales, zeros = (shaped(g.op("Gather", numbers, g.const(place), axis_i=2), (groups, count)) for place in (0, 1))
-    whole = g.four_bits(integers.reshape(-1, groups, qGroupSize), wide)
-    weight = g.reshape(g.op("Mul", whole, g.unsqueeze(g.transpose(scales, [1, 0]), [2])), [count, size])
+    weight = dequantize_blocks(g, g.const(integers.T.contiguous()), scales, None, qGroupSize)
     x = g.cast(self, wide)
-    product = g.op("MatMul", x, g.transpose(weight, [1, 0]))
+    product = g.op("MatMul", x, weight)
     sums = g.reduce("Sum", g.reshape(x, [self.sizes[0], groups, qGroupSize]), [2], False)
     return g.cast(g.op("Add", product, g.op("MatMul", sums, zeros)), self.dtype)
 

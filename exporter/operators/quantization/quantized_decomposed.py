@@ -138,7 +138,10 @@ def _dequantized(
 
 def _of_four_bits(g: Graph, weight: Value, least: int, most: int) -> torch.Tensor | None:
     """The integers of a weight that are of 4 bits, if the opset has such integers."""
-    if not g.has_four_bits() or (least, most, weight.dtype) not in ((-8, 7, torch.int8), (0, 15, torch.uint8)):
+    if 4 not in g.widths_of_integers() or (least, most, weight.dtype) not in (
+        (-8, 7, torch.int8),
+        (0, 15, torch.uint8),
+    ):
         return None
     integers = weight.constant
     if integers is None or isinstance(integers, FakeTensor) or not least <= integers.min() <= integers.max() <= most:

@@ -1,0 +1,120 @@
+"""Weights that programs compute from integers are integers of the model, as the runtime's own kernels take them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import onnx_parity
+from op_cases.quantization import GroupedWeights, StoredWeights
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-2, 2, 3 * 64).reshape(3, 64)
+
+
+class Scaled(torch.nn.Module):
+    """A layer whose weight is made of integers, of what is subtracted and of a scale for each group of features."""
+
+    integers: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self, zero_point: Any = 0, dtype: torch.dtype = torch.float32, group: int = 32) -> None:
+        super().__init__()
+        self.register_buffer(
+            "integers", torch.arange(64 * 32).mul(7).remainder(16).sub(8).to(torch.int8).reshape(64, 32)
+        )
+        self.register_buffer("scale", torch.linspace(0.01, 0.1, 64 // group * 32).to(dtype).reshape(-1, 1, 32))
+        self._zero_point, self._group = zero_point, group
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        integers = self.integers.reshape(-1, self._group, 32).to(self.scale.dtype)
+        return torch.matmul(x, ((integers - self._zero_point) * self.scale).reshape(64, 32))
+
+
+def exported(program: torch.nn.Module, x: torch.Tensor = X, opset: int = 21, **options: Any) -> onnx_parity.ONNXProgram:
+    return onnx_parity.export(program.eval(), (x,), opset_version=opset, input_names=["x"], **options)
+
+
+def operators(program: onnx_parity.ONNXProgram) -> list[str]:
+    return [node.op_type for node in program.model.graph]
+
+
+@pytest.mark.parametrize("program", [GroupedWeights(), StoredWeights()], ids=["four bits", "eight, four and two"])
+def test_onnxruntime_multiplies_with_the_integers(program: torch.nn.Module, tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 3
+    model = exported(program)
+    model.save(str(tmp_path / "model.onnx"))
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options, providers=["CPUExecutionProvider"])
+    multiplied = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+    assert "DequantizeLinear" not in multiplied
+    assert multiplied.count("MatMulNBits") == operators(model).count("DequantizeLinear")
+    # It rounds the rows to 8 bits, unless it is told otherwise.
+    expected = program(X)
+    results = session.run(None, {"x": X.numpy()})
+    for result, wanted in zip(results, [expected] if len(results) == 1 else expected, strict=True):
+        error = np.square(result - wanted.detach().numpy()).mean() / wanted.square().mean().item()
+        assert error < 10**-3.5
+
+
+def test_features_that_are_in_no_order_are_put_into_one() -> None:
+    program = GroupedWeights(in_order=False)
+    model = exported(program, verify=True)
+    assert operators(model) == ["Gather", "DequantizeLinear", "MatMul", "Add"]
+
+
+@pytest.mark.parametrize(("opset", "bits"), [(21, 4), (25, 4)])
+def test_integers_have_the_fewest_bits_that_the_opset_has(opset: int, bits: int) -> None:
+    model = exported(Scaled(), opset=opset)
+    assert_agrees(model, Scaled(), X)
+    weights = [each.const_value for each in model.model.graph.initializers.values()]
+    sizes = {len(each.tobytes()) for each in weights if each is not None}
+    assert 64 * 32 * bits // 8 in sizes
+
+
+@pytest.mark.parametrize(
+    ("program", "x"),
+    [
+        (Scaled(zero_point=0.5), X),
+        (Scaled(group=8), X),
+        (Scaled(dtype=torch.bfloat16), X.bfloat16()),
+    ],
+    ids=["zero points that are no integers", "blocks that no kernel takes", "weights that are rounded"],
+)
+def test_other_weights_are_computed_as_before(program: torch.nn.Module, x: torch.Tensor) -> None:
+    assert "DequantizeLinear" not in operators(exported(program, x, verify=True))
+
+
+@pytest.mark.parametrize("options", [{"export_params": False}, {"do_constant_folding": False}], ids=str)
+def test_weights_that_may_not_be_read_stay_what_they_are(options: dict[str, Any]) -> None:
+    assert "DequantizeLinear" not in operators(exported(Scaled(), **options))
+
+
+def test_integers_that_are_built_in_cannot_be_replaced() -> None:
+    program = Scaled()
+    model = exported(program)
+    other = {**program.state_dict(), "integers": program.integers + 1}
+    with pytest.raises(onnx_parity.ArgumentError, match="the weight 'integers' cannot be replaced"):
+        model.apply_weights(other)
+    model.apply_weights(program.state_dict())
+
+
+def test_the_page_on_quantized_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(onnx_parity.__file__).parents[1] / "docs" / "quantized_models.md"
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    programs = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    run = [each for each in programs if "torchao" not in each or importlib.util.find_spec("torchao")]
+    for program in run:
+        exec(program, names)
+    assert len(programs) == 3 and len(run) >= 2 and "result" in names
