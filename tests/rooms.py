@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 16800,
     "exporter/patches": 1450,
     "exporter/program_state": 1075,
-    "exporter/recording": 5100,
+    "exporter/recording": 5600,
     "exporter/registry": 700,
     "exporter/request": 1650,
     "exporter/rewrites": 3850,
