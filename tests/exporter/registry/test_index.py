@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 
 from documents.index_of_rules import INDEX, index
+from tests.fresh import run_after_torch
 
 
 def test_the_index_names_the_file_of_each_rule() -> None:
@@ -22,5 +21,5 @@ def test_an_export_imports_the_files_whose_rules_it_needs() -> None:
         print(*sorted(name.removeprefix(package) for name in sys.modules if name.startswith(package)))
         """
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = run_after_torch(code).stdout
     assert printed.split() == ["linear_algebra", "linear_algebra.lowering", "linear_algebra.results"]

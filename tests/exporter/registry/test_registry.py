@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +16,7 @@ from onnx_parity.exporter.registry.rules import Aspect, all_rules, names_in_inde
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, has_kernel_at, schema_of
 from onnx_parity.harness.results.content import room_folder
 from tests.exporter.subjects import assert_agrees
+from tests.fresh import run_after_torch
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
 pytestmark = pytest.mark.usefixtures("registry_as_it_was")
@@ -245,7 +244,7 @@ def test_a_lowering_of_a_user_replaces_one_that_is_imported_late() -> None:
         print(*(node.op_type for node in onnx_parity.export(torch.special.zeta, (torch.ones(2),) * 2).model.graph))
         """
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = run_after_torch(code).stdout
     assert printed == "Add\n"
 
 
@@ -260,5 +259,5 @@ def test_a_lowering_that_is_imported_late_can_be_removed() -> None:
             print(str(error).splitlines()[1])
         """
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = run_after_torch(code).stdout
     assert printed == "  - aten::special_zeta: there is no lowering for it\n"

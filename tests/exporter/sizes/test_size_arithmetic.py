@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 import onnx_parity
+from tests.fresh import run_after_torch
 
 _ROOT = Path(__file__).parents[3]
 _AXES = {"x": {0: "n", 1: "m"}}
@@ -192,6 +191,5 @@ assert sympy.__spec__.loader is sympy.__loader__ and type(sympy).__name__ == "mo
 
 @pytest.mark.parametrize("program", [_BY_THREADS, _BY_THE_PROGRAM], ids=["threads", "the program"])
 def test_sympy_is_there_for_others(program: str) -> None:
-    run = [sys.executable, "-c", program]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=_ROOT, timeout=300)
+    done = run_after_torch(program)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
 import onnx_parity
+from tests.fresh import run_after_torch
 
 
 def test_import_brings_no_runtime_and_no_compiler() -> None:
     heavy = ("onnxruntime", "torch._dynamo", "torch._inductor", "onnxscript", "torchvision")
     program = f"import sys, onnx_parity.exporter; print([name for name in {heavy!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
-    )
+    done = run_after_torch(program)
     assert done.stdout == "[]\n"
 
 
 def test_import_defines_the_operators_that_saved_programs_call() -> None:
     names = ("onnx_operator", "rotary_embedding", "quantize", "dequantize")
     program = f"import torch, onnx_parity.exporter; [getattr(torch.ops.onnx_parity, name) for name in {names!r}]"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
+    assert run_after_torch(program).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +54,5 @@ print(gc.get_freeze_count() > 0.9 * frozen > 0)
     ("program", "printed"), [(_WITHOUT_A_LOOK_FOR_GARBAGE, "0"), (_FROZEN_BEFORE, "True")], ids=["unfrozen", "frozen"]
 )
 def test_import_makes_nobody_look_for_garbage_and_thaws_nothing(program: str, printed: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
-    )
+    done = run_after_torch(program)
     assert done.stdout.strip() == printed

@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -72,6 +69,7 @@ from tests.exporter.torch_inside.programs import (
     while_loop,
 )
 from tests.exporter.torch_inside.witness import RIGHT, Witness, check, exporting
+from tests.fresh import run_after_torch
 
 
 def patches_by_target() -> dict[str, Patch]:
@@ -108,9 +106,7 @@ print("dynamo is imported" if "torch._dynamo" in sys.modules else {RIGHT!r})
 
     def outcome() -> str:
         is_left_out = "put_in" in vars(patches_by_target()[f"dynamo: {target}"])
-        command = [sys.executable, "-W", "ignore", "-c", code, *([target] if is_left_out else ())]
-        root = Path(__file__).parents[3]
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=root).stdout.strip()
+        return run_after_torch(code, *([target] if is_left_out else ())).stdout.strip()
 
     return outcome
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +11,7 @@ import torch
 
 import onnx_parity
 from tests.exporter.subjects import installed
+from tests.fresh import run_after_torch
 
 X = torch.randn(2, 3)
 _is_tracing = vars(torch.jit)["is_tracing"]
@@ -78,7 +77,7 @@ onnx_parity.export(program, (torch.ones(2),))
 onnx_parity.export(program, (torch.ones(2),))
 print(seen, torch.onnx.is_in_onnx_export(), torch.onnx.__spec__.loader.__class__.__name__)
 """
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = run_after_torch(code).stdout
     assert printed == "[True, True] False SourceFileLoader\n"
 
 
