@@ -55,7 +55,7 @@ BUDGETS = {
     "harness/onnx_cases": 1000,
     "harness/operators": 450,
     "harness/pytest_plugin": 2400,
-    "harness/results": 2150,
+    "harness/results": 2250,
     "harness/reuse": 650,
     "harness/running": 1500,
     "harness/search": 4550,

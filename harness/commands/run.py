@@ -25,6 +25,7 @@ from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.pytest_plugin.options import HERE, prefix_option, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
+from onnx_parity.harness.results.profile import describe_profile, profile_of
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records
 
@@ -91,6 +92,9 @@ def run(
         typer.Option(help="A run that was stopped: its folder. The cells that it lacks are run, with its own options."),
     ] = None,
     report: Annotated[bool, typer.Option(help="Write the HTML report at the end.")] = True,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Print where the time of the run went, by stage and by worker.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON; all other output goes to standard error.")
     ] = False,
@@ -116,6 +120,8 @@ def run(
 
         parity run --resume runs/last
 
+        parity run --tier smoke --profile
+
         parity run --reuse ~/.cache/parity
 
         parity run --shard 2/8 --durations-of runs/20260131-101500-4711
@@ -135,9 +141,9 @@ def run(
         refuse(f"-n {workers} is not a number of processes. Write 0 or a larger number, auto, or logical.")
     if resume is not None:
         why = "continues a run with the options that it was started with"
-        _refuse_other_options(context, "resume", ("workers", "on", "report", "as_json"), why)
+        _refuse_other_options(context, "resume", ("workers", "on", "report", "profile", "as_json"), why)
         code, run = _resume(resume, workers, on, quiet=as_json)
-        _end(run, code, report=report, as_json=as_json)
+        _end(run, code, report=report, profile=profile, as_json=as_json)
     if not any(path.exists() for path in paths or ()):
         _refuse_elsewhere()
     options = ["-k", keyword] if keyword else []
@@ -146,6 +152,8 @@ def run(
     if job.is_jobs_address(on):
         if runs is not None:
             refuse("--runs is for runs of this machine: leave it out, or give it with --follow.")
+        if profile:
+            refuse("--profile is for runs of this machine: leave it out.")
         options += ["-n", workers] if _is_given(context, "workers") else []
         words = [*options, *context.args, *map(str, paths or ())]
         job.send(str(on), words, keep=keep, python=python, as_json=as_json)
@@ -163,7 +171,7 @@ def run(
     if code == _NOTHING_SELECTED and keyword:
         similar = _similar_names(keyword, paths or defaults.declarations())
         print_text(f"No cell of this tier matches -k '{keyword}'. {similar}", error=True)
-    _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, as_json=as_json)
+    _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, profile=profile, as_json=as_json)
 
 
 def _refuse_elsewhere() -> None:
@@ -272,7 +280,7 @@ def _similar_names(keyword: str, places: Sequence[Path]) -> str:
     return f"Similar names: {', '.join(near)}." if near else "`parity list --cells` shows all ids."
 
 
-def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:
+def _end(run: Path | None, code: int, *, report: bool, profile: bool, as_json: bool) -> NoReturn:
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
     code = _USED_WRONGLY if code in (_INVALID_OPTIONS, _NOTHING_SELECTED) else code
     # Where pytest failed there may be no room for a report either.
@@ -285,9 +293,14 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
         from onnx_parity.harness.results.exporters_compared import compare
 
         show(compare(records), Console(), every=False)
+    found = profile_of(read_info(run), records) if profile and run is not None and records is not None else None
+    if found is not None and not as_json:
+        for line in describe_profile(found):
+            print_text(line)
     if as_json:
+        profiled = {"profile": {"parts": found.parts(), "workers": found.workers}} if found is not None else {}
         ended = {"run": run and str(run), "report": index and str(index), "exit_code": code}
-        print_json(ended | _result(run, records))
+        print_json(ended | profiled | _result(run, records))
     raise typer.Exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import typer
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from benchmarks.run_figures import figures, main, read_figures, told
+from benchmarks import run_figures
+from benchmarks.run_figures import RunFigures, main, read_figures, told
 from onnx_parity.harness.record import Record
-from tests.records import RECORD
+from tests.records import INFO, RECORD
 
 
 def cells(worker: str, count: int, *, memory: tuple[int, int] = (500, 500), share: float = 0.1) -> list[Record]:
@@ -26,12 +28,16 @@ def cells(worker: str, count: int, *, memory: tuple[int, int] = (500, 500), shar
     ]  # fmt: skip
 
 
+def figures(records: Sequence[Record]) -> RunFigures | None:
+    return run_figures.figures(INFO, records)
+
+
 def test_pace_share_and_memory_come_from_the_records() -> None:
     found = figures([*cells("gw0", 1000), *cells("gw1", 500, memory=(400, 800))])
     assert found is not None
     assert found.rate() == pytest.approx(150)
     assert found.share() == pytest.approx(0.1)
-    assert found.workers["gw0"].memory == (500, 500)
+    assert found.memory["gw0"] == (500, 500)
     # From the median of the second tenth, 460, to that of the last, 780.
     assert found.growth() == pytest.approx(780 / 460 - 1, abs=0.01)
     assert told(found) == [
@@ -58,7 +64,7 @@ def test_carried_and_crashed_cells_are_not_part_of_the_figures() -> None:
     assert figures([replace(cell, carried="earlier") for cell in cells("gw0", 300)]) is None
     found = figures([*cells("gw0", 300), *dead])
     assert found is not None
-    assert found.workers["gw0"].memory == (500, 500)
+    assert found.memory["gw0"] == (500, 500)
     few = figures(cells("gw0", 20))
     assert few is not None
     assert few.growth() is None

@@ -291,7 +291,7 @@ def test_options_beside_resume_are_refused(project: Path, commands: list[list[st
     assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
         2,
         "--resume continues a run with the options that it was started with: remove -k --tier --seed 7 --strange "
-        "some.py. Only -n, --on, --report, --no-report and --json may be given with it.\n",
+        "some.py. Only -n, --on, --report, --no-report, --profile and --json may be given with it.\n",
     )
     assert commands == []
     assert invoke("run", "--resume", str(run), "-n", "logical", "--no-report", "--json")[0] == 1
@@ -448,6 +448,21 @@ def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     code, _ = invoke("run", "-n", "0", "--opsets", "9", "--devices", "cpu", "--no-report", "--exporters", "parity")
     assert code == 0
     assert {record.name for record in read_records(project / "runs" / "last")} == {"elu", "relu"}
+
+
+@pytest.mark.usefixtures("runs_forked")
+def test_a_run_says_where_its_time_went(project: Path) -> None:
+    given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--profile")
+    code, said = invoke("run", *given)
+    lines = [line.split() for line in said.splitlines()]
+    assert code == 0
+    assert ["part", "seconds", "share", "ms", "per", "cell"] in lines
+    assert [line[0] for line in lines[-2:]] == ["worker", "main"] and lines[-1][1] == "3"
+    code, said = invoke("run", *given, "--json")
+    profile = json.loads(said.splitlines()[-1])["profile"]
+    assert profile["workers"]["main"]["cells"] == 3
+    assert profile["parts"]["export"] > 0
+    assert sum(profile["workers"]["main"]["stages"].values()) < profile["workers"]["main"]["in_cells"]
 
 
 @pytest.mark.usefixtures("runs_forked")
