@@ -291,13 +291,18 @@ def _slid(x: torch.Tensor, window: Any) -> Iterator[torch.Tensor]:
             yield call()
 
 
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("axes", [{}, {0: "batch"}, {2: "height"}], ids=["static", "batch", "height"])
-def test_windows_slide_as_fake_tensors_say(compared: Callable[[str], set[str]], axes: dict[int, str]) -> None:
+def test_windows_slide_as_fake_tensors_say(
+    compared: Callable[[str], set[str]], axes: dict[int, str], many: bool
+) -> None:
+    # Steps that divide none of the numbers of arguments, so that all of them are among few windows.
+    step = (7 if many else 23) if axes else (1 if many else 7)
     images = [torch.rand(shape) for shape in ((2, 4, 7, 6), (2, 4, 3, 3), (2, 4, 6, 7))]
     images[-1] = images[-1].contiguous(memory_format=torch.channels_last)
 
     def program(*tensors: torch.Tensor) -> Any:
-        return tuple(each for x in tensors for window in _WINDOWS[:: 7 if axes else 1] for each in _slid(x, window))
+        return tuple(each for x in tensors for window in _WINDOWS[::step] for each in _slid(x, window))
 
     tensors = images[: 1 if axes else 3]
     marked = Axes(dict.fromkeys(range(len(tensors)), axes) if axes else {})
