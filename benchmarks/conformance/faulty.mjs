@@ -5,10 +5,10 @@
 // half by 64 units in its last place.
 
 const real = await import(`${process.env.RUNNERS}/${process.env.REAL}.mjs`);
-export const { open, endingOf, name } = real;
+export const { open, endingOf, name, tensorsOnly } = real;
 
-export async function run(model, dataSets, inputs, outputs, folders) {
-  const results = await real.run(model, dataSets, inputs, outputs, folders);
+export async function run(model, dataSets, inputs, outputs, folders, test) {
+  const results = await real.run(model, dataSets, inputs, outputs, folders, test);
   if (model.includes(process.env.FAULT))
     for (const [{ type, data }] of results) {
       if (!data.length) continue;

@@ -37,7 +37,7 @@ def find_library() -> Path | None:
 def compile_runner(folder: Path, runtime: Path) -> Path:
     """The runner in C with the file of a runtime, built in a folder."""
     made = folder / f"run-{runtime.stem}"
-    sources = [RUNNERS / "c/runner.c", RUNNERS / "c/pack.c", runtime]
+    sources = [*(RUNNERS / f"c/{name}.c" for name in ("runner", "pack", "judge")), runtime]
     flags = ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{RUNNERS / 'c'}"]
     subprocess.run(["cc", *flags, "-o", made, *sources, "-ldl", "-lm"], check=True, capture_output=True, text=True)
     return made

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, TypeProto, numpy_helper
+from onnx import TensorProto, numpy_helper
 
-from onnx_parity.exporter.arrays import Fed, is_float
-from onnx_parity.exporter.verification.oracle import Expected
-from onnx_parity.harness.conformance.manifest import LISTS, Judged, Open, Output, Test, Value
+from onnx_parity.exporter.arrays import Fed, Float64Array, is_float
+from onnx_parity.harness.conformance.manifest import LISTS, Drawn, Judged, Open, Output, Test, Value
+from onnx_parity.harness.conformance.values import (
+    UnfitError,
+    describe_type,
+    encode_value,
+    expected_value,
+    tensors_of,
+)
 from onnx_parity.harness.judging.bundle import slug
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.onnx_cases.case import Expectation
+from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
 from onnx_parity.harness.onnx_cases.given import Value as InputValue
 from onnx_parity.harness.onnx_cases.node_tests import NodeTest
 from onnx_parity.harness.onnx_node import OnnxCase
@@ -31,7 +37,6 @@ __all__ = [
     "MODEL",
     "Contents",
     "DataSet",
-    "UnfitError",
     "id_of_cell",
     "lists_of_case",
     "lists_of_cell",
@@ -50,16 +55,12 @@ CORE, FULL, MODELS, LANGUAGE_MODELS, NODE_TESTS = LISTS
 LISTS_OF_NODE_TEST = (FULL, NODE_TESTS)
 
 
-class UnfitError(Exception):
-    """A cell that can be no test of a pack. The message is the reason, alike for all such cells."""
-
-
 @dataclass(frozen=True, slots=True)
 class DataSet:
     """Inputs of a model, and what is expected for them, in the order of the graph."""
 
     inputs: Sequence[Fed]
-    expected: Sequence[Expected]
+    expected: Sequence[Expectation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,10 @@ def of_node_test(test: NodeTest, expected: Sequence[Expectation]) -> Contents:
 
 
 def _data_set(inputs: Sequence[InputValue], expected: Sequence[Expectation]) -> DataSet:
-    tensors = [each for each in expected if isinstance(each, Expected)]
-    if len(tensors) < len(expected):
-        raise UnfitError("it returns something else than tensors")
     fed = [each for each in inputs if not isinstance(each, dict)]
     if len(fed) < len(inputs):
         raise UnfitError("it takes a map")
-    return DataSet(fed, tensors)
+    return DataSet(fed, expected)
 
 
 def lists_of_case(case: OnnxCase) -> tuple[str, ...]:
@@ -168,19 +166,20 @@ def write_test(contents: Contents, folder: Path, tests: str) -> Test:
     graph = contents.model.graph
     place = f"{tests}/{contents.folder or contents.id}"
     model: bytes = contents.model.SerializeToString(deterministic=True)
+    inputs = [Value(value.name, describe_type(value.type)) for value in inputs_of(graph)]
+    outputs = [
+        _describe_output(value, [data.expected[number] for data in contents.data_sets])
+        for number, value in enumerate(graph.output)
+    ]
     files = {contents.file: model, **contents.beside}
     for number, data in enumerate(contents.data_sets):
-        files |= {f"test_data_set_{number}/{name}": content for name, content in _files_of(graph, data)}
+        named = _files_of(inputs, outputs, data)
+        files |= {f"test_data_set_{number}/{name}": content for name, content in named}
     for name, content in files.items():
         path = folder / place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     delivered = Delivered(model)
-    inputs = [Value(value.name, describe_type(value.type)) for value in inputs_of(graph)]
-    outputs = [
-        _describe_output(value, expected)
-        for value, expected in zip(graph.output, contents.data_sets[0].expected, strict=True)
-    ]
     return Test(
         id=contents.id,
         folder=place,
@@ -201,64 +200,41 @@ def write_test(contents: Contents, folder: Path, tests: str) -> Test:
     )  # fmt: skip
 
 
-def _files_of(graph: onnx.GraphProto, data: DataSet) -> Iterator[tuple[str, bytes]]:
-    for number, (value, fed) in enumerate(zip(inputs_of(graph), data.inputs, strict=True)):
-        yield f"input_{number}.pb", _encode(fed, value)
-    for number, (value, expected) in enumerate(zip(graph.output, data.expected, strict=True)):
-        yield f"output_{number}.pb", _encode(expected.value, value)
-        if expected.centre is not None and expected.tolerance is not None:
-            yield f"centre_{number}.f64", expected.centre.astype("<f8").tobytes()
-            yield f"tolerance_{number}.f64", expected.tolerance.astype("<f8").tobytes()
+def _files_of(inputs: Sequence[Value], outputs: Sequence[Output], data: DataSet) -> Iterator[tuple[str, bytes]]:
+    for number, (value, fed) in enumerate(zip(inputs, data.inputs, strict=True)):
+        yield f"input_{number}.pb", encode_value(fed, value.type, value.name)
+    for number, (output, expected) in enumerate(zip(outputs, data.expected, strict=True)):
+        if output.judged is not Judged.DISTRIBUTION:
+            yield f"output_{number}.pb", encode_value(expected_value(expected), output.type, output.name)
+        if output.judged is Judged.ELEMENTWISE:
+            tensors = tensors_of(expected)
+            yield f"centre_{number}.f64", _plain_floats(each.centre for each in tensors)
+            yield f"tolerance_{number}.f64", _plain_floats(each.tolerance for each in tensors)
 
 
-def _encode(fed: Fed, value: onnx.ValueInfoProto) -> bytes:
-    """A TensorProto, or the SequenceProto or OptionalProto of a value that is none."""
-    kind = value.type.WhichOneof("value")
-    if kind == "tensor_type":
-        if not isinstance(fed, np.ndarray):
-            raise UnfitError("an optional tensor is left out")
-        return _serialize(numpy_helper.from_array(fed, value.name))
-    if kind == "sequence_type":
-        made = onnx.SequenceProto(name=value.name, elem_type=onnx.SequenceProto.TENSOR)
-        made.tensor_values.extend(map(numpy_helper.from_array, fed if isinstance(fed, list) else []))
-        return _serialize(made)
-    return _encode_optional(fed, value.name)
+def _plain_floats(arrays: Iterable[Float64Array | None]) -> bytes:
+    return b"".join(each.astype("<f8").tobytes() for each in arrays if each is not None)
 
 
-def _encode_optional(fed: Fed, name: str) -> bytes:
-    if isinstance(fed, list):
-        raise UnfitError("it takes an optional sequence")
-    made = onnx.OptionalProto(name=name, elem_type=onnx.OptionalProto.UNDEFINED)
-    if fed is not None:
-        made.elem_type = onnx.OptionalProto.TENSOR
-        made.tensor_value.CopyFrom(numpy_helper.from_array(fed))
-    return _serialize(made)
+def _judged(expected: Expectation) -> Judged:
+    if isinstance(expected, Distribution):
+        return Judged.DISTRIBUTION
+    tensors = tensors_of(expected)
+    within = bool(tensors) and all(each.centre is not None and each.tolerance is not None for each in tensors)
+    return Judged.ELEMENTWISE if within else Judged.EQUAL
 
 
-def _serialize(proto: onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto) -> bytes:
-    serialized: bytes = proto.SerializeToString(deterministic=True)
-    return serialized
-
-
-def _describe_output(value: onnx.ValueInfoProto, expected: Expected) -> Output:
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise UnfitError("it returns something else than tensors")
+def _describe_output(value: onnx.ValueInfoProto, expected: Sequence[Expectation]) -> Output:
+    type_ = describe_type(value.type)
+    first = expected[0]
+    floats = [each for one in expected for each in tensors_of(one) if is_float(each.value.dtype)]
     left_open: list[Open] = []
-    if is_float(expected.value.dtype):
-        left_open = [Open.NAN_PAYLOAD, *([Open.ZERO_SIGN] if expected.zeros is None else [])]
-    judged = Judged.ELEMENTWISE if expected.tolerance is not None else Judged.EQUAL
-    return Output(value.name, describe_type(value.type), judged, left_open)
-
-
-def describe_type(of: TypeProto) -> str:
-    """A type in the words of ONNX's schemas: `seq(tensor(float))`."""
-    match of.WhichOneof("value"):
-        case "sequence_type":
-            return f"seq({describe_type(of.sequence_type.elem_type)})"
-        case "optional_type":
-            return f"optional({describe_type(of.optional_type.elem_type)})"
-        case _:
-            return f"tensor({TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"
+    if floats:
+        # The sign is compared of all zeros or of none: where some are not certain, of none.
+        certain = all(each.zeros is not None and each.zeros[each.value == 0].all() for each in floats)
+        left_open = [Open.NAN_PAYLOAD, *([] if certain else [Open.ZERO_SIGN])]
+    drawn = Drawn(list(first.shape), *map(float, first.numbers())) if isinstance(first, Distribution) else None
+    return Output(value.name, type_, _judged(first), left_open, drawn)
 
 
 def _element_of(type_: str) -> str:
@@ -266,11 +242,13 @@ def _element_of(type_: str) -> str:
 
 
 def _plain(value: object) -> object:
-    """An attribute for JSON: a tensor as the list of its elements, a graph by its name."""
+    """An attribute for JSON: a tensor as the list of its elements, a complex number as a pair, a graph by its name."""
     if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value).tolist()
+        return _plain(numpy_helper.to_array(value))
     if isinstance(value, np.ndarray):
-        return value.tolist()
+        if value.dtype.kind == "c":
+            return np.stack([value.real, value.imag], -1).tolist()
+        return (value.astype(np.float64) if value.dtype.kind == "V" else value).tolist()
     if isinstance(value, onnx.TypeProto | onnx.SparseTensorProto):
         return str(value)
     return value.decode() if isinstance(value, bytes) else value.name if isinstance(value, onnx.GraphProto) else value

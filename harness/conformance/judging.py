@@ -13,19 +13,13 @@ from datetime import date
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import numpy_helper
 
-from onnx_parity.exporter.arrays import Array, is_float, ulp
-from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.conformance.manifest import (
     LISTS,
     MANIFEST,
-    Judged,
     Manifest,
-    Open,
     PackError,
     Test,
     changed_files,
@@ -42,6 +36,7 @@ from onnx_parity.harness.conformance.submission import (
     Waiver,
     read_submission,
 )
+from onnx_parity.harness.conformance.values import compare_outputs, read_expected, read_value
 
 __all__ = ["JudgedTest", "Judgement", "Pack", "Score", "judge_submission", "open_pack"]
 
@@ -174,35 +169,15 @@ def _compare(test: Test, outputs: Path, pack: Path) -> str:
     """How the outputs in files differ from what is expected; empty if they do not."""
     for number in range(test.data_sets):
         folder = f"test_data_set_{number}"
-        expected = [read_expected(test, pack / test.folder / folder, index) for index in range(len(test.outputs))]
-        given: list[Array] = []
-        for index in range(len(test.outputs)):
+        expected = [read_expected(each, pack / test.folder / folder, index) for index, each in enumerate(test.outputs)]
+        given: list[Fed] = []
+        for index, each in enumerate(test.outputs):
             path = outputs / folder / f"output_{index}.pb"
             try:
-                given.append(read_tensor(path))
+                given.append(read_value(path, each.type))
             except (OSError, DecodeError, TypeError, ValueError) as error:
                 return f"{folder}/output_{index}.pb cannot be read: {error}"
-        verdict = judge(given, expected)
-        if not verdict.passed:
-            return verdict.detail if test.data_sets == 1 else f"{folder}: {verdict.detail}"
+        difference = compare_outputs(test.outputs, given, expected)
+        if difference:
+            return difference if test.data_sets == 1 else f"{folder}: {difference}"
     return ""
-
-
-def read_tensor(path: Path) -> Array:
-    array: Array = numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
-    return array
-
-
-def read_expected(test: Test, folder: Path, index: int) -> Expected:
-    """An expected output of a pack, as the oracle has it."""
-    value = read_tensor(folder / f"output_{index}.pb")
-    described = test.outputs[index]
-    zeros = value == 0 if is_float(value.dtype) and Open.ZERO_SIGN not in described.open else None
-    if described.judged is Judged.EQUAL:
-        return Expected(value, zeros=zeros)
-    centre, tolerance = (
-        np.frombuffer((folder / f"{name}_{index}.f64").read_bytes(), "<f8").reshape(value.shape)
-        for name in ("centre", "tolerance")
-    )
-    magnitude = np.where(np.isfinite(centre), np.abs(centre), 0.0)
-    return Expected(value, centre, tolerance, ulp(magnitude, value.dtype), zeros)

@@ -17,6 +17,7 @@ from msgspec import Meta
 __all__ = [
     "LISTS",
     "MANIFEST",
+    "Drawn",
     "Judged",
     "Manifest",
     "Open",
@@ -31,7 +32,7 @@ __all__ = [
     "write_json",
 ]
 
-FORMAT, VERSION = "onnx-parity-pack", 2
+FORMAT, VERSION = "onnx-parity-pack", 3
 MANIFEST = "manifest.json"
 #: The lists of tests, each of which is a file of ids in the folder `mustpass`, and one for each opset.
 LISTS = ("core", "full", "models", "language-models", "node-tests")
@@ -46,6 +47,7 @@ class Judged(StrEnum):
 
     EQUAL = "equal"
     ELEMENTWISE = "elementwise"
+    DISTRIBUTION = "distribution"
 
 
 class Open(StrEnum):
@@ -62,15 +64,30 @@ class Value(msgspec.Struct, frozen=True):
     type: Annotated[str, Meta(description="In ONNX's words: tensor(float), seq(tensor(int64)), optional(...)")]
 
 
+class Drawn(msgspec.Struct, frozen=True):
+    """What an output that is drawn at random must be like. The mean and the deviation are those of its elements."""
+
+    shape: list[int]
+    low: Annotated[float, Meta(description="No element is less")]
+    high: Annotated[float, Meta(description="No element is more")]
+    mean: float
+    mean_within: Annotated[float, Meta(description="How far from `mean` the mean may be")]
+    deviation: float
+    deviation_within: Annotated[float, Meta(description="How far from `deviation` the standard deviation may be")]
+
+
 class Output(msgspec.Struct, frozen=True):
     """An output of a model, and how it is judged."""
 
     name: str
     type: Annotated[str, Meta(description="In ONNX's words: tensor(float), seq(tensor(int64)), optional(...)")]
     judged: Annotated[
-        Judged, Meta(description="elementwise: within tolerance_N.f64 of centre_N.f64, which lie beside output_N.pb")
-    ]
+        Judged,
+        Meta(description="elementwise: within tolerance_N.f64 of centre_N.f64, which lie beside output_N.pb; "
+             "distribution: there is no output_N.pb"),
+    ]  # fmt: skip
     open: Annotated[list[Open], Meta(description="What is not compared")]
+    distribution: Annotated[Drawn | None, Meta(description="Of an output that is drawn at random")]
 
 
 class Test(msgspec.Struct, frozen=True):

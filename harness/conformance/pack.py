@@ -11,14 +11,14 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 import pyarrow
 
 from onnx_parity import __version__
-from onnx_parity.harness.conformance.contents import UnfitError, write_test
+from onnx_parity.harness.conformance.contents import write_test
 from onnx_parity.harness.conformance.manifest import (
     FORMAT,
     LISTS,
@@ -33,6 +33,7 @@ from onnx_parity.harness.conformance.manifest import (
 )
 from onnx_parity.harness.conformance.planning import Planned
 from onnx_parity.harness.conformance.submission import Submission
+from onnx_parity.harness.conformance.values import UnfitError
 from onnx_parity.harness.results.content import contents, room_folder
 from onnx_parity.harness.results.environment import package_versions
 
@@ -43,6 +44,13 @@ _TESTS, _MUST_PASS = "tests", "mustpass"
 _UNFINISHED = "unfinished.jsonl"
 #: How many bytes of an archive are compressed at once.
 _CHUNK = 64 << 20
+
+
+class _LeftOut(msgspec.Struct, frozen=True):
+    """A planned test that can be none, so that a call that goes on does not find it out again."""
+
+    left_out: str
+    id: str
 
 
 class Written(NamedTuple):
@@ -66,18 +74,18 @@ def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
         head = {"format": FORMAT, "made_with": made_with}
         unfinished.write(b"".join(msgspec.json.encode(each) + b"\n" for each in (head, *earlier.values())))
         for each in planned:
-            test = earlier.get(each.id)
-            if test is not None and not any(changed_files(folder, test)):
-                kept += 1
-            else:
-                try:
-                    test = write_test(each.make(), folder, _TESTS)
-                except UnfitError as error:
-                    left_out[str(error)] += 1
-                    continue
-                unfinished.write(msgspec.json.encode(test) + b"\n")
+            made = earlier.get(each.id)
+            if made is None or (isinstance(made, Test) and any(changed_files(folder, made))):
+                made = _write(each, folder)
+                unfinished.write(msgspec.json.encode(made) + b"\n")
                 unfinished.flush()
-            tests.append(test)
+            elif isinstance(made, Test):
+                kept += 1
+            if isinstance(made, Test):
+                tests.append(made)
+            else:
+                left_out[made.left_out] += 1
+    _remove_others(folder / _TESTS, {PurePosixPath(test.folder).name for test in tests})
     manifest = Manifest(FORMAT, VERSION, f"onnx-parity {__version__}", tests)
     _write_lists(folder / _MUST_PASS, tests)
     write_json(folder / "manifest.schema.json", schema_of(Manifest, FORMAT))
@@ -89,7 +97,24 @@ def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
     return Written(manifest, left_out, kept)
 
 
-def _earlier_tests(folder: Path, made_with: str) -> dict[str, Test]:
+def _write(planned: Planned, folder: Path) -> Test | _LeftOut:
+    try:
+        return write_test(planned.make(), folder, _TESTS)
+    except UnfitError as error:
+        return _LeftOut(str(error), planned.id)
+    except Exception as error:
+        error.add_note(f"This is the test {planned.id}.")
+        raise
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    """Remove what an earlier call has written, and this one did not plan."""
+    for each in folder.iterdir() if folder.exists() else ():
+        if each.name not in names:
+            shutil.rmtree(each)
+
+
+def _earlier_tests(folder: Path, made_with: str) -> dict[str, Test | _LeftOut]:
     """The tests of an unfinished pack that were made with the same code. What else a pack has is removed."""
     if not folder.exists() or not any(folder.iterdir()):
         return {}
@@ -102,7 +127,7 @@ def _earlier_tests(folder: Path, made_with: str) -> dict[str, Test]:
         raise PackError(f"{folder} is not empty and holds no pack. Name a new folder.")
     (folder / MANIFEST).unlink(missing_ok=True)
     if found.get("made_with") == made_with:
-        return {test.id: test for test in _decode_tests(lines)}
+        return {made.id: made for made in _decode_tests(lines)}
     shutil.rmtree(folder / _TESTS, ignore_errors=True)
     return {}
 
@@ -115,10 +140,13 @@ def _lines_of(path: Path, *, whole: bool = False) -> list[bytes]:
     return [content] if whole else content.splitlines()
 
 
-def _decode_tests(lines: Iterable[bytes]) -> Iterator[Test]:
+def _decode_tests(lines: Iterable[bytes]) -> Iterator[Test | _LeftOut]:
     for line in lines:
         try:
-            yield msgspec.json.decode(line, type=Test)
+            if line.startswith(b'{"left_out":'):
+                yield msgspec.json.decode(line, type=_LeftOut)
+            else:
+                yield msgspec.json.decode(line, type=Test)
         except msgspec.DecodeError:
             return  # The last line may have been cut off.
 

@@ -15,7 +15,6 @@ from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.conformance.contents import (
     LISTS_OF_NODE_TEST,
     Contents,
-    UnfitError,
     id_of_cell,
     lists_of_case,
     lists_of_cell,
@@ -23,6 +22,7 @@ from onnx_parity.harness.conformance.contents import (
     of_cell,
     of_node_test,
 )
+from onnx_parity.harness.conformance.values import UnfitError
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.onnx_cases.node_tests import NodeTest, collect_node_tests, expect_outputs

@@ -152,7 +152,7 @@ _CARRYING = Subgraph(
 @definition
 def carried(trips: Any, cond: Any, x: Array, body: Any) -> tuple[Array, Array]:
     del body
-    times = 0 if cond is not None and not cond else int(trips)
+    times = 0 if cond is not None and not cond else int(np.reshape(trips, ()))
     return x, np.stack([x] * times) if times else np.zeros((0, *x.shape), x.dtype)
 
 

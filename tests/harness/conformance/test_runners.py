@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +14,12 @@ from benchmarks.conformance.runners import (
     FAULTY_C,
     FAULTY_JS,
     RUNNERS,
-    compile_runner,
-    find_library,
     lacking_for,
-    run_node,
 )
 from onnx_parity.harness.conformance.judging import judge_submission, open_pack
 from onnx_parity.harness.conformance.manifest import MANIFEST
+from tests.harness.conformance.runners import Run, in_c, in_js, results
 from tests.harness.conformance.submissions import make_pack
-
-Ended = subprocess.CompletedProcess[str]
-#: Calls a runner: the pack, the submission, further options, and the environment.
-Run = Callable[..., Ended]
 
 HERE = Path(__file__).parent
 ELU, ONE, TWO = "Elu-22-float-2x3", "Elu-22-float-1", "Erf-13-float-2x3"
@@ -41,44 +32,12 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pack(tmp_path_factory.mktemp("packs") / "pack", IDS)
 
 
-def build(folder: Path, runtime: Path) -> Path:
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
-    return compile_runner(folder, runtime)
-
-
-def in_c(program: Path) -> Run:
-    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
-        library = [] if "--library" in options else ["--library", str(find_library())]
-        command: list[str | Path] = [program, pack, out, *library, *options]
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
-        )
-
-    return run
-
-
-def in_js(adapter: str) -> Run:
-    if lacking := lacking_for(adapter):
-        pytest.skip(lacking)
-
-    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
-        return run_node(pack, out, adapter, options, {"RUNNERS": str(RUNNERS / "js"), **environment})
-
-    return run
-
-
 @pytest.fixture(scope="module", params=["c", "js"])
 def pretending(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Each runner with a runtime of which a test says what it does."""
     if request.param == "js":
         return in_js(str(HERE / "pretending.mjs"))
-    return in_c(build(tmp_path_factory.mktemp("runner"), HERE / "pretending.c"))
-
-
-def results(out: Path) -> dict[str, tuple[str, str]]:
-    lines = map(json.loads, (out / "results.jsonl").read_text("utf-8").splitlines())
-    return {line["id"]: (line["result"], line["reason"]) for line in lines}
+    return in_c(tmp_path_factory.mktemp("runner"), HERE / "pretending.c")
 
 
 def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path, pretending: Run) -> None:
@@ -152,7 +111,7 @@ def test_bad_input_is_one_line(tmp_path: Path, pack: Path, pretending: Run) -> N
 
 
 def test_a_runtime_that_is_not_there_is_one_line(tmp_path: Path, pack: Path) -> None:
-    ended = in_c(build(tmp_path, HERE / "pretending.c"))(pack, tmp_path / "out", "--library", "none")
+    ended = in_c(tmp_path, HERE / "pretending.c")(pack, tmp_path / "out", "--library", "none")
     assert (ended.returncode, ended.stderr) == (2, "there is no library\n")
     if not lacking_for("js"):
         ended = in_js(str(HERE / "pretending.mjs"))(pack, tmp_path / "out", "--modules", "none")
@@ -162,12 +121,9 @@ def test_a_runtime_that_is_not_there_is_one_line(tmp_path: Path, pack: Path) -> 
 @pytest.mark.parametrize("runner", ["c", "onnxruntime-node", "onnxruntime-web", "onnxruntime-chromium"])
 def test_a_runtime_that_is_wrong_at_one_size_of_one_operator_goes_red(tmp_path: Path, pack: Path, runner: str) -> None:
     if runner == "c":
-        if find_library() is None:
-            pytest.skip("onnxruntime's package has no library of its own")
-        run, fault = in_c(build(tmp_path, FAULTY_C)), {"FAULT": ELU}
+        run, fault = in_c(tmp_path, FAULTY_C), {"FAULT": ELU}
     else:
-        if lacking := lacking_for(runner):
-            pytest.skip(lacking)
+        in_js(runner)
         run, fault = in_js(str(FAULTY_JS)), {"FAULT": f"/{ELU}/", "REAL": runner}
     assert run(pack, tmp_path / "out", **fault).returncode == 1
     found = {id_: result for id_, (result, _) in results(tmp_path / "out").items()}

@@ -12,11 +12,11 @@
 
 enum {
     GET_ERROR_CODE = 1, GET_ERROR_MESSAGE = 2, CREATE_ENV = 3, CREATE_SESSION = 7, RUN = 9, CREATE_SESSION_OPTIONS = 10,
-    SET_INTRA_OP_NUM_THREADS = 24, CREATE_TENSOR = 48, CREATE_TENSOR_WITH_DATA = 49, IS_TENSOR = 50, GET_DATA = 51,
+    SET_INTRA_OP_NUM_THREADS = 24, CREATE_TENSOR = 48, CREATE_TENSOR_WITH_DATA = 49, GET_DATA = 51,
     FILL_STRINGS = 52, GET_STRINGS_LENGTH = 53, GET_STRINGS = 54, GET_TYPE = 60, GET_RANK = 61, GET_DIMENSIONS = 62,
-    GET_COUNT = 64, GET_TYPE_AND_SHAPE = 65, CREATE_CPU_MEMORY = 69, GET_ALLOCATOR = 78,
-    NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16,
-    LAST_TYPE = 23, /* Its numbers of types are those of ONNX up to float4e2m1. */
+    GET_COUNT = 64, GET_TYPE_AND_SHAPE = 65, GET_KIND = 67, CREATE_CPU_MEMORY = 69, GET_ALLOCATOR = 78, GET_ITEM = 80, GET_ITEM_COUNT = 81,
+    CREATE_SEQUENCE = 82, HAS_VALUE = 192,
+    NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16, KIND_OF_TENSOR = 1, KIND_OF_SEQUENCE = 2,
 };
 typedef struct { const void *(*get)(uint32_t version); const char *(*version)(void); } Base;
 typedef void *Status;
@@ -32,8 +32,15 @@ static void *session;
 static Ending ending_of(Status status, char *reason, size_t room) {
     snprintf(reason, room, "%s", ((const char *(*)(Status))api[GET_ERROR_MESSAGE])(status));
     if (((int (*)(Status))api[GET_ERROR_CODE])(status) == NOT_IMPLEMENTED) return UNSUPPORTED;
-    return strstr(reason, "is under development") || strstr(reason, "Unsupported model IR version") ? UNSUPPORTED : REFUSED;
+    const char *limits[] = {"is under development", "Unsupported model IR version", "not supported", "not support ", "registered or supported",
+                            "Unsupported value attribute"};
+    for (size_t at = 0; at < sizeof limits / sizeof *limits; at++) if (strstr(reason, limits[at])) return UNSUPPORTED;
+    return REFUSED;
 }
+
+/* Its numbers of types are those of ONNX up to float4e2m1; of the next three, float8e8m0 is the last. */
+static int its_type(int type) { return type == 24 ? 26 : type == 25 || type == 26 ? type - 1 : type; }
+static int onnx_type(int type) { return type == 26 ? 24 : type == 24 || type == 25 ? type + 1 : type; }
 
 const char *runtime_open(const char *library, char *version, size_t room) {
     void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -57,12 +64,21 @@ Ending runtime_load(const char *model, char *reason, size_t room) {
 static Ending give(Tensor *tensor, void **value, char *reason, size_t room) {
     void *memory, *allocator;
     TRY(CREATE_CPU_MEMORY, 0, 0, &memory);
-    if (tensor->type > LAST_TYPE) {
-        snprintf(reason, room, "onnxruntime's C API has no type %d", tensor->type);
-        return UNSUPPORTED;
+    if (tensor->type == NOTHING || (tensor->type == SEQUENCE && !tensor->count)) {
+        snprintf(reason, room, "onnxruntime's C API makes no sequence without items, and no optional without a value");
+        return ABSENT;
+    }
+    if (tensor->type == SEQUENCE) {
+        void **items = calloc(tensor->count, sizeof *items);
+        for (size_t at = 0; at < tensor->count; at++) {
+            Ending ending = give(&tensor->items[at], &items[at], reason, room);
+            if (ending != OK) return ending;
+        }
+        TRY(CREATE_SEQUENCE, (const void *const *)items, tensor->count, KIND_OF_SEQUENCE, value);
+        return OK;
     }
     if (tensor->type != STRING) {
-        TRY(CREATE_TENSOR_WITH_DATA, memory, tensor->data, tensor->bytes, tensor->dims, (size_t)tensor->rank, tensor->type, value);
+        TRY(CREATE_TENSOR_WITH_DATA, memory, tensor->data, tensor->bytes, tensor->dims, (size_t)tensor->rank, its_type(tensor->type), value);
         return OK;
     }
     TRY(GET_ALLOCATOR, &allocator);
@@ -72,13 +88,29 @@ static Ending give(Tensor *tensor, void **value, char *reason, size_t room) {
 }
 
 static Ending take(void *value, Tensor *tensor, char *reason, size_t room) {
-    void *info;
+    void *info, *allocator;
     size_t rank = 0, length;
-    int is_tensor = 0;
-    TRY(IS_TENSOR, value, &is_tensor);
-    if (!is_tensor) { tensor->type = -1; return OK; }
+    int kind = 0, has_value = 0;
+    TRY(HAS_VALUE, value, &has_value);
+    if (!has_value) { tensor->type = NOTHING; return OK; }
+    TRY(GET_KIND, value, &kind);
+    if (kind == KIND_OF_SEQUENCE) {
+        TRY(GET_ITEM_COUNT, value, &tensor->count);
+        TRY(GET_ALLOCATOR, &allocator);
+        tensor->type = SEQUENCE;
+        tensor->items = calloc(tensor->count + 1, sizeof *tensor->items);
+        for (size_t at = 0; at < tensor->count; at++) {
+            void *item;
+            TRY(GET_ITEM, value, (int)at, allocator, &item);
+            Ending ending = take(item, &tensor->items[at], reason, room);
+            if (ending != OK) return ending;
+        }
+        return OK;
+    }
+    if (kind != KIND_OF_TENSOR) { tensor->type = OTHER; return OK; }
     TRY(GET_TYPE_AND_SHAPE, value, &info);
     TRY(GET_TYPE, info, &tensor->type);
+    tensor->type = onnx_type(tensor->type);
     TRY(GET_RANK, info, &rank);
     if (rank > MOST_DIMENSIONS) { tensor->rank = (int)rank; return OK; }
     tensor->rank = (int)rank;

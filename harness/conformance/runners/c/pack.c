@@ -1,8 +1,7 @@
-/* Reading a conformance pack: JSON, tensors, and the judgement of an output. */
+/* Reading a conformance pack: JSON, and tensors. */
 #include "pack.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static char *parse_string(char *at, char **text) {
     return at + 1;
 }
 
-static char *parse_value(char *at, Json **value, int depth) {
+static char *parse_any(char *at, Json **value, int depth) {
     at = skip(at);
     Json *made = *value = calloc(1, sizeof *made);
     if (depth > 64 || !made) return NULL;
@@ -58,7 +57,7 @@ static char *parse_value(char *at, Json **value, int depth) {
             if (*at != '"' || !(at = parse_string(at, &key)) || *(at = skip(at)) != ':') return NULL;
             at++;
         }
-        if (!(at = parse_value(at, last, depth + 1))) return NULL;
+        if (!(at = parse_any(at, last, depth + 1))) return NULL;
         char *after = at, found = *(at = skip(at));
         if (found != ',' && found != end) return NULL;
         if ((*last)->kind == '0') *after = 0; /* ends a number */
@@ -72,7 +71,7 @@ static char *parse_value(char *at, Json **value, int depth) {
 
 Json *parse_json(char *text) {
     Json *value = NULL;
-    return text && parse_value(text, &value, 0) ? value : NULL;
+    return text && parse_any(text, &value, 0) ? value : NULL;
 }
 
 Json *member(const Json *object, const char *key) {
@@ -110,35 +109,38 @@ static const unsigned char *read_varint(const unsigned char *at, const unsigned 
     return NULL;
 }
 
-int read_tensor(const char *path, Tensor *tensor) {
-    size_t size, strings = 0;
-    const unsigned char *at = (unsigned char *)read_file(path, &size), *end = at + size;
-    memset(tensor, 0, sizeof *tensor);
-    if (!at) return 0;
+/* The next field of a protobuf: its number, and its value, or its bytes and how many they are. NULL at a fault. */
+static const unsigned char *read_field(const unsigned char *at, const unsigned char *end, int *field, uint64_t *value,
+                                       const unsigned char **bytes) {
+    uint64_t tag;
+    *bytes = NULL;
+    if (!(at = read_varint(at, end, &tag))) return NULL;
+    *field = (int)(tag >> 3);
+    int wire = (int)(tag & 7), width = wire == 5 ? 4 : 8;
+    if (wire == 5 || wire == 1) { *field = 0; return end - at < width ? NULL : at + width; }
+    if ((wire != 0 && wire != 2) || !(at = read_varint(at, end, value))) return NULL;
+    if (wire == 0) return at;
+    *bytes = at;
+    return *value > (uint64_t)(end - at) ? NULL : at + *value;
+}
+
+static int parse_tensor(const unsigned char *at, const unsigned char *end, Tensor *tensor) {
+    size_t strings = 0;
+    int field;
+    uint64_t value, size;
+    const unsigned char *bytes;
     while (at < end) {
-        uint64_t tag, value;
-        if (!(at = read_varint(at, end, &tag))) return 0;
-        int field = (int)(tag >> 3), wire = (int)(tag & 7);
-        if (wire == 5 || wire == 1) { at += wire == 5 ? 4 : 8; continue; }
-        if (!(at = read_varint(at, end, &value))) return 0;
-        if (wire == 0) {
-            if (field == 1 && tensor->rank < MOST_DIMENSIONS) tensor->dims[tensor->rank++] = (int64_t)value;
-            if (field == 2) tensor->type = (int)value;
-        } else if (wire != 2 || value > (uint64_t)(end - at)) {
-            return 0;
-        } else {
-            if (field == 1)
-                for (const unsigned char *one = at; one && one < at + value && tensor->rank < MOST_DIMENSIONS;) {
-                    uint64_t dim;
-                    if (!(one = read_varint(one, at + value, &dim))) return 0;
-                    tensor->dims[tensor->rank++] = (int64_t)dim;
-                }
-            if (field == 9) { tensor->data = (unsigned char *)at; tensor->bytes = value; }
-            if (field == 6) {
-                tensor->strings = realloc(tensor->strings, (strings + 1) * sizeof(char *));
-                tensor->strings[strings++] = strndup((const char *)at, value);
-            }
-            at += value;
+        if (!(at = read_field(at, end, &field, &value, &bytes))) return 0;
+        if (field == 1 && !bytes && tensor->rank < MOST_DIMENSIONS) tensor->dims[tensor->rank++] = (int64_t)value;
+        for (const unsigned char *one = bytes; field == 1 && one && one < at && tensor->rank < MOST_DIMENSIONS;) {
+            if (!(one = read_varint(one, at, &size))) return 0;
+            tensor->dims[tensor->rank++] = (int64_t)size;
+        }
+        if (field == 2 && !bytes) tensor->type = (int)value;
+        if (field == 9 && bytes) { tensor->data = (unsigned char *)bytes; tensor->bytes = value; }
+        if (field == 6 && bytes) {
+            tensor->strings = realloc(tensor->strings, (strings + 1) * sizeof(char *));
+            tensor->strings[strings++] = strndup((const char *)bytes, value);
         }
     }
     tensor->count = 1;
@@ -146,81 +148,25 @@ int read_tensor(const char *path, Tensor *tensor) {
     return tensor->type == STRING ? strings == tensor->count : tensor->bytes == bytes_of(tensor->type, tensor->count);
 }
 
-/* --- judging ------------------------------------------------------------------------------------------------------ */
-
-static int is_float(int type) {
-    return type == FLOAT || type == FLOAT16 || type == DOUBLE || (type >= BFLOAT16 && type <= FLOAT8E5M2FNUZ);
-}
-
-/* A float of at most 16 bits: its bits of exponent and fraction, and its exponent's bias. Those that end in FN have no
- * infinities, and those in UZ one NaN, which is what would be minus zero. */
-static double widen(unsigned bits, int exponent, int fraction, int bias, int fn, int uz) {
-    unsigned sign = bits >> (exponent + fraction) & 1, e = bits >> fraction & ((1u << exponent) - 1);
-    unsigned f = bits & ((1u << fraction) - 1), top = (1u << exponent) - 1;
-    double value = e ? ldexp(1.0 + ldexp(f, -fraction), (int)e - bias) : ldexp(f, 1 - bias - fraction);
-    if (uz && sign && !e && !f) return NAN;
-    if (fn && !uz && e == top && f == (1u << fraction) - 1) return NAN;
-    if (!fn && !uz && e == top) value = f ? NAN : INFINITY;
-    return sign ? -value : value;
-}
-
-static double element(const Tensor *tensor, size_t at) {
-    const unsigned char *data = tensor->data;
-    unsigned half = tensor->type == FLOAT16 || tensor->type == BFLOAT16 ? data[2 * at] | data[2 * at + 1] << 8 : data[at];
-    float single;
-    double wide;
-    switch (tensor->type) {
-    case FLOAT: memcpy(&single, data + 4 * at, 4); return single;
-    case DOUBLE: memcpy(&wide, data + 8 * at, 8); return wide;
-    case FLOAT16: return widen(half, 5, 10, 15, 0, 0);
-    case BFLOAT16: return widen(half, 8, 7, 127, 0, 0);
-    case FLOAT8E4M3FN: return widen(half, 4, 3, 7, 1, 0);
-    case FLOAT8E4M3FN + 1: return widen(half, 4, 3, 8, 1, 1);
-    case FLOAT8E4M3FN + 2: return widen(half, 5, 2, 15, 0, 0);
-    default: return widen(half, 5, 2, 16, 1, 1);
-    }
-}
-
-int judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room) {
-    char path[4096];
-    Tensor want;
-    snprintf(path, sizeof path, "%s/output_%d.pb", folder, number);
-    if (!read_tensor(path, &want)) { snprintf(reason, room, "%s cannot be read", path); return 0; }
-    if (got->type != want.type || got->rank != want.rank || memcmp(got->dims, want.dims, sizeof(int64_t) * (size_t)want.rank)) {
-        snprintf(reason, room, "output %d has type %d and rank %d, or other sizes, in place of type %d and rank %d", number,
-                 got->type, got->rank, want.type, want.rank);
-        return 0;
-    }
-    double *centre = NULL, *tolerance = NULL;
-    if (!strcmp(text_of(described, "judged"), "elementwise")) {
-        size_t size;
-        snprintf(path, sizeof path, "%s/centre_%d.f64", folder, number);
-        centre = (double *)read_file(path, &size);
-        snprintf(path, sizeof path, "%s/tolerance_%d.f64", folder, number);
-        tolerance = (double *)read_file(path, &size);
-        if (!centre || !tolerance || size != 8 * want.count) { snprintf(reason, room, "%s cannot be read", path); return 0; }
-    }
-    int sign_is_open = holds(member(described, "open"), "zero_sign");
-    size_t width = want.count ? want.bytes / want.count : 0; /* 0 where several elements share a byte */
-    for (size_t at = 0; at < want.count; at++) {
-        if (want.type == STRING) {
-            if (!strcmp(got->strings[at], want.strings[at])) continue;
-            snprintf(reason, room, "output %d at %zu: '%s' instead of '%s'", number, at, got->strings[at], want.strings[at]);
-            return 0;
-        }
-        if (!is_float(want.type)) {
-            size_t place = width ? width * at : at * want.bytes / want.count;
-            if (!memcmp(got->data + place, want.data + place, width ? width : 1)) continue;
-            snprintf(reason, room, "output %d differs at %zu", number, at);
-            return 0;
-        }
-        double ours = element(got, at), theirs = element(&want, at);
-        int same = ours == theirs ? sign_is_open || ours != 0 || signbit(ours) == signbit(theirs) : isnan(ours) && isnan(theirs);
-        if (!same && centre && ours != theirs && isfinite(ours) && isfinite(theirs)) same = fabs(ours - centre[at]) <= tolerance[at];
-        if (same) continue;
-        snprintf(reason, room, "output %d at %zu: %.9g instead of %.9g, tolerance %.3g", number, at, ours, theirs,
-                 tolerance ? tolerance[at] : 0.0);
-        return 0;
+static int parse_value(const unsigned char *at, const unsigned char *end, const char *type, Tensor *made) {
+    int field, is_sequence = !strncmp(type, "seq(", 4);
+    uint64_t value;
+    const unsigned char *bytes;
+    memset(made, 0, sizeof *made);
+    if (!is_sequence && strncmp(type, "optional(", 9)) return parse_tensor(at, end, made);
+    made->type = is_sequence ? SEQUENCE : NOTHING;
+    while (at < end) {
+        if (!(at = read_field(at, end, &field, &value, &bytes))) return 0;
+        if (!bytes || (field != 3 && field != 5)) continue;
+        if (!is_sequence) return parse_value(bytes, at, type + 9, made); /* its tensor, or its sequence */
+        made->items = realloc(made->items, (made->count + 1) * sizeof *made);
+        if (!parse_value(bytes, at, type + 4, &made->items[made->count++])) return 0;
     }
     return 1;
+}
+
+int read_value(const char *path, const char *type, Tensor *value) {
+    size_t size;
+    const unsigned char *content = (unsigned char *)read_file(path, &size);
+    return content && parse_value(content, content + size, type, value);
 }

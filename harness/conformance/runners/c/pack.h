@@ -12,14 +12,17 @@ typedef struct Json {
 
 /* ONNX's numbers of the types that a runner has to know. */
 enum { FLOAT = 1, STRING = 8, FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16, FLOAT8E4M3FN = 17, FLOAT8E5M2FNUZ = 20 };
-enum { MOST_DIMENSIONS = 16, MOST_VALUES = 64 };
+/* What stands in their place for a value that is no tensor. */
+enum { SEQUENCE = -1, NOTHING = -2, OTHER = -3 };
+enum { MOST_DIMENSIONS = 16, MOST_VALUES = 1024 };
 
-typedef struct {
+typedef struct Tensor {
     int type, rank;
     int64_t dims[MOST_DIMENSIONS];
     size_t count, bytes;
     unsigned char *data;
-    char **strings; /* of a tensor of strings, in place of the data */
+    char **strings;       /* of a tensor of strings, in place of the data */
+    struct Tensor *items; /* of a sequence, of which `count` is the length */
 } Tensor;
 
 char *read_file(const char *path, size_t *size); /* NULL if it cannot be read; ends with a zero byte */
@@ -28,7 +31,8 @@ Json *member(const Json *object, const char *key);
 const char *text_of(const Json *object, const char *key);
 int holds(const Json *array, const char *text); /* whether a list has this text, or an object this key */
 
-int read_tensor(const char *path, Tensor *tensor); /* 0 if it cannot be read */
+/* Read a value of a type such as seq(tensor(float)). 0 if it cannot be read. */
+int read_value(const char *path, const char *type, Tensor *value);
 size_t bytes_of(int type, size_t count);
 
 /* Whether an output is right. If not, `reason` says what differs. `described` is the output in the manifest. */

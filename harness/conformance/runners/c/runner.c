@@ -1,6 +1,6 @@
 /* Runs the tests of a conformance pack with a runtime, each in a process of its own, and writes a submission.
  *
- *     cc -O1 -o run-pack runner.c pack.c onnxruntime.c -ldl -lm
+ *     cc -O1 -o run-pack runner.c pack.c judge.c onnxruntime.c -ldl -lm
  *     ./run-pack my-pack my-submission --library libonnxruntime.so --list core
  *
  * Exit codes: 0 if nothing is wrong, crashes or hangs; 1 if something is; 2 if nothing could be run. */
@@ -52,44 +52,41 @@ static void read_arguments(int count, char **words) {
                             "[--opset NUMBER] [--timeout SECONDS]", words[0]);
 }
 
+static int length_of(const Json *list) {
+    int length = 0;
+    for (const Json *each = list ? list->child : NULL; each; each = each->next) length++;
+    return length;
+}
+
 static int is_wanted(const Json *test) {
     return holds(member(test, "lists"), list) && !fnmatch(pattern, text_of(test, "id"), 0) &&
            (!*operator_ || holds(member(test, "operators"), operator_)) && (!*type || holds(member(test, "types"), type)) &&
            (!*opset || !strcmp(text_of(test, "opset"), opset));
 }
 
-/* Why this runner cannot run a test, or NULL. */
-static const char *lacks(const Json *test) {
-    const char *sides[] = {"inputs", "outputs"};
-    for (int side = 0; side < 2; side++) {
-        int number = 0;
-        for (const Json *each = member(test, sides[side]) ? member(test, sides[side])->child : NULL; each; each = each->next)
-            if (strncmp(text_of(each, "type"), "tensor(", 7) || ++number > MOST_VALUES) return "this runner gives and takes up to 64 tensors only";
-    }
-    return NULL;
-}
-
 /* In the process of a test: run it, and write the result and the reason. */
 static void run_test(const Json *test, FILE *answer) {
     char path[4096], reason[ROOM] = "";
     static Tensor inputs[MOST_VALUES], outputs[MOST_VALUES];
-    const char *words[] = {"right", "refused", "unsupported", "wrong"};
+    const char *words[] = {"right", "refused", "unsupported", "absent", "wrong"};
+    const Json *takes = member(test, "inputs")->child, *returns = member(test, "outputs")->child;
     snprintf(path, sizeof path, "%s/%s/%s", pack, text_of(test, "folder"), text_of(test, "model"));
+    int given = length_of(member(test, "inputs")), wanted = length_of(member(test, "outputs"));
+    if (given > MOST_VALUES || wanted > MOST_VALUES) { fprintf(answer, "absent it has more than %d values", MOST_VALUES); fclose(answer); _exit(0); }
     int ending = (int)runtime_load(path, reason, sizeof reason);
     for (int set = 0; ending == OK && set < atoi(text_of(test, "data_sets")); set++) {
-        int given = 0, wanted = 0;
         char folder[2048];
         snprintf(folder, sizeof folder, "%s/%s/test_data_set_%d", pack, text_of(test, "folder"), set);
-        for (const Json *each = member(test, "inputs")->child; each; each = each->next, given++) {
-            snprintf(path, sizeof path, "%s/input_%d.pb", folder, given);
-            if (!read_tensor(path, &inputs[given])) { fprintf(answer, "absent %s cannot be read", path); fclose(answer); _exit(0); }
+        const Json *each = takes;
+        for (int at = 0; at < given; at++, each = each->next) {
+            snprintf(path, sizeof path, "%s/input_%d.pb", folder, at);
+            if (!read_value(path, text_of(each, "type"), &inputs[at])) { fprintf(answer, "absent %s cannot be read", path); fclose(answer); _exit(0); }
         }
         memset(outputs, 0, sizeof outputs);
-        for (const Json *each = member(test, "outputs")->child; each; each = each->next) wanted++;
         ending = (int)runtime_run(test, inputs, given, outputs, wanted, reason, sizeof reason);
-        const Json *each = member(test, "outputs")->child;
+        each = returns;
         for (int at = 0; ending == OK && at < wanted; at++, each = each->next)
-            if (!judge(&outputs[at], folder, at, each, reason, sizeof reason)) ending = 3;
+            if (!judge(&outputs[at], folder, at, each, reason, sizeof reason)) ending = 4;
     }
     fprintf(answer, "%s %s", words[ending], ending == OK ? "" : reason);
     fclose(answer);
@@ -178,8 +175,8 @@ int main(int count, char **words) {
     snprintf(path, sizeof path, "%s/manifest.json", pack);
     Json *manifest = parse_json(read_file(path, NULL));
     if (!manifest) refuse("%s is no JSON, or is not there.", path);
-    if (strcmp(text_of(manifest, "format"), "onnx-parity-pack") || strcmp(text_of(manifest, "version"), "2"))
-        refuse("%s is not of the format onnx-parity-pack, version 2.", path);
+    if (strcmp(text_of(manifest, "format"), "onnx-parity-pack") || strcmp(text_of(manifest, "version"), "3"))
+        refuse("%s is not of the format onnx-parity-pack, version 3.", path);
     snprintf(path, sizeof path, "%s/manifest.sha256", pack);
     char *sum = read_file(path, NULL);
     if (!sum || sscanf(sum, "%64[0-9a-f]", digest) != 1) refuse("%s cannot be read.", path);
@@ -202,13 +199,11 @@ int main(int count, char **words) {
         if (before) snprintf(answer, sizeof answer, "%.20s", before + strlen(mark));
         else {
             struct timespec start, end;
-            const char *reason = lacks(test);
             char log[8192];
             struct stat written = {0};
             snprintf(log, sizeof log, "%s/logs/%s.txt", submission, text_of(test, "id"));
             clock_gettime(CLOCK_MONOTONIC, &start);
-            if (reason) snprintf(answer, sizeof answer, "absent %s", reason);
-            else watch(test, answer, sizeof answer, log);
+            watch(test, answer, sizeof answer, log);
             clock_gettime(CLOCK_MONOTONIC, &end);
             char *text = strchr(answer, ' ');
             if (text) *text++ = 0;

@@ -3,7 +3,8 @@
 #define RUNTIME_H
 #include "pack.h"
 
-typedef enum { OK, REFUSED, UNSUPPORTED } Ending;
+/* ABSENT: the runtime could run it, but cannot be given its inputs from here. */
+typedef enum { OK, REFUSED, UNSUPPORTED, ABSENT } Ending;
 
 extern const char *const runtime_name;
 /* Load the library, once. Return what is wrong, or NULL; write the version. */

@@ -1,6 +1,6 @@
 /* tract through its C API. A library with it is libtract.so, and the one in tract's package for Python.
  *
- *     cc -O1 -o run-tract runner.c pack.c tract.c -ldl -lm */
+ *     cc -O1 -o run-tract runner.c pack.c judge.c tract.c -ldl -lm */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -54,6 +54,7 @@ Ending runtime_run(const Json *test, Tensor *inputs, int given, Tensor *outputs,
     void *values[MOST_VALUES] = {0}, *results[MOST_VALUES] = {0}, *state;
     for (int at = 0; at < given; at++) {
         size_t shape[MOST_DIMENSIONS];
+        if (inputs[at].type < 0) { snprintf(reason, room, "tract's C API is given tensors only"); return ABSENT; }
         int type = inputs[at].type < TYPES ? types[inputs[at].type] : 0;
         if (!type) { snprintf(reason, room, "tract's C API has no type %d", inputs[at].type); return UNSUPPORTED; }
         for (int axis = 0; axis < inputs[at].rank; axis++) shape[axis] = (size_t)inputs[at].dims[axis];

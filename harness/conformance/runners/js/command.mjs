@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, resolve } from "node:path";
-import { readTensor } from "./pack.mjs";
+import { readValue } from "./pack.mjs";
 
 export let name = "command";
 let words;
@@ -31,7 +31,7 @@ export function endingOf(error) {
   return { result: SAYS_SO.test(error.message) ? "unsupported" : "refused", reason: error.message };
 }
 
-export async function run(model, dataSets, inputs, outputs, folders) {
+export async function run(model, dataSets, inputs, outputs, folders, test) {
   return folders.map((folder) => {
     const made = mkdtempSync(resolve(tmpdir(), "run-pack-"));
     try {
@@ -41,7 +41,7 @@ export async function run(model, dataSets, inputs, outputs, folders) {
         const said = `${ended.stdout}\n${ended.stderr}`.trim().split("\n").pop();
         throw Object.assign(new CommandError(said || `exit code ${ended.status}`), { signal: ended.signal });
       }
-      return outputs.map((_, number) => readTensor(`${made}/output_${number}.pb`));
+      return test.outputs.map(({ type }, number) => readValue(`${made}/output_${number}.pb`, type));
     } finally {
       rmSync(made, { recursive: true });
     }

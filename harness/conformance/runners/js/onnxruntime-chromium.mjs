@@ -11,7 +11,7 @@ import { basename, dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readModel } from "./pack.mjs";
 
-export { endingOf } from "./tensors.mjs";
+export { endingOf, tensorsOnly } from "./tensors.mjs";
 export const name = "onnxruntime-web in Chromium";
 const HERE = dirname(fileURLToPath(import.meta.url));
 let inPage;

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { runOrt } from "./tensors.mjs";
 
-export { endingOf } from "./tensors.mjs";
+export { endingOf, tensorsOnly } from "./tensors.mjs";
 export const name = "onnxruntime-node";
 let ort;
 

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import { readModel } from "./pack.mjs";
 import { runOrt } from "./tensors.mjs";
 
-export { endingOf } from "./tensors.mjs";
+export { endingOf, tensorsOnly } from "./tensors.mjs";
 export const name = "onnxruntime-web";
 let ort;
 

@@ -7,6 +7,9 @@ export const BFLOAT16 = 16, FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, STRING = 8;
 // The bytes of an element of each type; less than one where several share a byte.
 const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1, 1 / 4, 1 / 4];
 
+// The types of numbers in ONNX's words.
+const NAMES = ["", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "double", "uint32", "uint64", "", "", "bfloat16"];
+
 // The fields of a protobuf: pairs of the number, and a BigInt or the bytes.
 function* fields(bytes) {
   let at = 0;
@@ -32,10 +35,23 @@ function* fields(bytes) {
   }
 }
 
+// A value of a type such as seq(tensor(float)): a tensor; `{ items }`, a sequence; or null, an optional without a value.
+export function readValue(path, type) {
+  return parseValue(readFileSync(path), type, path);
+}
+
+function parseValue(bytes, type, path) {
+  if (type.startsWith("tensor(")) return parseTensor(bytes, path);
+  const inner = type.slice(type.indexOf("(") + 1, -1), items = [];
+  for (const [field, value] of fields(bytes))
+    if ((field === 3 || field === 5) && typeof value !== "bigint") items.push(parseValue(value, inner, path));
+  return type.startsWith("seq(") ? { items } : items[0] ?? null;
+}
+
 // A TensorProto: its type as ONNX's number, its sizes, and its bytes, or its strings.
-export function readTensor(path) {
+function parseTensor(bytes, path) {
   const tensor = { type: 0, dims: [], data: new Uint8Array(0), strings: [] };
-  for (const [field, value] of fields(readFileSync(path))) {
+  for (const [field, value] of fields(bytes)) {
     if (field === 1) tensor.dims.push(...(typeof value === "bigint" ? [Number(value)] : packed(value)));
     if (field === 2) tensor.type = Number(value);
     if (field === 6) tensor.strings.push(Buffer.from(value).toString("utf8"));
@@ -61,17 +77,25 @@ function packed(bytes) {
 export const countOf = (tensor) => tensor.dims.reduce((product, size) => product * size, 1);
 export const bytesOf = (type, count) => Math.ceil(count * WIDTHS[type]);
 
-// A TensorProto of a tensor, for outputs that are judged elsewhere.
-export function writeTensor(tensor) {
-  const varint = (value) => {
-    const bytes = [];
-    for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
-    return [...bytes, value];
-  };
-  const head = [...tensor.dims.flatMap((size) => [8, ...varint(size)]), 16, tensor.type];
-  if (tensor.type !== STRING) return Buffer.concat([Buffer.from([...head, 0x4a, ...varint(tensor.data.length)]), tensor.data]);
-  const strings = tensor.strings.map((text) => Buffer.from(text, "utf8"));
-  return Buffer.concat([Buffer.from(head), ...strings.flatMap((text) => [Buffer.from([0x32, ...varint(text.length)]), text])]);
+const varint = (value) => {
+  const bytes = [];
+  for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+  return [...bytes, value];
+};
+const field = (number, bytes) => [Buffer.from([8 * number + 2, ...varint(bytes.length)]), bytes];
+
+// The protobuf of a value, for outputs that are judged elsewhere.
+export function writeValue(value, type) {
+  if (type.startsWith("optional(")) {
+    if (!value) return Buffer.from([16, 0]);
+    const kind = value.items ? 3 : 1;
+    return Buffer.concat([Buffer.from([16, kind]), ...field(kind === 3 ? 5 : 3, writeValue(value, type.slice(9, -1)))]);
+  }
+  if (value?.items) return Buffer.concat([Buffer.from([16, 1]), ...value.items.flatMap((item) => field(3, writeValue(item, "tensor()")))]);
+  if (!value) throw new Error("there is no value");
+  const head = Buffer.from([...value.dims.flatMap((size) => [8, ...varint(size)]), 16, value.type]);
+  const parts = value.type === STRING ? value.strings.flatMap((text) => field(6, Buffer.from(text, "utf8"))) : field(9, value.data);
+  return Buffer.concat([head, ...parts]);
 }
 
 // A float of at most 16 bits. `fn`: it has no infinities; `uz`: its only NaN is what would be minus zero.
@@ -99,31 +123,67 @@ function reader({ type, data }) {
   return WIDTHS[type] === 2 ? (at) => widen(view.getUint16(2 * at, true), ...small) : (at) => widen(view.getUint8(at), ...small);
 }
 
+// The same for integers and booleans, whose signs are in `data` too.
+function integers({ type, data }) {
+  const kinds = { 2: Uint8Array, 3: Int8Array, 4: Uint16Array, 5: Int16Array, 6: Int32Array, 7: BigInt64Array, 9: Uint8Array, 12: Uint32Array, 13: BigUint64Array };
+  const found = new kinds[type](data.buffer, data.byteOffset, data.byteLength / WIDTHS[type]);
+  return (at) => Number(found[at]);
+}
+
 const doubles = (path) => reader({ type: DOUBLE, data: readFileSync(path) });
 
 // What differs in an output, or the empty string. `described` is the output in the manifest.
 export function judge(got, folder, number, described) {
-  const want = readTensor(`${folder}/output_${number}.pb`);
-  if (got.type !== want.type) return `output ${number} has type ${got.type} instead of ${want.type}`;
-  if (got.dims.join() !== want.dims.join()) return `output ${number} has shape [${got.dims}] instead of [${want.dims}]`;
+  if (described.judged === "distribution") return judgeDrawn(got, number, described);
+  const want = readValue(`${folder}/output_${number}.pb`, described.type);
+  const elementwise = described.judged === "elementwise";
+  const [centre, tolerance] = elementwise ? [doubles(`${folder}/centre_${number}.f64`), doubles(`${folder}/tolerance_${number}.f64`)] : [];
+  const signIsOpen = described.open.includes("zero_sign");
+  if (want?.type) return judgeTensor(got, want, 0, centre, tolerance, signIsOpen, `output ${number}`);
+  if (got?.type || !got !== !want || got?.items.length !== want?.items.length)
+    return `output ${number} is no ${want ? `sequence of ${want.items.length}` : "optional without a value"}`;
+  let start = 0;
+  for (const [item, each] of (want?.items ?? []).entries()) {
+    const difference = judgeTensor(got.items[item], each, start, centre, tolerance, signIsOpen, `output ${number}, item ${item},`);
+    if (difference) return difference;
+    start += countOf(each);
+  }
+  return "";
+}
+
+// `start` is the place of the first element in `centre` and `tolerance`, which are not there where elements must be equal.
+function judgeTensor(got, want, start, centre, tolerance, signIsOpen, name) {
+  if (got?.type !== want.type) return `${name} has type ${got?.type} instead of ${want.type}`;
+  if (got.dims.join() !== want.dims.join()) return `${name} has shape [${got.dims}] instead of [${want.dims}]`;
   const count = countOf(want);
   const ours = reader(got), theirs = reader(want);
   if (!ours) {
     const width = count ? Math.max(1, Math.floor(want.data.length / count)) : 1;
     const alike = (at) => (want.type === STRING ? got.strings[at] === want.strings[at] : got.data[at] === want.data[at]);
     const at = Array.from({ length: want.type === STRING ? count : want.data.length }, (_, place) => place).find((place) => !alike(place));
-    return at === undefined ? "" : `output ${number} differs at ${want.type === STRING ? at : Math.floor(at / width)}`;
+    return at === undefined ? "" : `${name} differs at ${want.type === STRING ? at : Math.floor(at / width)}`;
   }
-  const elementwise = described.judged === "elementwise";
-  const [centre, tolerance] = elementwise ? [doubles(`${folder}/centre_${number}.f64`), doubles(`${folder}/tolerance_${number}.f64`)] : [];
-  const signIsOpen = described.open.includes("zero_sign");
   for (let at = 0; at < count; at++) {
-    const one = ours(at), other = theirs(at);
+    const one = ours(at), other = theirs(at), place = start + at;
     if (Object.is(one, other) || (one === other && signIsOpen)) continue;
-    if (elementwise && one !== other && isFinite(one) && isFinite(other) && Math.abs(one - centre(at)) <= tolerance(at)) continue;
-    return `output ${number} at ${at}: ${one} instead of ${other}, tolerance ${elementwise ? tolerance(at).toExponential(2) : 0}`;
+    if (centre && one !== other && isFinite(one) && isFinite(other) && Math.abs(one - centre(place)) <= tolerance(place)) continue;
+    return `${name} at ${at}: ${one} instead of ${other}, tolerance ${centre ? tolerance(place).toExponential(2) : 0}`;
   }
   return "";
+}
+
+// An output that is drawn at random: it must have the type, the shape, the bounds, the mean and the deviation.
+function judgeDrawn(got, number, { type, distribution }) {
+  if (!got?.type || type !== `tensor(${NAMES[got.type]})` || got.dims.join() !== distribution.shape.join())
+    return `output ${number} has another type or shape`;
+  const count = countOf(got), read = reader(got) ?? integers(got);
+  const values = Array.from({ length: count }, (_, at) => read(at));
+  const mean = values.reduce((sum, each) => sum + each, 0) / count;
+  const deviation = Math.sqrt(values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / count);
+  const { low, high } = distribution;
+  const fits = values.every((each) => low <= each && each <= high) && Math.abs(mean - distribution.mean) <= distribution.mean_within
+    && Math.abs(deviation - distribution.deviation) <= distribution.deviation_within;
+  return fits || !count ? "" : `output ${number} has mean ${mean} and deviation ${deviation}, or elements outside of ${low} to ${high}`;
 }
 
 // The bytes of a model, for a runtime that is given no files, and so no weights that are beside it.
@@ -143,6 +203,6 @@ export function readPack(folder) {
   } catch {
     fail("is no JSON.");
   }
-  if (manifest.format !== "onnx-parity-pack" || manifest.version !== 2) fail("is not of the format onnx-parity-pack, version 2.");
+  if (manifest.format !== "onnx-parity-pack" || manifest.version !== 3) fail("is not of the format onnx-parity-pack, version 3.");
   return { tests: manifest.tests, digest: readFileSync(`${folder}/manifest.sha256`, "utf8").slice(0, 64) };
 }

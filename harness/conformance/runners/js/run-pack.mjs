@@ -10,7 +10,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync, writ
 import { arch, platform } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { judge, readPack, readTensor, writeTensor } from "./pack.mjs";
+import { judge, readPack, readValue, writeValue } from "./pack.mjs";
 
 const OPTIONS = {
   runtime: { type: "string", default: "onnxruntime-node" }, // the file of an adapter here, or a path of another one
@@ -42,14 +42,14 @@ async function serve(pack, submission, options) {
 }
 
 async function runTest(adapter, pack, submission, test, options) {
-  const unknown = [...test.inputs, ...test.outputs].find((value) => !value.type.startsWith("tensor("));
-  if (unknown) return { result: "absent", reason: "this runner gives and takes tensors only" };
+  const unknown = [...test.inputs, ...test.outputs].some((value) => !value.type.startsWith("tensor("));
+  if (unknown && adapter.tensorsOnly) return { result: "absent", reason: `the API of ${adapter.name} has tensors only` };
   const folders = Array.from({ length: test.data_sets }, (_, number) => `${pack}/${test.folder}/test_data_set_${number}`);
-  const dataSets = folders.map((folder) => test.inputs.map((_, number) => readTensor(`${folder}/input_${number}.pb`)));
+  const dataSets = folders.map((folder) => test.inputs.map(({ type }, number) => readValue(`${folder}/input_${number}.pb`, type)));
   const names = (values) => values.map((value) => value.name);
   let results;
   try {
-    results = await adapter.run(`${pack}/${test.folder}/${test.model}`, dataSets, names(test.inputs), names(test.outputs), folders);
+    results = await adapter.run(`${pack}/${test.folder}/${test.model}`, dataSets, names(test.inputs), names(test.outputs), folders, test);
   } catch (error) {
     return adapter.endingOf(error);
   }
@@ -57,7 +57,7 @@ async function runTest(adapter, pack, submission, test, options) {
     results.forEach((outputs, set) => {
       const folder = `${submission}/outputs/${test.id}/test_data_set_${set}`;
       mkdirSync(folder, { recursive: true });
-      outputs.forEach((output, number) => writeFileSync(`${folder}/output_${number}.pb`, writeTensor(output)));
+      outputs.forEach((output, number) => writeFileSync(`${folder}/output_${number}.pb`, writeValue(output, test.outputs[number].type)));
     });
   for (const [set, outputs] of results.entries())
     for (const [number, described] of test.outputs.entries()) {

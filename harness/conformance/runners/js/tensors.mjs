@@ -7,8 +7,10 @@ const TYPES = {
   13: ["uint64", BigUint64Array], 21: ["uint4", Uint8Array], 22: ["int4", Int8Array],
 };
 
+export const tensorsOnly = true;
+
 // What an error says that is only a limit of the runtime.
-const SAYS_SO = /Could not find an implementation|NOT_IMPLEMENTED|is under development|Unsupported model IR version|has no type|ERROR_CODE: 9/;
+const SAYS_SO = /Could not find an implementation|NOT_IMPLEMENTED|is under development|Unsupported model IR version|has no type|ERROR_CODE: 9|not support(ed)? |not supported|registered or supported|Unsupported value attribute/;
 export const endingOf = (error) => ({
   result: error.isOfRunner ? "absent" : SAYS_SO.test(error.message) ? "unsupported" : "refused",
   reason: error.message.split("\n")[0],
