@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from onnx_parity.exporter.arrays import Fed, Float64Array, is_float
+from onnx_parity.exporter.verification.oracle import Expected
 from onnx_parity.harness.conformance.manifest import LISTS, Drawn, Judged, Open, Output, Test, Value
 from onnx_parity.harness.conformance.values import (
     UnfitError,
@@ -124,7 +125,7 @@ def of_cell(outcome: Outcome) -> Contents:
     beside = {} if isinstance(delivered.model, bytes) else _take_weights(model, delivered.model.parent)
     names = [value.name for value in inputs_of(model.graph)]
     data_sets = [
-        DataSet([trial.feeds[name] for name in names], trial.expected)
+        DataSet([trial.feeds[name] for name in names], _by_output(model.graph, trial.expected))
         for trial in (reference.example, reference.other_values)
         if trial is not None
     ]
@@ -135,6 +136,15 @@ def of_cell(outcome: Outcome) -> Contents:
     # The tests of other opsets have the same inputs, and most often the same weights.
     shared = slug(f"{cell.case.label}-{cell.dtype}")
     return replace(contents, folder=shared, file=f"opset{cell.opset}.onnx", beside=beside)
+
+
+def _by_output(graph: onnx.GraphProto, tensors: Sequence[Expected]) -> list[Expectation]:
+    """What is expected of each output of a model; a program's tensors are numbered on, also those in its lists."""
+    if len(graph.output) == len(tensors) and all(value.type.HasField("tensor_type") for value in graph.output):
+        return list(tensors)
+    if len(graph.output) == 1 and graph.output[0].type.HasField("sequence_type"):
+        return [list(tensors)]
+    raise UnfitError("it returns a sequence beside other values")
 
 
 def _take_weights(model: onnx.ModelProto, folder: Path) -> dict[str, bytes]:

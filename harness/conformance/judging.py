@@ -152,6 +152,8 @@ def _judge_test(
     ran = submitted.results.get(test.id, Ran(test.id, Result.ABSENT, "there is no result for it"))
     result, reason = ran.result, ran.reason
     outputs = submitted.folder / OUTPUTS / test.id
+    if not outputs.resolve().is_relative_to(submitted.folder.resolve()):
+        raise PackError(f"{outputs} leads out of {submitted.folder}.")
     if result in (Result.RAN, Result.RIGHT, Result.WRONG) and (outputs.is_dir() or result is Result.RAN):
         difference = _compare(test, outputs, pack)
         result, reason = (Result.WRONG, difference) if difference else (Result.RIGHT, "")

@@ -140,7 +140,7 @@ def read_format(path: Path, form: str, version: int, what: str) -> bytes:
         found = msgspec.json.decode(text)
     except FileNotFoundError:
         raise PackError(f"{path.parent} has no {path.name}: it is no {what}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PackError(f"{path} is no JSON: {error}.") from None
     if not isinstance(found, dict) or found.get("format") != form:
         raise PackError(f"{path} does not have the format {form}: it is no {what}.")
@@ -177,10 +177,13 @@ def inside(folder: Path, name: str, named_by: Path) -> Path:
 
 def changed_files(folder: Path, test: Test) -> Iterator[str]:
     """What is wrong with the files of a test: those that are missing, and those that are not as they were written."""
+    root = folder.resolve()
     for name, digest in test.sha256.items():
         path = folder / test.folder / name
         try:
-            if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            if not path.resolve(strict=True).is_relative_to(root):
+                yield f"{path} leads out of {folder}."
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 yield f"{path} is not as the manifest says: its SHA-256 is another one."
         except OSError as error:
             yield f"{path} cannot be read: {error.strerror}."

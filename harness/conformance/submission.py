@@ -50,7 +50,7 @@ GRAVE = (Result.WRONG, Result.CRASHED, Result.HUNG)
 class Runtime(msgspec.Struct, frozen=True):
     """What is under test."""
 
-    name: str
+    name: Annotated[str, Meta(min_length=1)]
     version: str
     settings: Annotated[str, Meta(description="What distinguishes it from others of this version")] = ""
 
@@ -137,5 +137,5 @@ def _read(path: Path, what: str) -> bytes:
 def _decode(text: bytes, form: type[T], place: object) -> T:
     try:
         return msgspec.json.decode(text, type=form)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PackError(f"{place} does not follow its schema: {error}.") from None

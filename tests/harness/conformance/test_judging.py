@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -119,6 +120,7 @@ def test_the_command_prints_lists_and_what_is_wrong(tmp_path: Path, pack: Path) 
     [
         ("submission.json", None, "has no submission.json: it is no submission."),
         ("submission.json", "{", "is no JSON: Input data was truncated."),
+        ("submission.json", "[" * 99_999, "is no JSON: maximum recursion depth exceeded"),
         ("submission.json", '{"format": "onnx-parity-submission", "version": 9}', "version 1 is read here."),
         ("results.jsonl", None, "has no results.jsonl: it is no submission."),
         ("results.jsonl", '{"id": "Gone-1", "result": "right"}', "result for Gone-1, which is no test of the pack."),
@@ -137,6 +139,19 @@ def test_a_bad_submission_is_one_line(tmp_path: Path, pack: Path, file: str, tex
     ended = command(folder, pack)
     assert ended.exit_code == 2 and ended.output.count("\n") == 1
     assert said in ended.output
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, pack: Path) -> None:
+    folder = submit(tmp_path / "links", pack, {ELU: "ran"})
+    away = (folder / "outputs").rename(tmp_path / "away")
+    (folder / "outputs").symlink_to(away)
+    ended = command(folder, pack)
+    assert (ended.exit_code, ended.output) == (2, f"{folder / 'outputs' / ABS} leads out of {folder}.\n")
+    copy = shutil.copytree(pack, tmp_path / "pack")
+    model = (copy / "tests" / ELU / "model.onnx").rename(tmp_path / "model.onnx")
+    (copy / "tests" / ELU / "model.onnx").symlink_to(model)
+    ended = command(folder, copy)
+    assert ended.exit_code == 2 and ended.output.endswith(f"model.onnx leads out of {copy}.\n")
 
 
 def test_a_bad_pack_is_one_line(tmp_path: Path) -> None:
