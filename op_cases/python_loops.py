@@ -129,6 +129,12 @@ written = op(_written, floats(4, 3), dynamic=ROWS, sizes=FROM_0)
 windowed = op(_windowed, floats(5, 3), dynamic=ROWS, sizes={"rows": (2, 7)})
 pairs = op(_pairs, floats(3, 2), dynamic=ROWS, sizes=FROM_1)
 ends_differ = op(_ends_differ, floats(5, 3), dynamic=ROWS, sizes=FROM_1)
+unbound = op(
+    lambda x: (torch.stack(x.unbind(0), 1), sum(row * 2 for row in x.unbind(0)), x.unbind(0)[-1] * len(x.unbind(0))),
+    floats(5, 3),
+    dynamic=ROWS,
+    sizes=FROM_1,
+)
 returned = op(lambda x: [row.cumsum(0) for row in x], floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 
 # --- loops whose length depends on values -----------------------------------------------------------------------------

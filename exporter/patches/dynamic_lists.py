@@ -1,4 +1,4 @@
-"""Patches `chunk`, which returns a list of unknown length where it is given a dynamic number, and `set_`."""
+"""Patches `chunk`, `unbind` and loops over tensors, whose numbers of parts may be dynamic sizes, and `set_`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def _iter(torchs: Callable[..., Any], self: torch.Tensor) -> Iterator[Any]:
     return parts
 
 
+def _unbind(torchs: Callable[..., Any], self: torch.Tensor, dim: int = 0) -> Any:
+    """The parts along an axis, as a list of as many items as the model finds."""
+    length = self.shape[dim] if self.dim() else 1
+    if not isinstance(length, torch.SymInt) or not length.node.has_hint():
+        return torchs(self, dim)
+    from onnx_parity.exporter.recording.python_loops.grown_list import parts_of
+
+    return parts_of(self.movedim(dim, 0))
+
+
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
     if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
@@ -62,5 +72,7 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch, "chunk", _chunk),
     FunctionAttribute(lambda: torch.Tensor, "chunk", _chunk),
     FunctionAttribute(lambda: torch.Tensor, "__iter__", _iter),
+    FunctionAttribute(lambda: torch, "unbind", _unbind),
+    FunctionAttribute(lambda: torch.Tensor, "unbind", _unbind),
     FunctionAttribute(lambda: torch.Tensor, "set_", _set),
 )

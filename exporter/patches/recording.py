@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ from onnx_parity.exporter.patches import (
 from onnx_parity.exporter.patches.libraries import torchvision, transformers
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside import dynamo
+from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.patch import Patches
 from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
 
@@ -59,6 +61,34 @@ def capturing_surroundings() -> Iterator[None]:
     # In inference mode, torch does not take some views of tensors, and here there is nothing to save by it.
     with torch.inference_mode(False), capturing(), _PATCHES.in_place():
         yield
+
+
+def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None]:
+    """Have loops over dynamic sizes recorded. What records them is imported by the first one. Returns the function that
+    tells whether a frame that asks a condition on sizes is to run the body of a `while`."""
+    from onnx_parity.exporter.sizes.looped import Items
+    from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while
+
+    loops: Any = None
+
+    def load() -> None:
+        from onnx_parity.exporter.recording.python_loops.python_loop import PythonLoop
+
+        Items.loop = PythonLoop
+
+    def goes_on(frame: FrameType, question: Any) -> bool | None:
+        nonlocal loops
+        if body_of_while(frame) is None:
+            return None
+        if loops is None:
+            from onnx_parity.exporter.recording.python_loops.python_loop import WhileLoops
+
+            loops = WhileLoops(recorder)
+        answer: bool | None = loops.goes_on(frame, question)
+        return answer
+
+    Items.load = staticmethod(load)
+    return goes_on
 
 
 @contextmanager

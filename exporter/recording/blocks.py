@@ -42,7 +42,7 @@ from onnx_parity.exporter.recording.leaves import (
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
-__all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
+__all__ = ["KEPT_ELSEWHERE", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
 asks_for_its_caller(__file__)
 

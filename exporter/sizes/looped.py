@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -27,13 +27,19 @@ _Number = int | torch.SymInt
 class Items:
     """Items of which there are as many as a dynamic size says."""
 
+    #: Loads what the next four are; it is called when there are items.
+    load: ClassVar[Callable[[], None]]
     #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, and applies a
     #: comprehension to what the iterator gives.
-    loop: ClassVar[Any]
+    loop: ClassVar[Any] = ()
     as_list: ClassVar[Callable[[Items], list[Any]]]
     total: ClassVar[Callable[[Items, Any], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
     length: _Number
+
+    def __new__(cls, *args: Any) -> Self:
+        Items.load()
+        return super().__new__(cls)
 
     @abstractmethod
     def item(self, place: _Number) -> Any:
@@ -85,7 +91,8 @@ class Parts(Items):
         self.length = whole.shape[0]
 
     def as_in_example(self) -> Iterator[Any]:
-        return iter(self._whole.unbind(0))
+        unbind = torch.unbind
+        return iter(getattr(unbind, "__wrapped__", unbind)(self._whole, 0))
 
     def item(self, place: _Number) -> Any:
         return self._whole[place]

@@ -83,7 +83,11 @@ def _enumerate(values: Any, start: int = 0) -> Any:
 def _zip(*values: Any, strict: bool = False) -> Any:
     found = [items_in(each) for each in values]
     several = [items for items in found if items is not None]
-    return zipped(several) if several and len(several) == len(values) else zip(*values, strict=strict)
+    if several and len(several) == len(values):
+        return zipped(several)
+    # As many as another of them has.
+    given = [each if items is None else items.as_in_example() for each, items in zip(values, found, strict=True)]
+    return zip(*given, strict=strict)
 
 
 def _reversed(values: Any) -> Any:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import dis
 import sys
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from opcode import opmap
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["assign", "body_of_while", "carried_names", "is_in_for", "is_in_unpacking", "variables_of"]
 
+_Found = TypeVar("_Found")
 _FOR_ITER = opmap["FOR_ITER"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
@@ -34,10 +34,24 @@ def is_in_unpacking(frame: FrameType) -> bool:
 def body_of_while(frame: FrameType) -> int | None:
     """Where the body of a `while` begins whose condition a frame asks, for the first time or again; None if it asks
     something else, or if the condition has several parts."""
-    return _tests_of_while(frame.f_code).get(frame.f_lasti)
+    return _known(frame.f_code, _tests, _tests_of_while).get(frame.f_lasti)
 
 
-@lru_cache(maxsize=256)
+#: What has been found in code, by its identity, with the code itself: constants in it may have no hash.
+_tests: dict[int, tuple[CodeType, dict[int, int]]] = {}
+_lives: dict[int, tuple[CodeType, dict[int, frozenset[str]]]] = {}
+_MOST = 1000
+
+
+def _known(code: CodeType, known: dict[int, tuple[CodeType, _Found]], find: Callable[[CodeType], _Found]) -> _Found:
+    found = known.get(id(code))
+    if found is None:
+        if len(known) >= _MOST:
+            known.clear()
+        found = known[id(code)] = code, find(code)
+    return found[1]
+
+
 def _tests_of_while(code: CodeType) -> dict[int, int]:
     """Where code asks conditions of `while`, each with the place at which its body begins."""
     steps = list(dis.get_instructions(code))
@@ -62,7 +76,7 @@ def carried_names(frame: FrameType) -> frozenset[str]:
     """The variables whose values at the head of a loop are read later: in an iteration, or after the loop. Those that
     an inner function may read are among them."""
     code = frame.f_code
-    return _live(code)[frame.f_lasti] | {*code.co_cellvars, *code.co_freevars}
+    return _known(code, _lives, _live)[frame.f_lasti] | {*code.co_cellvars, *code.co_freevars}
 
 
 def variables_of(frame: FrameType) -> Mapping[str, Any]:
@@ -78,7 +92,6 @@ def assign(frame: FrameType, values: Mapping[str, Any]) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-@lru_cache(maxsize=256)
 def _live(code: CodeType) -> dict[int, frozenset[str]]:
     """For each instruction of code, by its place, the variables that are read after it before they are assigned to."""
     steps = list(dis.get_instructions(code))

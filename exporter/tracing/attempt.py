@@ -22,7 +22,7 @@ from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
-from onnx_parity.exporter.patches.recording import recording_surroundings
+from onnx_parity.exporter.patches.recording import loops_followed, recording_surroundings
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
@@ -482,11 +482,10 @@ def _before_copy(value: Value) -> Value:
 
 @contextmanager
 def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
-    from onnx_parity.exporter.recording.python_loops.python_loop import WhileLoops
     from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
 
     assert recorder.fakes.symbols is not None
-    recorder.fakes.symbols.goes_on = WhileLoops(recorder).goes_on
+    recorder.fakes.symbols.goes_on = loops_followed(recorder)
     with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read):
         yield
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.recording.blocks import Blocks
+from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
 from onnx_parity.exporter.torch_inside import pytree
@@ -18,6 +18,13 @@ from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
 
 __all__ = ["CarriedValues", "OtherForms"]
+
+
+_OTHER_STRUCTURE = (
+    "the variable %s has another structure after an iteration of a loop over a dynamic size than before: keep its "
+    "structure, and assign tensors or numbers before the loop"
+)
+_PLAIN = frozenset({bool, int, float, str})
 
 
 class _WatchedList(list[Any]):
@@ -105,6 +112,9 @@ class CarriedValues:
         #: The leaves that the program was given, and those that it left, in the last iteration that was recorded.
         self._given: list[Leaf] = []
         self._left: list[Leaf] = []
+        self._objects = _objects_in(variables.values())
+        #: What these hold after the last two iterations.
+        self._elsewhere: list[list[Any]] = []
         #: What is to be recorded before the loop begins again.
         self._outside: list[Callable[[], None]] = []
 
@@ -130,6 +140,7 @@ class CarriedValues:
     def take(self) -> tuple[list[Leaf], list[torch.Tensor]]:
         """The leaves after an iteration, and the tensors that it has added to lists."""
         variables = variables_of(self._frame)
+        self._elsewhere = [*self._elsewhere[-1:], _plain_values(self._objects)]
         leaves: list[Leaf] = []
         added: list[torch.Tensor] = []
         others = False
@@ -142,6 +153,8 @@ class CarriedValues:
                     continue
                 added += self._added(place, more) if more else []
                 value = list.__getitem__(place.watched, slice(len(place.start)))
+            elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
+                value = GrownList.of(value, like)
             form, own = self._apart(value, but=value if place.container is not None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
@@ -208,19 +221,24 @@ class CarriedValues:
             if known := _copied(start):
                 self._outside.append(lambda: self._begin_with_whole(place, known, stacked))
             return leaves
+        if type(start) is list and type(value) is list and len(value) > len(start) and place.container is None:
+            if not start:
+                raise Reconsider(Decision.FIRST_ITERATIONS, refusal=self._blocks.error(_OTHER_STRUCTURE % place.name))
+            items, spec = pytree.tree_flatten(start[0])
+            like = Stacked(spec, [], [*map(is_number, items)])
+            self._outside.append(lambda: self._begin_with_whole(place, _copied(start), like))
+            return leaves
         if place.container is None:
             by_value = self._apart(start, but=start)
             if by_value[0] == form:
                 place.form, place.leaves = by_value
                 return leaves
-        what = f"the variable {place.name}" if place.container is None else "a list or dict"
-        raise self._blocks.error(
-            f"{what} has another structure after an iteration of a loop over a dynamic size than before: keep its "
-            "structure, and assign tensors or numbers before the loop"
-        )
+        raise self._blocks.error(_OTHER_STRUCTURE % (place.name or "of a list or dict"))
 
     def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor]) -> None:
         """Have the program find what the loop has made."""
+        if self._elsewhere[0] != self._elsewhere[-1]:
+            raise self._blocks.error(KEPT_ELSEWHERE)
         ends: list[Leaf] = []
         for start, given, left, result in zip(self.leaves, self._given, self._left, results, strict=True):
             if left is given and isinstance(start, torch.Tensor) and result is not start:
@@ -318,6 +336,30 @@ def _find_containers(value: Any, found: dict[int, Any]) -> None:
         return
     for each in _copied(value).values() if isinstance(value, dict) else _copied(value):
         _find_containers(each, found)
+
+
+def _objects_in(values: Iterable[Any]) -> list[Any]:
+    """The objects in variables that have attributes; of a module all that are within it."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.nn.Module):
+            found += value.modules()
+        elif not isinstance(value, (list, tuple, dict, torch.Tensor)) and hasattr(value, "__dict__"):
+            found.append(value)
+    return found
+
+
+def _plain_values(objects: Sequence[Any]) -> list[Any]:
+    """The numbers and texts in attributes of objects, and in the lists, dicts and sets there."""
+    found: list[Any] = []
+    for each in objects:
+        for name, held in vars(each).items():
+            if type(held) in _PLAIN:
+                found.append((id(each), name, held))
+            elif type(held) in (list, dict, set):
+                items = [*held.values()] if isinstance(held, dict) else [*held]
+                found.append((id(each), name, len(items), [item for item in items if type(item) in _PLAIN]))
+    return found
 
 
 def _copied(container: Any) -> Any:

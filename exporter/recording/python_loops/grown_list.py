@@ -14,13 +14,13 @@ from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.loops_of_python import is_in_unpacking
 
-__all__ = ["GrownList", "Stacked"]
+__all__ = ["GrownList", "Stacked", "parts_of"]
 
 asks_for_its_caller(__file__)
 
 _REMEDY = (
-    "the program fills a list in a loop over a dynamic size, and {use}: of such a list it can take torch.stack, "
-    "torch.cat, sum, len, one item, a slice, and a loop over it"
+    "the program has a list of as many items as a dynamic size says, and {use}: of such a list it can take "
+    "torch.stack, torch.cat, sum, len, one item, a slice, and a loop over it"
 )
 #: What joins tensors, and whether along a new axis.
 _JOINING: dict[Any, bool] = {torch.stack: True, torch.cat: False, torch.concat: False, torch.concatenate: False}
@@ -186,16 +186,25 @@ class GrownList(Whole, list[Any]):
     __hash__ = None
 
 
+def parts_of(whole: torch.Tensor) -> GrownList:
+    """The parts of a tensor along its first axis."""
+    return GrownList(Stacked(pytree.tree_flatten(whole)[1], [whole], [False]))
+
+
 def _stacked(items: Any, like: Stacked) -> Stacked:
     """The items of a list, stacked."""
     if isinstance(items, GrownList):
         return items.items_of_loop
-    rows = []
+    whole = like.changed(lambda stack: stack[:0]) if not items else None
     for item in items:
-        leaves, spec = pytree.tree_flatten(item)
-        if spec != like.spec:
-            raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
-        rows.append([torch.as_tensor(leaf) for leaf in leaves])
-    if not rows:
-        return like.changed(lambda stack: stack[:0])
-    return Stacked(like.spec, [torch.stack(column) for column in zip(*rows, strict=True)], like.of_numbers)
+        piece = item if isinstance(item, Stacked) else _alone(item, like)
+        whole = piece if whole is None else whole.joined(piece)
+    assert whole is not None
+    return whole
+
+
+def _alone(item: Any, like: Stacked) -> Stacked:
+    leaves, spec = pytree.tree_flatten(item)
+    if spec != like.spec:
+        raise refused_here(_REMEDY.format(use="puts items of another structure into it"))
+    return Stacked(spec, [torch.as_tensor(leaf).unsqueeze(0) for leaf in leaves], like.of_numbers)

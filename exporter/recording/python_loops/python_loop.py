@@ -199,6 +199,5 @@ def _comprehended(loop: PythonLoop, comprehension: Callable[[Any], Any]) -> list
 
 
 _OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _comprehended))
-Items.loop = PythonLoop
 Items.as_list, Items.total = staticmethod(_as_list), staticmethod(_total)
 Items.comprehended = staticmethod(_comprehended)

@@ -50,6 +50,13 @@ def _parts(x: Tensor) -> Tensor:
     return torch.stack([x[0], *parts[1:], x[0]]) * len(parts) + parts[-1] + parts[0]
 
 
+def _rebinds(x: Tensor) -> Tensor:
+    rows: list[Tensor] = []
+    for row in x:
+        rows = [*rows, row * 2] if rows else [row]
+    return torch.stack(rows)
+
+
 def _grows(x: Tensor) -> Tensor:
     whole = x[:0]
     for row in x:
@@ -94,7 +101,7 @@ def _number(x: Tensor) -> Tensor:
     return torch.tensor(total)
 
 
-@pytest.mark.parametrize("program", [_closure, _parts, _two_loops])
+@pytest.mark.parametrize("program", [_closure, _parts, _two_loops, _rebinds])
 def test_followed_from_one_row_on(program: Callable[..., Any]) -> None:
     _assert_follows(program, 1, 2, 7)
 
@@ -130,6 +137,17 @@ class _Kept:
         for row in x:
             self.state = self.state * 0.5 + row
         return self.state
+
+
+class _Counts:
+    """Counts in an attribute what only the code after the loop reads."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.count, total = 0, torch.zeros(3)
+        for row in x:
+            self.count += 1
+            total = total + row
+        return total * self.count
 
 
 def _generator(x: Tensor) -> Tensor:
@@ -185,6 +203,7 @@ def _of_values(x: Tensor) -> Tensor:
     ("program", "line", "words"),
     [
         (_Kept(), 0, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
+        (_Counts(), 0, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
         (_generator, 3, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
         (_every_other, 3, "on the number of the iteration of a loop over a dynamic size"),
         (_left, 4, "the program leaves a loop over a dynamic size before its end"),
@@ -197,6 +216,7 @@ def test_refused(program: Callable[..., Any], line: int, words: str) -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         _exported(program)
     assert words in str(caught.value)
-    first = inspect.getsourcelines(getattr(program, "__code__", _Kept.__call__))[1] + (3 if line == 0 else line)
+    function = program if inspect.isfunction(program) else type(program).__call__
+    first = inspect.getsourcelines(function)[1] + (3 if line == 0 else line)
     places = [f"{__file__}:{first + offset}" for offset in (-1, 0, 1)]
     assert any(place in str(caught.value) for place in places)
