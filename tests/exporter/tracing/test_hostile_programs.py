@@ -69,7 +69,7 @@ TOO_DEEP = (
     ("program", "arguments"),
     [
         (nested_modules(2000), X),
-        (nested_modules(300), X),
+        (nested_modules(600), X),
         (lambda x: x[0], (nested_lists(X),)),
         (lambda x: nested_lists(x + 1), X),
         (without_end, X),
