@@ -25,6 +25,8 @@ __all__ = ["Weights", "copied", "copied_tensor"]
 
 #: Stands for the value of a variable that has not been assigned to.
 _EMPTY: Any = object()
+#: Most attributes of a module are of these types, which have no copies.
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 
 
@@ -142,6 +144,8 @@ class _Copying:
 
     def _value(self, value: Any) -> Any:
         """The copy of a value of the module's attributes."""
+        if type(value) in _PLAIN:
+            return value
         if id(value) in self._copies:
             return self._copies[id(value)]
         if isinstance(value, torch.nn.Module):
