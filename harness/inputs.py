@@ -132,7 +132,10 @@ class Distinct(Maker):
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(self.shape)
         order = torch.randperm(count, generator=generator).view(self.shape)
-        if dtype in _WIDE and self.dtype is None:
+        if dtype is torch.float64 and self.dtype is None:
+            # In float32 they would all be the same.
+            return order - count // 2 + _FAR
+        if dtype is torch.int64 and self.dtype is None:
             # Their order is also that of their lower 32 bits, by which onnxruntime takes the greatest of integers
             # (findings/onnxruntime_maximum_of_large_integers).
             return (order - count // 2) * (_FAR + 1)
@@ -228,7 +231,7 @@ def numbers(
 
 
 def distinct(*shape: int, dtype: torch.dtype | None = None) -> Maker:
-    """A shuffled range in the cell's dtype, in int64 and float64 in large steps: no ties."""
+    """A shuffled range in the cell's dtype, without ties: in int64 in large steps, in float64 of large numbers."""
     return Distinct(shape, dtype=dtype)
 
 

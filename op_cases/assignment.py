@@ -328,6 +328,17 @@ index_copy = op(
     rows=[{"x": numbers(3, 4), "y": numbers(2, 4), "dim": 0}, {"x": numbers(3, 4), "y": numbers(3, 2), "dim": -1}],
     dtypes=MOVED_DTYPES,
 )
+scattered_slices_special = op(
+    lambda x, y: (
+        torch.slice_scatter(x, y, -1, 1, 3),
+        torch.slice_scatter(x, y[:2, [0, 1, 0, 1]], -2, -2),
+        torch.select_scatter(x, y[:, 0], -1, 0),
+        x.index_copy(-1, torch.tensor([3, 0]), y),
+        x.index_add(1, torch.tensor([2, 2]), y),
+    ),
+    floats(3, 4, special=(float("nan"), float("inf"))),
+    floats(3, 2, special=(float("nan"), float("-inf"))),
+)
 index_copy_input = op(lambda x, i, y: x.index_copy(0, i, y), floats(3, 4), given([2, 0]), floats(2, 4))
 index_fill = op(torch.index_fill, numbers(3, 4), dim=[0, 1, -1], index=given([2, 0]), value=1, dtypes=MOVED_DTYPES)
 index_fill_dynamic = op(torch.index_fill, floats(3, 4), dim=1, index=given([2, 0]), value=1, dynamic=BATCH)

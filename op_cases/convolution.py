@@ -118,3 +118,9 @@ conv_transpose_products = op(
     dtypes=_WHOLE,
     dynamic=BATCH,
 )
+convolutions_of_nan = op(
+    lambda x, w, f: f(x, w),
+    floats(1, 2, 6, 5, special=(float("nan"),)),
+    floats(2, 2, 3, 2),
+    f=[F.conv2d, F.conv_transpose2d],
+)

@@ -49,4 +49,10 @@ embedding_bag_module = op(nn.EmbeddingBag, ints(3, 4, high=10), num_embeddings=1
 embedding_bag_dynamic = op(
     F.embedding_bag, ints(3, 4, high=10), _TABLE, mode=["sum", "mean"], dynamic={"x0": {0: "batch"}}
 )
+embedding_bag_of_special = op(
+    F.embedding_bag,
+    ints(3, 4, high=3),
+    floats(3, 2, special=(float("inf"), float("-inf"))),
+    mode=_MODES,
+)
 one_hot = op(F.one_hot, ints(2, 3, high=5), num_classes=[5, 7], dynamic=BATCH)

@@ -176,6 +176,10 @@ indexing_of_edges = op(
     dtypes=IEEE_FLOATS,
 )
 nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2, far=True), dtypes=MOVED_DTYPES)
+indexing_special = op(
+    lambda x: (x[[0, 2], [1, -1]], x[:, [2, 0, 1]], x[[-1, 0]], x[:, None, 1], x[x > 0], x.take(torch.tensor([5, -1]))),
+    floats(3, 4, special=(float("nan"), float("inf"), float("-inf"), float("nan"))),
+)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))
 nonzero_scalar = op(torch.nonzero, given(2.0))
 nonzero_static = op(

@@ -19,6 +19,9 @@ pad_constant = op(
     sizes={"batch": [1, 5], "length": [2, 7]},
 )
 pad_constant_special = op(F.pad, floats(2, 3), pad=(1, 1), value=[float("inf"), float("-inf"), float("nan")])
+pad_of_special = op(
+    F.pad, floats(2, 3, 6, special=(float("nan"), float("inf"), float("-inf"))), pad=(2, 1), mode=_MODES
+)
 pad_constant_dtypes = op(
     F.pad, numbers(2, 3, 4), pad=[(1, 2), (-1, 1, 0, -1)], value=[0, 1], dtypes=ALL_DTYPES, dynamic=BATCH
 )

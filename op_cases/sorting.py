@@ -44,6 +44,7 @@ argsort = op(torch.argsort, distinct(3, 5), dim=[0, -1], descending=[True, False
 argsort_stable = op(torch.argsort, numbers(4, 9), stable=True)
 msort = op(torch.msort, distinct(3, 5))
 kthvalue = op(torch.kthvalue, distinct(3, 5), k=[1, 3, 5], keepdim=[True, False])
+kthvalue_of_blocks = op(torch.kthvalue, distinct(2, 3, 4), k=2, dim=[-1, -2])
 kthvalue_dim = op(
     torch.kthvalue, distinct(3, 5), k=2, dim=[0, -1], dynamic={"x": {1: "columns"}}, sizes={"columns": [2, 9]}
 )
@@ -95,6 +96,12 @@ searchsorted_sorter = op(
 searchsorted_edges = op(torch.searchsorted, _STEPS, given([math.nan, math.inf, -math.inf, 0.5]), right=[False, True])
 bucketize = op(
     torch.bucketize, _AMONG, _STEPS, right=[False, True], out_int32=[False, True], dynamic={"x0": {0: "batch"}}
+)
+unique_consecutive_of_any_size = op(
+    lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
+    numbers(8, low=0, high=2),
+    dynamic=BATCH,
+    sizes={"batch": [0, 1, 11]},
 )
 bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
 median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 6]})

@@ -59,7 +59,7 @@ BUDGETS = {
     "harness/reuse": 650,
     "harness/running": 1500,
     "harness/search": 4550,
-    "harness/sensitivity": 850,
+    "harness/sensitivity": 900,
     "harness/subjects": 1450,
     "harness/transformations": 600,
     "reports": 3750,

@@ -13,6 +13,7 @@ from onnx_parity.harness.axes import Device, Selection, Shapes, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.sensitivity.reasons import FILE, read_reasons
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,8 @@ def sensitivity(
     an exporter that does just that wrong. Nothing is exported.
 
     What no case tells is listed, with the cases that have it and cannot tell, and what would tell it; so are arguments
-    that no case gives, negative and empty axes. Exit codes: 0 everything is told; 1 something is not; 2 used wrongly.
+    that no case gives, negative and empty axes. What no case could tell has its reason in the file untold.toml beside
+    the declarations. Exit codes: 0 everything else is told; 1 something is not; 2 used wrongly.
 
     Examples:
 
@@ -63,7 +65,7 @@ def sensitivity(
     """
     places, patterns = defaults.places_and_patterns(words)
     try:
-        found = _cells(places, patterns, tier)
+        reasons, found = read_reasons(places), _cells(places, patterns, tier)
     except DeclarationError as error:
         refuse(str(error))
     if not found:
@@ -72,7 +74,9 @@ def sensitivity(
     rows = [row for row in rows if operator in (None, row.operator)]
     if operator is not None and not rows:
         refuse(f"None of these cases calls {operator} of torch, or it has nothing that could be altered.")
-    untold = [row for row in rows if not row.is_told]
+    explained = [row for row in rows if not row.is_told and str(row) in reasons]
+    untold = [row for row in rows if not row.is_told and str(row) not in reasons]
+    outdated = [str(row) for row in rows if row.is_told and str(row) in reasons]
     if as_json:
         print_json({"rows": rows, "not_looked_at": not_looked_at})
     else:
@@ -82,11 +86,14 @@ def sensitivity(
             print_text(line)
         for each in not_looked_at:
             print_text(f"not looked at: {each.case} {each.dtype}: {each.reason}")
+        why = f", {len(explained)} explained in {FILE}" if explained else ""
         print_text(
             f"{len(found)} cases and dtypes; {len(rows)} alterations of {len({row.operator for row in rows})} "
-            f"operators, {len(rows) - len(untold)} of them told in each dtype that has them"
+            f"operators, {len(rows) - len(untold) - len(explained)} of them told in each dtype that has them{why}"
         )
-    raise typer.Exit(1 if untold else 0)
+        for each in outdated:
+            print_text(f"{each}: a case tells it now. Remove it from {FILE}.")
+    raise typer.Exit(1 if untold or outdated else 0)
 
 
 def _cells(places: Sequence[Path], patterns: Sequence[str], tier: Tier) -> list[tuple[Cell, bool]]:

@@ -14,9 +14,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from onnx_parity.harness.sensitivity.calls import Call, Parameter
 
 __all__ = [
-    "CASTS", "DYNAMIC", "NEGATIVE", "Alteration", "Kind", "alterations_of", "altered", "axis_size", "parameters_of",
-    "result_of_empty",
+    "CASTS", "DYNAMIC", "NEGATIVE", "Alteration", "Kind", "NotAlterableError", "alterations_of", "altered", "axis_size",
+    "parameters_of", "result_of_empty",
 ]  # fmt: skip
+
+
+class NotAlterableError(Exception):
+    """torch does not take the inputs of a call in fewer bits, so that no one does it so by mistake."""
 
 
 class Kind(StrEnum):
@@ -56,6 +60,8 @@ _AXES = {
     "dim", "dims", "dim0", "dim1", "axis", "axis0", "axis1", "start_dim", "end_dim", "source", "destination",
 }  # fmt: skip
 _EPSILONS = {"eps", "epsilon"}
+#: How parameters begin whose integers torch takes in one dtype only.
+_INDICES = ("index", "indices", "offsets")
 #: Those whose result has one more axis than the input.
 _ADDING = {"stack", "unsqueeze"}
 #: Those that say which of equal elements counts.
@@ -217,15 +223,25 @@ def _other_end(axis: int, rank: int) -> int:
 
 
 def _narrower(call: Call) -> Any:
-    """The result in fewer bits. Where torch does not take these for all inputs, only the first one has them."""
+    """The result in fewer bits: of all inputs, of all but indices, or of the first one, as torch takes them."""
 
     def lower(value: Any) -> Any:
         return tree_map_only(torch.Tensor, lambda each: each.to(_NARROWER.get(each.dtype, each.dtype)), value)
 
+    def lower_values(name: str, value: Any) -> Any:
+        return value if name.startswith(_INDICES) else lower(value)
+
     first, *rest = call.arguments or (None,)
+    names = [parameter.name for parameter in call.parameters or ()]
+    names += [""] * (len(call.arguments) - len(names))
     keywords = {name: lower(value) for name, value in call.keywords.items()}
     for fewer in (
         replace(call, arguments=lower(call.arguments), keywords=keywords),
+        replace(
+            call,
+            arguments=tuple(map(lower_values, names, call.arguments)),
+            keywords={name: lower_values(name, value) for name, value in call.keywords.items()},
+        ),
         replace(call, arguments=(lower(first), *rest)),
     ):
         try:
@@ -234,7 +250,7 @@ def _narrower(call: Call) -> Any:
         except (RuntimeError, IndexError, TypeError):
             continue
     else:
-        return call.run()
+        raise NotAlterableError
     wide = {narrow: wide for wide, narrow in _NARROWER.items()}
     return tree_map_only(torch.Tensor, lambda each: each.to(wide.get(each.dtype, each.dtype)), found)
 

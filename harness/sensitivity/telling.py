@@ -22,6 +22,7 @@ from onnx_parity.harness.sensitivity.alterations import (
     DYNAMIC,
     Alteration,
     Kind,
+    NotAlterableError,
     alterations_of,
     altered,
     axis_size,
@@ -83,10 +84,11 @@ class _Looking:
         for inputs in self._inputs:
             for alteration in self._note(inputs):
                 which[alteration].append(inputs)
-        told = [
-            (alteration, any(self._tells(alteration, inputs) for inputs in those))
-            for alteration, those in which.items()
-        ]
+        told = []
+        for alteration, those in which.items():
+            tells = [tells for inputs in those if (tells := self._tells(alteration, inputs)) is not None]
+            if tells:
+                told.append((alteration, any(tells)))
         return Looked(self._program.case.label, self._program.dtype, told, self._parameters, self._reducing)
 
     def _note(self, inputs: InputSet) -> list[Alteration]:
@@ -131,14 +133,26 @@ class _Looking:
         example, here = self._axes[self._inputs[0]], self._axes[inputs]
         return inputs.sizes != () and place < len(example) and example[place] != here[place]
 
-    def _tells(self, alteration: Alteration, inputs: InputSet) -> bool:
+    def _tells(self, alteration: Alteration, inputs: InputSet) -> bool | None:
+        """Whether the case tells it with these inputs; None if no call can have it."""
+        calls = []
+
         def altering(number: int, call: Call) -> Any:
-            return altered(call, alteration) if call.operator == alteration.operator else call.run()
+            if call.operator != alteration.operator:
+                return call.run()
+            try:
+                result = altered(call, alteration)
+            except NotAlterableError:
+                return call.run()
+            calls.append(number)
+            return result
 
         try:
             got = _arrays(self._program, inputs, altering)
         except _RAISED:
             return True
+        if not calls:
+            return None
         sound = self._outputs[inputs]
         if alteration.kind is Kind.UNROUNDED and len(got) == len(sound):
             # A model's outputs have the dtypes that they are declared with.

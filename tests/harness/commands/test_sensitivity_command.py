@@ -44,6 +44,18 @@ def test_what_no_case_tells_is_listed(file: str) -> None:
     ]
 
 
+def test_what_no_case_could_tell_has_a_reason(file: str) -> None:
+    reasons = Path("untold.toml")
+    reasons.write_text('"elu(alpha) has its default" = "of positive numbers it makes no difference"')
+    [line] = printed(file, code=0).splitlines()
+    assert line.endswith("1 of them told in each dtype that has them, 1 explained in untold.toml")
+    reasons.write_text('"celu(alpha) has its default" = "it is told"')
+    lines = printed(file, "celu*", code=1).splitlines()
+    assert lines[1:] == ["celu(alpha) has its default: a case tells it now. Remove it from untold.toml."]
+    reasons.write_text("reason = 1")
+    assert "untold.toml: Expected `str`, got `int`" in printed(file, code=2)
+
+
 def test_the_table_of_operators(file: str) -> None:
     lines = printed(file, "celu*", "--table", code=0).splitlines()
     assert lines[:2] == ["celu                     float32", "(alpha) has its default        1"]
