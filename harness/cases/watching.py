@@ -286,9 +286,11 @@ def _wrap_questions(watch: Watch) -> None:
     variables, stat = type(os.environ), os.stat
     item = variables.__getitem__
 
-    def value_of(environment: os._Environ[str], name: str) -> str:
-        if not name.startswith(OF_THE_PROCESS) and (importer := _asking_itself(sys._getframe(1))):
-            watch.note(importer, f"{VARIABLE}{name}")
+    def value_of(environment: os._Environ[Any], name: Any) -> Any:
+        # `os.environb` has names of bytes. What is no name is an error of its own.
+        text = os.fsdecode(name) if isinstance(name, str | bytes) else ""
+        if text and not text.startswith(OF_THE_PROCESS) and (importer := _asking_itself(sys._getframe(1))):
+            watch.note(importer, f"{VARIABLE}{text}")
         return item(environment, name)
 
     def stat_of(path: Any, *arguments: Any, **options: Any) -> os.stat_result:

@@ -91,8 +91,8 @@ def sensitivity(
             f"{len(found)} cases and dtypes; {len(rows)} alterations of {len({row.operator for row in rows})} "
             f"operators, {len(rows) - len(untold) - len(explained)} of them told in each dtype that has them{why}"
         )
-        for each in outdated:
-            print_text(f"{each}: a case tells it now. Remove it from {FILE}.")
+        for told in outdated:
+            print_text(f"{told}: a case tells it now. Remove it from {FILE}.")
     raise typer.Exit(1 if untold or outdated else 0)
 
 

@@ -100,7 +100,7 @@ def value():
     "variable": """
 import os
 def value():
-    return int(os.environ.get("SCALE", 1)) + int(os.getenv("OFFSET", "0")) + ("SWITCH" in os.environ)
+    return int(os.environ.get("SCALE", 1)) + int(os.getenv("OFFSET", "0")) + (b"SWITCH" in os.environb)
 """,
     "presence": """
 import os, pathlib
