@@ -210,7 +210,8 @@ max_unpool = node(
     unpooled,
     call((1, 1, 2, 2), _PLACES, kernel_shape=[2, 2], strides=[2, 2]),
     call((1, 1, 2, 2), [[[[0, 2], [6, 8]]]], kernel_shape=[2, 2]),
-    call((1, 1, 2, 2), _PLACES, output_shape=[1, 1, 5, 5], kernel_shape=[2, 2], strides=[2, 2]),
+    # A larger width has two readings: onnx's own test has the indices of the smaller tensor; its text does not.
+    call((1, 1, 2, 2), _PLACES, output_shape=[1, 1, 5, 4], kernel_shape=[2, 2], strides=[2, 2]),
     call((1, 1, 2, 2), [[[[0, 1], [2, 3]]]], kernel_shape=[2, 2], strides=[2, 2], pads=[1, 1, 1, 1]),
     exact=True,
 )

@@ -37,6 +37,32 @@ def in_c(folder: Path, runtime: Path = RUNNERS / "c/onnxruntime.c") -> Run:
     return run
 
 
+def in_rust(folder: Path, root: Path) -> Run:
+    """The runner in Rust with the file of a runtime, built in this folder."""
+    if shutil.which("rustc") is None:
+        pytest.skip("there is no Rust compiler")
+    program = folder / "run-rust"
+    subprocess.run(["rustc", "--edition", "2021", "-o", program, root], check=True, capture_output=True, text=True)
+
+    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
+        command: list[str | Path] = [program, pack, out, *options]
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
+        )
+
+    return run
+
+
+def pretending_in(language: str, folder: Path) -> Run:
+    """The runner in a language with a runtime of which a test says what it does."""
+    here = Path(__file__).parent
+    if language == "js":
+        return in_js(str(here / "pretending.mjs"))
+    if language == "rust":
+        return in_rust(folder, here / "pretending.rs")
+    return in_c(folder, here / "pretending.c")
+
+
 def in_js(adapter: str) -> Run:
     if lacking := lacking_for(adapter):
         pytest.skip(lacking)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 from datetime import date
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner, Result
 
+from onnx_parity.harness import conformance
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.conformance.judging import Judgement, judge_submission, open_pack
 from onnx_parity.harness.conformance.manifest import MANIFEST
+from onnx_parity.harness.conformance.planning import plan_cases
+from onnx_parity.harness.conformance.submission import Waiver
 from onnx_parity.harness.conformance.values import read_value
 from tests.harness.conformance.submissions import IDS, make_pack, submit
 
@@ -94,6 +99,15 @@ def test_a_waiver_covers_failures_until_its_date_and_for_its_versions(tmp_path: 
     assert not judge_submission(folder, open_pack(pack), date(2026, 7, 1)).conforms
     later = submit(tmp_path / "later", pack, results, [WAIVER], version="1.3")
     assert not judged(later, pack).conforms
+
+
+def test_the_waivers_that_are_kept_here_follow_the_schema_and_name_what_is_there() -> None:
+    (path,) = Path(conformance.__file__).parent.glob("waivers/*.json")
+    waivers = msgspec.json.decode(path.read_bytes(), type=list[Waiver])
+    assert len(waivers) > 4
+    for each in waivers:
+        assert any(fnmatchcase(planned.id, each.id) for planned in plan_cases()), each.id
+        assert each.link.startswith("https://") or (Path(__file__).parents[3] / each.link / "finding.toml").exists()
 
 
 def command(folder: Path, pack: Path, *options: str) -> Result:

@@ -18,7 +18,7 @@ from benchmarks.conformance.runners import (
 )
 from onnx_parity.harness.conformance.judging import judge_submission, open_pack
 from onnx_parity.harness.conformance.manifest import MANIFEST
-from tests.harness.conformance.runners import Run, in_c, in_js, results
+from tests.harness.conformance.runners import Run, in_c, in_js, pretending_in, results
 from tests.harness.conformance.submissions import make_pack
 
 HERE = Path(__file__).parent
@@ -32,12 +32,9 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pack(tmp_path_factory.mktemp("packs") / "pack", IDS)
 
 
-@pytest.fixture(scope="module", params=["c", "js"])
+@pytest.fixture(scope="module", params=["c", "js", "rust"])
 def pretending(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Each runner with a runtime of which a test says what it does."""
-    if request.param == "js":
-        return in_js(str(HERE / "pretending.mjs"))
-    return in_c(tmp_path_factory.mktemp("runner"), HERE / "pretending.c")
+    return pretending_in(request.param, tmp_path_factory.mktemp("runner"))
 
 
 def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path, pretending: Run) -> None:
@@ -158,6 +155,6 @@ def test_a_command_line_is_a_runtime_too(tmp_path: Path, pack: Path) -> None:
 
 
 def test_runners_stay_small() -> None:
-    lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in RUNNERS.rglob("*.[chm]*")}
-    assert len(lines) >= 12
+    lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in RUNNERS.rglob("*.[chmr]*")}
+    assert len(lines) >= 17
     assert max(lines.values()) < 300, lines

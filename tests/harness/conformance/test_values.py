@@ -14,7 +14,7 @@ from onnx_parity.harness.conformance import manifest
 from onnx_parity.harness.conformance.judging import judge_submission, open_pack
 from onnx_parity.harness.conformance.manifest import MANIFEST, Judged, read_manifest
 from onnx_parity.harness.conformance.values import compare_outputs, encode_value, read_expected, read_value
-from tests.harness.conformance.runners import Run, in_c, in_js, results
+from tests.harness.conformance.runners import Run, in_c, in_js, pretending_in, results
 from tests.harness.conformance.submissions import make_pack, submit
 
 SEQUENCE, FULL = "SplitToSequence-24-float+I=int64+S=seq.float-3x2", "SequenceMap-17-seq.float-seq.2.3-body=bc518c"
@@ -109,12 +109,9 @@ def test_a_submission_of_files_may_have_sequences(tmp_path: Path, pack: Path) ->
     assert judged[SEQUENCE] == "output 0 is a sequence of 0 in place of a sequence of 3"
 
 
-@pytest.fixture(scope="module", params=["c", "js"])
+@pytest.fixture(scope="module", params=["c", "js", "rust"])
 def pretending(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    here = Path(__file__).parent
-    if request.param == "js":
-        return in_js(str(here / "pretending.mjs"))
-    return in_c(tmp_path_factory.mktemp("runner"), here / "pretending.c")
+    return pretending_in(request.param, tmp_path_factory.mktemp("runner"))
 
 
 def test_runners_judge_sequences_and_optionals(tmp_path: Path, pack: Path, pretending: Run) -> None:
