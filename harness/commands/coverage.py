@@ -16,8 +16,10 @@ def coverage(
     """Show how much of ONNX the cases of `op_cases/onnx/` cover, counted from the schemas that onnx itself has.
 
     A *version* is one of an operator that an opset since 7 has. A *type* is one that the schema of a version allows for
-    one of its type variables: the type float of T of Add 13. Attributes, and inputs and outputs that may be left out,
-    count for each version too.
+    one of its type variables: the type float of T of Add 13. Attributes count for each version too, and inputs and
+    outputs that may be left out, once where they are there and once where they are not. Of an operator with inputs, a
+    tensor without elements, one with an axis of size 1, and, where its text speaks of broadcasting, tensors of several
+    shapes are counted.
 
     Exit code: 0.
 
@@ -38,6 +40,6 @@ def coverage(
         print_text(domain.domain)
         for kind, share in domain.shares.items():
             percent = 100 * share.covered / share.known if share.known else 100.0
-            print_text(f"  {kind:<17}{share.covered:>6} of {share.known:>6}  {percent:5.1f} %")
+            print_text(f"  {kind:<26}{share.covered:>6} of {share.known:>6}  {percent:5.1f} %")
             for each in share.absent if absent else ():
                 print_text(f"    absent: {each}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
+import numpy as np
 import onnx
 
+from onnx_parity.harness.onnx_cases.given import Drawn, Items
 from onnx_parity.harness.onnx_cases.types import Schema, operators_of, schema_at, variables_of, versions_of
 from onnx_parity.harness.onnx_node import ML, OnnxCase
 
 __all__ = ["DomainCoverage", "Share", "measure"]
 
 #: What is counted, from the coarse to the fine. Each thing of a version counts by itself.
-KINDS = ("operators", "versions", "types", "attributes", "optional inputs", "optional outputs")
+KINDS = ("operators", "versions", "types", "attributes", "optional inputs", "optional inputs left out",
+         "optional outputs", "optional outputs left out", *(EDGES := ("size 0", "size 1", "broadcasting")))  # fmt: skip
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -46,6 +50,14 @@ def _shares(domain: str, there: set[tuple[str, ...]]) -> dict[str, Share]:
     known: dict[str, list[tuple[str, ...]]] = {kind: [] for kind in KINDS}
     for operator in operators_of(domain):
         known["operators"].append(("operators", operator))
+        newest = schema_at(operator, max(versions_of(operator, domain).values()), domain)
+        for edge in EDGES:
+            if (
+                newest.inputs
+                if edge != "broadcasting"
+                else "directional broadcasting" in newest.doc and newest.max_input > 1
+            ):
+                known[edge].append((edge, operator))
         for version, opset in versions_of(operator, domain).items():
             for kind, *rest in _of_schema(schema_at(operator, opset, domain)):
                 known[kind].append((kind, operator, str(version), *rest))
@@ -66,9 +78,11 @@ def _of_schema(schema: Schema) -> Iterator[tuple[str, ...]]:
     for each in schema.inputs:
         if each.option == optional:
             yield "optional inputs", each.name
+            yield "optional inputs left out", each.name
     for each in schema.outputs:
         if each.option == optional:
             yield "optional outputs", each.name
+            yield "optional outputs left out", each.name
 
 
 def _of_case(case: OnnxCase) -> Iterator[tuple[str, ...]]:
@@ -79,8 +93,27 @@ def _of_case(case: OnnxCase) -> Iterator[tuple[str, ...]]:
         yield "types", *of, name, type_
     for name in case.call.named:
         yield "attributes", *of, name
-    for name in case.names:
-        yield "optional inputs", *of, name
-    for number in case.outputs:
-        if number < len(case.schema.outputs):
-            yield "optional outputs", *of, case.schema.outputs[number].name
+    schema, names = case.schema, case.names
+    for each in schema.inputs:
+        yield "optional inputs" if each.name in names else "optional inputs left out", *of, each.name
+    for number, output in enumerate(schema.outputs):
+        yield "optional outputs" if number in case.outputs else "optional outputs left out", *of, output.name
+    named = (given for name, given in case.call.named.items() if name in names)
+    shapes = [shape for given in (*case.call.given, *named, *case.call.outer.values()) for shape in _shapes(given)]
+    if any(0 in shape for shape in shapes):
+        yield "size 0", of[0]
+    if any(1 in shape for shape in shapes):
+        yield "size 1", of[0]
+    if len({*shapes}) > 1:
+        yield "broadcasting", of[0]
+
+
+def _shapes(given: Any) -> Iterator[tuple[int, ...]]:
+    """Of the tensors of an input."""
+    if isinstance(given, Items):
+        for item in given.items:
+            yield from _shapes(item)
+    elif isinstance(given, tuple | Drawn):
+        yield given.shape if isinstance(given, Drawn) else given
+    elif isinstance(given, list | np.ndarray | int | float | bool):
+        yield np.shape(given)

@@ -69,6 +69,7 @@ fmod = node(
     remainder,
     call(drawn((2, 3), -40.0, 40.0), _DIVISORS, fmod=1),
     call(drawn((2, 3), -40.0, 40.0), drawn((), values=(3.0,)), fmod=1),
+    call(drawn((1,), values=(7.0,)), drawn((1,), values=(3.0,)), fmod=1),
     call((0, 3), drawn((3,), values=(3.0,)), fmod=1),
 )
 
@@ -118,6 +119,7 @@ clip_11 = node(
     call((2, 3), max=1.0),
     call((2, 3), min=2.0, max=1.0),
     call((), min=0.0, max=1.0),
+    call((1,), min=0.0, max=1.0),
     call((0, 3), min=0.0),
     since=11,
     exact=True,
@@ -132,12 +134,12 @@ def shrunk(x: Array, bias: float, lambd: float, types: Types) -> Array:
     return moved.astype(dtype) if dtype.kind in "iu" else moved
 
 
-shrink = node("Shrink", shrunk, shapes=(((2, 3),), ((0, 3),)), bias=[None, 1.0], lambd=[None, 1.5])
+shrink = node("Shrink", shrunk, shapes=(((2, 3),), ((1,),), ((0, 3),)), bias=[None, 1.0], lambd=[None, 1.5])
 swish = node("Swish", lambda x, alpha: x * torch.sigmoid(alpha * x), alpha=[None, 0.5])
 swiglu = node(
     "SwiGLU",
     lambda a, b, alpha: a * torch.sigmoid(alpha * a) * b,
-    shapes=(((2, 3), (2, 3)), ((), ()), ((0, 3), (0, 3))),
+    shapes=(((2, 3), (2, 3)), ((), ()), ((1,), (1,)), ((0, 3), (0, 3))),
     alpha=[None, 0.5],
 )
 
@@ -188,6 +190,7 @@ einsum = node(
     call((2, 3), equation="ij->"),
     call((2, 3, 4), (2, 4, 2), equation="...ij,...jk->...ik"),
     call((3,), (3,), equation="i,i"),
+    call((1, 1), (1, 2), equation="ij,jk->ik"),
     call((2, 3), (3, 2), (2, 2), equation="ij,jk,kl->il"),
     call((0, 3), (3, 2), equation="ij,jk->ik"),
 )
@@ -229,6 +232,7 @@ _ALONG = (
     call((3,), 0),
     call((0, 3), 1),
     call((2, 0), 1, exclusive=1),
+    call((2, 1), 1, exclusive=1),
 )
 cum_sum = node("CumSum", cumulative_sum, *_ALONG)
 cum_prod = node("CumProd", cumulative_product, *_ALONG)

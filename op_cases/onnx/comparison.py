@@ -16,6 +16,7 @@ _ALIKE = (
 _NOT_FINITE = (
     call([[float("inf"), float("-inf"), float("nan")], [0.0, -0.0, 1.0]]),
     call(float("nan")),
+    call([float("inf")]),
     call((0, 3)),
 )
 

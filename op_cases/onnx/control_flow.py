@@ -152,7 +152,7 @@ _CARRYING = Subgraph(
 @definition
 def carried(trips: Any, cond: Any, x: Array, body: Any) -> tuple[Array, Array]:
     del body
-    times = 0 if cond is not None and not cond else int(np.reshape(trips, ()))
+    times = 0 if trips is None or (cond is not None and not cond) else int(trips)
     return x, np.stack([x] * times) if times else np.zeros((0, *x.shape), x.dtype)
 
 
@@ -161,6 +161,7 @@ loop = node(
     carried,
     call(3, True, (2,), body=_CARRYING),
     call(3, None, (2,), body=_CARRYING),
+    call(None, False, (2,), body=_CARRYING),
     call(0, True, (2,), body=_CARRYING),
     call(3, False, (2,), body=_CARRYING),
     main="V",

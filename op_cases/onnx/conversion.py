@@ -68,6 +68,7 @@ def _list_casts(operator: str, *like: Any, **to: Any) -> Iterator[OnnxNode]:
         lambda other: other not in ("string", "float8e8m0", *_NARROW),
         drawn((2, 3), 0.0, 4.0),
         (),
+        (1,),
         (0, 3),
     )
     yield pair("T1", "float", lambda other: other in ("float16", "double", "bfloat16", "bool", *_FLOAT8),

@@ -182,7 +182,8 @@ def fold(
     steps = [
         (size - apart[axis] * (int(block_shape[axis]) - 1) - 1) // by[axis] + 1 for axis, size in enumerate(padded)
     ]
-    blocks = x.reshape(len(x), -1, *map(int, block_shape), *steps)
+    channels = x.shape[1] // int(np.prod(block_shape))
+    blocks = x.reshape(len(x), channels, *map(int, block_shape), *steps)
     made = np.full((len(x), blocks.shape[1], *padded), "" if x.dtype.kind == "O" else 0, x.dtype)
     for place in np.ndindex(*map(int, block_shape)):
         taken = tuple(slice(at * apart[axis], at * apart[axis] + by[axis] * (steps[axis] - 1) + 1, by[axis])
@@ -202,6 +203,7 @@ col2im = node(
     call((1, 4, 16), [3, 3], [2, 2], pads=[1, 1, 1, 1]),
     call((1, 8, 8), [3, 3, 3], [2, 2, 2]),
     call((1, 2, 5), [6], [2], pads=[0, 1], dilations=[2]),
+    call((0, 4, 9), [4, 4], [2, 2]),
     where=lambda types: not any(each in types["T"] for each in ("string", "bool", "complex")),
 )
 

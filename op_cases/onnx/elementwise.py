@@ -84,4 +84,6 @@ sub_unsigned = node(
 )
 mul = node("Mul", torch.mul, shapes=BROADCAST)
 div = node("Div", torch.div, shapes=BROADCAST, low=1.0, high=4.0, integers=False)
-prelu = node("PRelu", lambda x, slope: torch.where(x < 0, x * slope, x), shapes=(((2, 3), (3,)), ((0, 3), (3,))))
+prelu = node(
+    "PRelu", lambda x, slope: torch.where(x < 0, x * slope, x), shapes=(((2, 3), (3,)), ((1,), (1,)), ((0, 3), (3,)))
+)

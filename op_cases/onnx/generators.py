@@ -113,6 +113,7 @@ constant_of_shape = node(
     call([2, 3], value=_tensor("float", (1,))),
     call(np.array([], np.int64)),
     call([0, 3]),
+    call([1]),
     main="T2",
     where=lambda types: types["T2"] == "tensor(float)",
     exact=True,
@@ -134,7 +135,7 @@ def diagonal(x: Array, k: int, dtype: Any = None) -> Array:
     return np.eye(x.shape[0], x.shape[1], k)
 
 
-eye_like = node("EyeLike", diagonal, call((3, 3)), call((3, 4), k=1), call((4, 2), k=-2), call((0, 3)))
+eye_like = node("EyeLike", diagonal, call((3, 3)), call((3, 4), k=1), call((4, 2), k=-2), call((1, 1)), call((0, 3)))
 eye_like_of_other_type = node("EyeLike", diagonal, call((2, 3), dtype=TypeOf("T2"), k=1), usual={"T2": "float"})
 
 

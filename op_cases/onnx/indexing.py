@@ -83,6 +83,8 @@ compress = node(
     call((3, 2), [True, False], axis=-1, since=11),
     call((3, 2), [False, True, True, False, True]),
     call((3, 2), [False, False, False], axis=0),
+    call((0, 2), np.zeros(0, bool), axis=0),
+    call((1,), [True], axis=0),
     exact=True,
 )
 
@@ -100,6 +102,7 @@ non_zero_ = node(
     call(drawn((2, 3), values=(0.0, 1.0, 2.0, 0.0))),
     call(drawn((2, 2, 2), values=(0.0, 1.0, 1.0))),
     call(drawn((3,), values=(0.0,))),
+    call((1,)),
     call((0, 3)),
 )
 

@@ -46,6 +46,7 @@ flatten = node(
     call((2, 3, 4), axis=0),
     call((2, 3, 4), axis=3),
     call((2, 3, 4), axis=-1, since=11),
+    call((1,)),
     call((0, 3)),
     exact=True,
 )
@@ -99,10 +100,11 @@ shape = node(
     call((2, 3, 4), start=-2, end=-1),
     call((2, 3, 4), end=9),
     call((2, 3, 4), start=2, end=1),
+    call((1,)),
     call(()),
     call((0, 3)),
 )
-size = node("Size", definition(lambda x: np.array(x.size)), call((2, 3)), call(()), call((0, 3)))
+size = node("Size", definition(lambda x: np.array(x.size)), call((2, 3)), call(()), call((1,)), call((0, 3)))
 
 
 @definition
@@ -119,6 +121,7 @@ expand = node(
     call((2, 3), [1]),
     call((), [2, 2]),
     call((1, 3), [0, 3]),
+    call((0, 3), [2, 1, 1]),
     exact=True,
 )
 
@@ -402,4 +405,6 @@ trilu = node(
     call((2, 0, 3)),
     exact=True,
 )
-identity = node("Identity", definition(lambda x: x), call((2, 3)), call(()), call((0, 3)), main="V", exact=True)
+identity = node(
+    "Identity", definition(lambda x: x), call((2, 3)), call(()), call((1,)), call((0, 3)), main="V", exact=True
+)

@@ -34,6 +34,7 @@ binarizer = node(
     definition(lambda x, threshold: (x > threshold).astype(np.int64)),
     call((2, 3)),
     call((2, 3), threshold=1.0),
+    call((1,)),
     call((0, 3)),
     domain=ML,
 )
@@ -100,6 +101,8 @@ scaler = node(
     "Scaler",
     scaled,
     call((2, 3), offset=[1.0], scale=[0.5]),
+    call((1, 1), offset=[1.0], scale=[0.5]),
+    call((0, 1), offset=[1.0], scale=[0.5]),
     call((2, 3), offset=[1.0, -1.0, 0.0], scale=[0.5, 2.0, 1.0]),
     domain=ML,
 )
@@ -269,6 +272,7 @@ linear_regressor = node(
     "LinearRegressor",
     regressed,
     call((4, 3), coefficients=_COEFFICIENTS[:3]),
+    call((1, 3), coefficients=_COEFFICIENTS[:3], intercepts=[0.5]),
     call((4, 3), coefficients=_COEFFICIENTS, intercepts=[0.5, -0.25], targets=2),
     *(call((4, 3), coefficients=_COEFFICIENTS, targets=2, post_transform=each) for each in ("SOFTMAX", "LOGISTIC")),
     domain=ML,
@@ -292,6 +296,7 @@ linear_classifier = node(
     "LinearClassifier",
     classified,
     call((4, 3), classlabels_ints=[4, 5, 6], **_THREE),
+    call((1, 3), classlabels_ints=[4, 5, 6], **_THREE),
     call((4, 3), classlabels_ints=[4, 5, 6], post_transform="SOFTMAX", **_THREE),
     call((4, 3), classlabels_ints=[4, 5, 6], post_transform="LOGISTIC", multi_class=1, **_THREE),
     usual={"T2": "int64"},

@@ -124,6 +124,7 @@ tree_ensemble_regressor = node(
     *(call(_ROWS, post_transform=each, **_NODES, **_PAIRS) for each in ("SOFTMAX", "LOGISTIC")),
     call(_ROWS, n_targets=1, post_transform="PROBIT", **_NODES, **_SHARES),
     call((0, 2), n_targets=1, **_NODES, **_TARGETS),
+    call(drawn((1, 2), values=(0.5, 3.5)), n_targets=1, **_NODES, **_TARGETS),
     domain=ML,
 )
 tree_ensemble_regressor_of_floats = node(

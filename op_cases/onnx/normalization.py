@@ -96,6 +96,7 @@ instance_normalization = node(
     call((2, 3, 4), (3,), (3,), epsilon=0.1),
     call((1, 2, 2, 2, 2), (2,), (2,)),
     call((1, 1, 2), (1,), (1,)),
+    call((0, 2, 3), (2,), (2,)),
 )
 
 
@@ -240,6 +241,7 @@ lrn = node(
     call((1, 5, 2, 2), size=2, alpha=0.5, beta=0.5, bias=2.0),
     call((2, 3, 2), size=5, alpha=1.0),
     call((1, 1, 1, 1), size=1),
+    call((0, 3, 2, 2), size=3),
 )
 
 # --- Dropout ----------------------------------------------------------------------------------------------------------
@@ -252,7 +254,8 @@ def kept(x: Array, *inputs: Any, **settings: Any) -> tuple[Array, Array]:
     return x, np.ones(x.shape, bool)
 
 
-_UNTRAINED = (call((2, 3)), call((2, 3), ratio=0.75), call((), outputs=[0]), call((0, 3), outputs=[0]))
+_UNTRAINED = (call((2, 3)), call((2, 3), ratio=0.75), call((), outputs=[0]), call((1,), outputs=[0]),
+              call((0, 3), outputs=[0]))  # fmt: skip
 #: What the mask is where nothing is dropped was not said before version 12.
 dropout_7 = node(
     "Dropout", kept, *(call(*each.given, outputs=[0], **each.named) for each in _UNTRAINED), before=12, exact=True

@@ -47,13 +47,27 @@ def inserted(items: list[Array], tensor: Array, position: Any = None) -> list[Ar
 
 
 sequence_at = node(
-    "SequenceAt", at, call(_ITEMS, 1), call(_ITEMS, -1), call(seq((2, 3)), 0), usual={"I": "int64"}, exact=True
+    "SequenceAt",
+    at,
+    call(_ITEMS, 1),
+    call(_ITEMS, -1),
+    call(seq((2, 3)), 0),
+    call(seq((0, 1)), 0),
+    usual={"I": "int64"},
+    exact=True,
 )
-sequence_construct = node("SequenceConstruct", made_of, call((2,)), call((2,), (3,), (0,)), exact=True)
+sequence_construct = node("SequenceConstruct", made_of, call((2,)), call((1,)), call((2,), (3,), (0,)), exact=True)
 sequence_empty = node("SequenceEmpty", empty, call(dtype=TypeOf("S")), main="S")
 sequence_empty_of_floats = node("SequenceEmpty", empty, call(), where=lambda types: types["S"] == "seq(tensor(float))")
 sequence_erase = node(
-    "SequenceErase", without, call(_ITEMS, 1), call(_ITEMS), call(_ITEMS, -3), usual={"I": "int64"}, exact=True
+    "SequenceErase",
+    without,
+    call(_ITEMS, 1),
+    call(_ITEMS),
+    call(_ITEMS, -3),
+    call(seq((0,), (1,)), 0),
+    usual={"I": "int64"},
+    exact=True,
 )
 sequence_insert = node(
     "SequenceInsert",
@@ -65,7 +79,13 @@ sequence_insert = node(
     usual={"I": "int64"},
     exact=True,
 )
-sequence_length = node("SequenceLength", definition(lambda items: np.array(len(items))), call(_ITEMS), call(seq((2,))))
+sequence_length = node(
+    "SequenceLength",
+    definition(lambda items: np.array(len(items))),
+    call(_ITEMS),
+    call(seq((2,))),
+    call(seq((0,), (1,))),
+)
 
 
 @definition
@@ -78,6 +98,7 @@ concat_from_sequence = node(
     joined,
     call(_ITEMS, axis=0),
     call(seq((2, 1), (2, 3)), axis=-1),
+    call(seq((0, 3), (1, 3)), axis=0),
     call(seq((2, 3), (2, 3)), axis=1, new_axis=1),
     call(seq((2,), (2,)), axis=-1, new_axis=1),
     exact=True,
@@ -103,6 +124,8 @@ split_to_sequence = node(
     call((5, 2), 2),
     call((5, 2), [1, 3, 1]),
     call((2, 4), [2, 2], axis=-1),
+    call((1, 2)),
+    call((0, 4), [2, 2], axis=1),
     call((4, 2), 2, axis=0),
     usual={"I": "int64"},
     exact=True,
@@ -125,7 +148,7 @@ def _same_form(types: Types) -> bool:
     return types["O"] == f"optional({types['V']})"
 
 
-optional = node("Optional", the_same, call((2, 3)), call(()), call((0,)), where=_same_form, exact=True)
+optional = node("Optional", the_same, call((2, 3)), call(()), call((1,)), call((0,)), where=_same_form, exact=True)
 
 
 @definition
@@ -145,11 +168,13 @@ optional_get_element = node(
     the_same,
     call((2, 3)),
     call(()),
+    call((1,)),
+    call((0, 3)),
     main="O",
     where=lambda types: types["O"] in (types["V"], f"optional({types['V']})"),
     exact=True,
 )
-optional_has_element = node("OptionalHasElement", has_value, call((2, 3)), main="O")
+optional_has_element = node("OptionalHasElement", has_value, call((2, 3)), call((1,)), call((0, 3)), main="O")
 optional_has_no_element = node(
     "OptionalHasElement", has_value, call(NOTHING), main="O", where=lambda types: types["O"].startswith("optional")
 )

@@ -44,6 +44,7 @@ regex_full_match = node(
     matched,
     call(["www.example.com", "example.com", "ab"], pattern=r"www\.[\w.-]+\.[a-z]+"),
     call((2, 3), pattern="a"),
+    call((1,), pattern="a"),
     call(["a", "ab", "", "A"], pattern="a|ab"),
     call(["数", "x"], pattern="."),
     call((0,), pattern=".*"),

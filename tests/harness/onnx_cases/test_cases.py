@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +18,7 @@ from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.harness.conformance.planning import declared_cases
 from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
 from onnx_parity.harness.onnx_node import ML, OnnxCase, Subgraph, call, definition, node, seq
+from onnx_parity.op_cases.onnx import differences
 from onnx_parity.op_cases.onnx.differences import DIFFERENCES
 
 
@@ -57,6 +60,13 @@ def test_ids_are_unique_and_fit_for_files(cases: Sequence[OnnxCase]) -> None:
     counts = Counter(case.id for case in cases)
     assert [id_ for id_, count in counts.items() if count > 1] == []
     assert [id_ for id_ in counts if len(id_) > 150 or not fnmatchcase(id_, "[A-Za-z]*")] == []
+
+
+def test_references_are_torch_or_definitions_and_no_runtime(cases: Sequence[OnnxCase]) -> None:
+    names = {case.reference for case in cases}
+    assert {name.partition(".")[0] for name in names} <= {"torch", "numpy", "onnx_parity", "None"}
+    for path in Path(differences.__file__).parent.glob("*.py"):
+        assert not re.search(r"^(from|import) (onnxruntime|onnx\.reference)", path.read_text("utf-8"), re.M), path
 
 
 def is_chosen(case: OnnxCase) -> bool:
