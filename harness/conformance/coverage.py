@@ -55,7 +55,7 @@ def _shares(domain: str, there: set[tuple[str, ...]]) -> dict[str, Share]:
             if (
                 newest.inputs
                 if edge != "broadcasting"
-                else "directional broadcasting" in newest.doc and newest.max_input > 1
+                else "directional broadcasting" in (newest.doc or "") and newest.max_input > 1
             ):
                 known[edge].append((edge, operator))
         for version, opset in versions_of(operator, domain).items():
