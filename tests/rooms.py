@@ -44,7 +44,7 @@ BUDGETS = {
     "harness/cases": 2050,
     "harness/cluster": 2300,
     "harness/commands": 4650,
-    "harness/conformance": 1450,
+    "harness/conformance": 1500,
     "harness/drawing": 750,
     "harness/expecting": 1250,
     "harness/gate": 1050,
