@@ -123,6 +123,15 @@ WITNESSES: dict[str, Witness] = {
     "dynamic_lists: torch.Tensor.chunk": Witness(
         exporting(lambda x: torch.cat(x.chunk(x.shape[0])), X, **ROWS), "is fixed by the program", UNKNOWN
     ),
+    "dynamic_lists: torch.unbind": Witness(
+        exporting(lambda x: torch.stack(torch.unbind(x), 1), X, **ROWS), "is fixed by the program"
+    ),
+    "dynamic_lists: torch.Tensor.unbind": Witness(
+        exporting(lambda x: torch.stack(x.unbind(0), 1), X, **ROWS), "is fixed by the program"
+    ),
+    "dynamic_lists: torch.Tensor.__iter__": Witness(
+        exporting(lambda x: torch.stack([x[at[0]] for at in (x[:, 0] < 9).nonzero()]), X), "depends on values"
+    ),
     "dynamic_lists: torch.Tensor.set_": Witness(
         exporting(replace_memory, X, Y), "Attempted to set the storage", "other memory with set_"
     ),
