@@ -213,16 +213,19 @@ class _Parser:
         return Body(inputs, steps, tuple(self._ids(block.outputs())))
 
     def _steps(self, block: Any) -> list[Step]:
-        """The steps of a block. An `if` whose condition is a constant is replaced by the steps of the taken branch."""
+        """The steps of a block. An `if` whose condition is a constant is replaced by the steps of the taken branch.
+
+        torch takes 10 to 15 microseconds to make an iterator, and less than one to return an input or an output.
+        """
         steps: list[Step] = []
         for node in block.nodes():
             kind = node.kind()
-            outputs = list(node.outputs())
+            outputs = [node.outputsAt(place) for place in range(node.outputsSize())]
             numbers = tuple(self._numbers_of(outputs))
             if kind == "prim::Constant":
                 self._constants[numbers[0]] = outputs[0].toIValue()
                 continue
-            inputs = tuple(self._ids(node.inputs()))
+            inputs = tuple(self._ids(map(node.inputsAt, range(node.inputsSize()))))
             self._quantizes = self._quantizes or kind.startswith(_QUANTIZING)
             if kind == "prim::If" and isinstance(self._constants.get(inputs[0]), bool):
                 taken = list(node.blocks())[0 if self._constants[inputs[0]] else 1]
@@ -242,7 +245,7 @@ class _Parser:
                 None if kind.startswith("prim::") else operator_of(node.schema()),
                 inputs,
                 numbers,
-                tuple(map(self._body, node.blocks())),
+                tuple(map(self._body, node.blocks())) if kind.startswith("prim::") else (),
                 node.s("name") if node.hasAttribute("name") else "",
                 node,
             )
