@@ -178,4 +178,12 @@ divisors_of_two_dtypes = op(
     ints(4, low=-11, high=12, dtype=torch.int32),
     dtypes=SIGNED_INTS,
 )
+#: torch computes narrow integers in 32 bits; the least integer is its own magnitude.
+divisors_at_edges = op(
+    lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),
+    given([127, -128, -128, 100, 0, 126]), given([126, 3, -128, 75, 0, -127]), dtypes=SIGNED_INTS,
+)  # fmt: skip
+divisors_of_the_least = op(
+    torch.lcm, given([-(2**63), -(2**63), 2**63 - 1]), given([-(2**63), 3, 2**63 - 2]), dtypes=[torch.int64],
+)  # fmt: skip
 divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")

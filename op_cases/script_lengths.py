@@ -115,6 +115,13 @@ def of_one_size(x: Tensor) -> Tensor:
 
 
 @scripted
+def by_layout(x: Tensor) -> Tensor:
+    if x.t().is_contiguous():
+        return x * 2
+    return x + 1
+
+
+@scripted
 def one_row(x: Tensor) -> Tensor:
     """An axis that is squeezed where it is known to be 1."""
     if x.size(0) == 1:
@@ -195,6 +202,7 @@ script_same_padding = op(same, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_same_padding_odd = op(same, _SHORT, dynamic=_AXES, sizes=_SIZES)
 script_one_row = op(one_row, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_one_row_otherwise = op(one_row, _SHORT, dynamic=_AXES, sizes=_SIZES)
+script_branch_by_layout = op(by_layout, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_cut_square = op(cut_square, _LONG, dynamic=_AXES, sizes=_SIZES)
 script_cut_square_otherwise = op(cut_square, floats(5, 3), dynamic=_AXES, sizes=_SIZES)
 script_first_and_others = op(first_and_others, _LONG, dynamic=_AXES, sizes=_SIZES)

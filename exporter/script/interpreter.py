@@ -43,6 +43,7 @@ from onnx_parity.exporter.script.values import (
     put_back,
     stacks,
 )
+from onnx_parity.exporter.sizes.copies import MAY_COPY, note_copy
 from onnx_parity.exporter.torch_inside.dispatcher import schema_of
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
@@ -236,7 +237,10 @@ class Interpreter:
         positional, named = split_arguments(operator, prepared)
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
-            return from_python(operator.call(*positional, **named))
+            result = operator.call(*positional, **named)
+        if schema_of(operator.call).name in MAY_COPY:
+            note_copy(positional[0], result)
+        return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:
         """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""

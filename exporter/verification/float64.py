@@ -19,6 +19,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import HigherOrderOperator, Op
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
 from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
+from onnx_parity.exporter.verification.positions import Moves
 
 __all__ = ["in_dtype"]
 
@@ -28,9 +29,12 @@ _LAST_OFFSET = 4
 
 
 @contextmanager
-def in_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which everything is computed in this dtype. Raises TypeError if a write in place would be lost."""
-    with uncompiled(), _InDtype(dtype):
+def in_dtype(dtype: torch.dtype, moves: Moves | None = None) -> Iterator[None]:
+    """A context in which everything is computed in this dtype. Raises TypeError if a write in place would be lost.
+
+    `moves` change the positions at which images are interpolated.
+    """
+    with uncompiled(), _InDtype(dtype, moves):
         yield
 
 
@@ -39,9 +43,10 @@ class _InDtype(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self, dtype: torch.dtype, moves: Moves | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dtype = dtype
+        self._moves = moves
         default = torch.get_default_dtype()
         #: For the default dtypes, which programs get if they name none, the dtypes to use instead.
         self._instead = {default: dtype, default.to_complex(): dtype.to_complex()} if default is not dtype else {}
@@ -67,6 +72,8 @@ class _InDtype(TorchDispatchMode):
             self._refuse_lost_write(func, args, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags and (_draws_alike(func) or not _has_floats(args)):
             return self._drawn(func, args, kwargs)
+        if self._moves is not None:
+            args, kwargs = self._moves.arguments(func, args, kwargs)
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
         unnamed = _may_name_a_dtype(func) and options.get("dtype") is None

@@ -20,6 +20,7 @@ from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
 from onnx_parity.exporter.verification.oracle import LESS, Expected, Probes, expect
+from onnx_parity.exporter.verification.positions import Moves
 
 __all__ = ["MOVES", "Measurement", "Twin", "moved"]
 
@@ -60,14 +61,14 @@ class Twin(Generic[_Program, _Inputs]):
             self._choices.insert(0 if weights.nbytes <= _MOST_CONVERTED else 1, weights)
         self._has_worked = False
 
-    def outputs(self, inputs: _Inputs) -> list[Float64Array] | None:
+    def outputs(self, inputs: _Inputs, moves: Moves | None = None) -> list[Float64Array] | None:
         """The outputs, converted to float64; None if the program fails in this dtype or for these inputs."""
         converted = tree_map_only(torch.Tensor, self._converted, inputs)
         while self._choices:
             try:
                 # A weight that is a class of its own, as quantizers have them, may refuse the dtype.
                 program = copied(self._program, self._choices[0])
-                with in_dtype(self._dtype):
+                with in_dtype(self._dtype, moves):
                     outputs = list(self._call(program, converted))
             except _FAILURES:
                 if self._has_worked:
@@ -78,6 +79,11 @@ class Twin(Generic[_Program, _Inputs]):
                 self._has_worked = True
                 return [to_array(output).astype(np.float64) for output in outputs]
         return None
+
+    def outputs_if_moved(self, inputs: _Inputs, seed: int, share: float = 1.0) -> list[Float64Array] | None:
+        """The outputs where the inputs, and the positions at which images are interpolated, are other ones by a unit in
+        the last place, or by this share of it."""
+        return self.outputs(moved(inputs, seed, share=share), Moves(seed, share))
 
     def _converted(self, tensor: torch.Tensor) -> torch.Tensor:
         return in_width(tensor.detach(), self._dtype)
@@ -190,7 +196,7 @@ class Measurement(Generic[_Inputs]):
         """The outputs in float64 for inputs that are changed, in the order of the seeds."""
         number = self._seeds.index(seed)
         if number == len(self._followed):
-            self._followed.append(None if self._twin is None else self._twin.outputs(moved(self._inputs, seed)))
+            self._followed.append(None if self._twin is None else self._twin.outputs_if_moved(self._inputs, seed))
         return self._followed[number]
 
     @cached_property
@@ -213,8 +219,8 @@ class Measurement(Generic[_Inputs]):
             return []
         pairs = []
         for seed in self._seeds or range(MOVES):
-            far = self._after(seed) if self._seeds else self._twin.outputs(moved(self._inputs, seed))
-            near = self._twin.outputs(moved(self._inputs, seed, share=LESS))
+            far = self._after(seed) if self._seeds else self._twin.outputs_if_moved(self._inputs, seed)
+            near = self._twin.outputs_if_moved(self._inputs, seed, LESS)
             if far is not None and near is not None:
                 pairs.append((far, near))
         return pairs

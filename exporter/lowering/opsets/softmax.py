@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
@@ -16,6 +18,10 @@ class SoftmaxForms(Base):
 
     def softmax(self, x: Value, dim: int, log: bool = False) -> Value:
         """Softmax over one axis. Before opset 13 that axis is moved to the end, where flattening changes nothing."""
+        if log and x.dtype is torch.float64 and x.rank:
+            # Beside an infinity all of torch's results in float64 are NaN, as here; those of onnxruntime are not.
+            shifted = self.op("Sub", x, self.reduce("Max", x, [dim], True))
+            return self.op("Sub", shifted, self.op("Log", self.reduce("Sum", self.op("Exp", shifted), [dim], True)))
         op = "LogSoftmax" if log else "Softmax"
         last = x.rank - 1
         if x.rank == 0:

@@ -17,16 +17,18 @@ _MOST_STEPS = 93
 
 @lowering("aten::gcd")
 def gcd(g: Graph, self: Value, other: Value) -> Value:
-    return _gcd(g, *_magnitudes(g, self, other))
+    return _gcd(g, *_magnitudes(g, self, other, g.out.dtype))
 
 
 @lowering("aten::lcm")
 def lcm(g: Graph, self: Value, other: Value) -> Value:
-    """|a / gcd(a, b) * b|, and 0 for two zeros"""
-    a, b = _magnitudes(g, self, other)
+    """|a / gcd(a, b) * b|, and 0 for two zeros. As in C, what is narrower is computed in 32 bits."""
+    dtype = torch.int32 if g.out.dtype.itemsize < torch.int32.itemsize else g.out.dtype
+    a, b = _magnitudes(g, self, other, dtype)
     divisor = _gcd(g, a, b)
-    kept = g.extreme("Max", divisor, g.const(1, divisor.dtype))
-    return _magnitude(g, g.op("Mul", g.op("Div", a, kept), b))
+    # The magnitude of the least number of its dtype is that number.
+    kept = g.where(shaped(g.equal(divisor, g.const(0, dtype)), a.shape), g.const(1, dtype), divisor)
+    return g.cast(_magnitude(g, g.op("Mul", g.op("Div", a, kept), b)), g.out.dtype)
 
 
 def _gcd(g: Graph, a: Value, b: Value) -> Value:
@@ -45,9 +47,9 @@ def _gcd(g: Graph, a: Value, b: Value) -> Value:
     return _magnitude(g, g.repeat_while(_MOST_STEPS, [a, b], step)[0])
 
 
-def _magnitudes(g: Graph, *operands: Value) -> list[Value]:
-    """The magnitudes of both, in the dtype and the shape of the result."""
-    cast = [_magnitude(g, shaped(g.cast(x, g.out.dtype), x.shape)) for x in operands]
+def _magnitudes(g: Graph, self: Value, other: Value, dtype: torch.dtype) -> list[Value]:
+    """The magnitudes of both, in this dtype and in the shape of the result."""
+    cast = [_magnitude(g, shaped(g.cast(x, dtype), x.shape)) for x in (self, other)]
     return [x if same_shape(x.sizes, g.out.shape) else g.expand(x, g.out.shape) for x in cast]
 
 

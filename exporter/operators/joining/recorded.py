@@ -28,9 +28,17 @@ def chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
         part = size // chunks
         return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
     part = (size + chunks - 1) // chunks
-    as_asked = (size + part - 1) // part == chunks
-    if isinstance(as_asked, torch.SymBool) and not size.node.shape_env.decided(as_asked.node.expr):
-        return NotImplemented
+    count = (size + part - 1) // part
+    if isinstance(count, torch.SymInt):
+        symbols = size.node.shape_env
+        if symbols.has_value(count.node.expr):
+            chunks = max(int(symbols.number_in_example(count, {})), 1)
+        as_in_example = count == chunks
+        if isinstance(as_in_example, torch.SymBool) and not symbols.decided(as_in_example.node.expr):
+            if not symbols.has_value(count.node.expr):
+                return NotImplemented
+            # For sizes other than the example's there are other numbers of parts: a program may ask how many.
+            chunks += 1 if chunks == 1 else -1
     return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
 
 

@@ -1,17 +1,35 @@
-"""Copies in scripts into tensors of other dynamic sizes."""
+"""Copies in scripts into tensors of other dynamic sizes, and questions about how a tensor lies in memory."""
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.graph import Varying, same_size
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.script.operator_arguments import from_python
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
 
 __all__: list[str] = []
+
+
+@step_of("aten::is_contiguous")
+def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """A condition on dynamic sizes, by which the model branches."""
+    x, *further = arguments
+    if further or not any(isinstance(size, Varying) for size in x.shape):
+        return NotImplemented
+    lies_in_order: Any = True
+    expected: Any = 1
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        if not same_size(stride, expected):
+            lies_in_order = ((size == 1) | (stride == expected)) & lies_in_order
+        expected = expected * size
+    return functools.reduce(operator.or_, (size == 0 for size in x.shape), lies_in_order)
 
 
 @step_of("aten::copy_")

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying, same_size
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.sizes.copies import note_copy
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
@@ -21,17 +23,19 @@ read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repea
 
 
 @with_symbolic_numbers(
-    torch.reshape, torch.Tensor.reshape, torch.Tensor.contiguous, torch.flatten, torch.Tensor.flatten
+    torch.reshape, torch.Tensor.reshape, torch.Tensor.contiguous, torch.flatten, torch.Tensor.flatten, torch.ravel,
+    torch.Tensor.ravel,
 )  # fmt: skip
 def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
     """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
     result = torchs(input, *map(read_number, args), **options)
-    if result is not input and type(input) is torch.Tensor:
-        for size in input.shape:
-            if isinstance(size, Varying):
-                size.node.shape_env.note_copy(input, result)
-                break
+    note_copy(input, result)
     return result
+
+
+@with_symbolic_numbers(torch.Tensor.reshape_as)
+def reshape_as(torchs: _Function, input: torch.Tensor, other: torch.Tensor) -> Any:
+    return copied_unless_contiguous(torch.Tensor.reshape, input, other.shape)
 
 
 @with_symbolic_numbers(torch.diagonal, torch.Tensor.diagonal, "aten::diagonal")
@@ -83,6 +87,17 @@ def is_contiguous(
             return False
         expected = expected * size
     return True
+
+
+@with_symbolic_numbers(torch.Tensor.storage_offset)
+def storage_offset(torchs: _Function, input: torch.Tensor) -> Any:
+    """The recording does not follow where a slice of a dynamic axis begins in memory."""
+    if any(isinstance(size, Varying) for size in (*input.shape, *input.stride())):
+        raise refused_here(
+            "the program asks where in its memory a tensor of dynamic sizes begins, which values of a model do not "
+            "have: compute it from sizes, or leave these axes out of dynamic_axes"
+        )
+    return NotImplemented
 
 
 @with_symbolic_numbers(torch.Tensor.is_same_size)

@@ -60,6 +60,36 @@ def written_through_reshape(x: torch.Tensor) -> torch.Tensor:
     return x + 0
 
 
+def written_through_ravel(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().ravel()
+    y[:1] = 7
+    return x + 0
+
+
+def written_through_reshape_as(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().reshape_as(x.flatten())
+    y[:1] = 7
+    return x + 0
+
+
+@torch.jit.script
+def written_through_a_copy_of_a_script(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().contiguous()
+    y.zero_()
+    return x + 0
+
+
+def written_through_a_copy_of_a_reshaped_copy(x: torch.Tensor) -> torch.Tensor:
+    x = x.t().clone().t().reshape(x.shape[0], x.shape[1]) + 0
+    y = x.t().contiguous()
+    y[0] = 7
+    return x + 0
+
+
+def number_of_parts(x: torch.Tensor) -> torch.Tensor:
+    return x * len(x.chunk(3))
+
+
 def source_written(x: torch.Tensor) -> torch.Tensor:
     x = x + 0
     y = x.t().contiguous()
@@ -76,6 +106,11 @@ def source_written(x: torch.Tensor) -> torch.Tensor:
         (one_row_after_a_write, "n != 1"),
         (written_through_contiguous, "(m != 1) and (n != 1)"),
         (written_through_reshape, "(m != 1) and (n != 1)"),
+        (written_through_ravel, "(m != 1) and (n != 1)"),
+        (written_through_reshape_as, "(m != 1) and (n != 1)"),
+        (written_through_a_copy_of_a_script, "(m != 1) and (n != 1)"),
+        (written_through_a_copy_of_a_reshaped_copy, "(m != 1) and (n != 1)"),
+        (number_of_parts, "((n - 1)//((n + 2)//3)) + 1 == 2"),
         (source_written, "(m != 1) and (n != 1)"),
     ],
 )

@@ -36,6 +36,15 @@ def test_divergence_of_equal_distributions(seed: int) -> None:
         )
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_interpolation_to_few_pixels(seed: int, mode: str) -> None:
+    torch.manual_seed(seed)
+    for height, size in ((13, (1, 1)), (11, (2, 2))):
+        x = torch.randn(1, 2, height, height)
+        onnx_parity.export(lambda x, size: F.interpolate(x, size, mode=mode), (x, size), verify=True)
+
+
 class _Masked(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
