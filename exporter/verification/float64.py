@@ -60,7 +60,7 @@ class _InDtype(TorchDispatchMode):
         self,
         func: OpOverload | HigherOrderOperator,
         types: Sequence[type],
-        args: tuple[object, ...] = (),
+        args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
