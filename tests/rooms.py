@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/torch_inside": 2250,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 2000,
-    "exporter/verification": 2850,
+    "exporter/verification": 2900,
     "harness": 3450,
     "harness/bisecting": 500,
     "harness/cases": 2050,
