@@ -19,7 +19,6 @@ import torch
 import typer
 
 from benchmarks.children import ROOT
-from benchmarks.in_copies import run_in_copies
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.exporter.verification.oracle import judge
@@ -30,6 +29,7 @@ from onnx_parity.harness.cases.program import CannotBuildError, InputSet, Progra
 from onnx_parity.harness.judging.reference import Judged
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.search.in_copies import run_in_copies
 from onnx_parity.harness.subjects.exporters import NoSuchFormError, Parity, ParityCapture, Request
 from onnx_parity.harness.subjects.runtime_interface import Session
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime

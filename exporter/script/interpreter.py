@@ -239,7 +239,7 @@ class Interpreter:
         with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
             result = operator.call(*positional, **named)
         if schema_of(operator.call).name in MAY_COPY:
-            note_copy(positional[0], result)
+            result = note_copy(positional[0], result)
         return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.graph.graph import Varying, same_shape
 
 __all__ = ["MAY_COPY", "note_copy"]
 
@@ -12,11 +12,17 @@ __all__ = ["MAY_COPY", "note_copy"]
 MAY_COPY = frozenset({"aten::contiguous", "aten::flatten", "aten::ravel", "aten::reshape", "aten::reshape_as"})
 
 
-def note_copy(given: torch.Tensor, result: torch.Tensor) -> None:
-    """Note what one of these made of a tensor, if it depends on dynamic sizes whether it is a copy."""
+def note_copy(given: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """What one of these made of a tensor, which is noted if it depends on dynamic sizes whether it is a copy.
+
+    Where it surely is none, as of the column of a single row, it is the tensor itself, to which a write goes.
+    """
     if result is given or type(given) is not torch.Tensor:
-        return
+        return result
     for size in given.shape:
         if isinstance(size, Varying):
-            size.node.shape_env.note_copy(given, result)
-            return
+            is_itself = size.node.shape_env.note_copy(given, result)
+            if is_itself:
+                return given if same_shape(given.shape, result.shape) else given.view(result.shape)
+            break
+    return result

@@ -331,18 +331,23 @@ class Symbols(NumbersOfValues):
             return bool(self.decided_by_values(bool(found), with_counted_numbers(question)))
         answer = bool(found)
         user = nearest_user_place(current_frame())
-        self.answers.setdefault(question, Answer(question, answer, self._origin(user), by_user=True))
+        asked = self.answers.get(question)
+        if asked is None or not asked.by_user:
+            self.answers[question] = Answer(question, answer, self._origin(user), by_user=True)
         self._asked_last = question
         return not answer if self._denies(question, by_user=True) else answer
 
-    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> None:
-        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to."""
+    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> bool:
+        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to.
+        Return whether it surely does."""
         sizes, strides = [*map(expression_of_size, tensor.shape)], [*map(expression_of_size, tensor.stride())]
         new = [*map(expression_of_size, copy.shape)]
         condition = are_in_order(sizes, strides) if new == sizes else may_be_viewed(sizes, strides, new)
         condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
-        if known_truth(condition, self._ranges) is None:
+        known = known_truth(condition, self._ranges)
+        if known is None:
             self.watch_copy(tensor, copy, condition)
+        return bool(known)
 
     def lost_copy(self, condition: Expression, origin: Origin) -> None:
         """Note that the program does something else where a condition holds, which decides what a write changes."""

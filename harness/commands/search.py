@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: processor time of two cores.
 IN_EAGER, FINITE, A_SECOND = 0.95, 0.8, 20.0
 
+#: The most programs that a search for sizes draws.
+_MOST_DRAWN = 10**6
+
 
 def search(
     paths: defaults.Places = None,
@@ -52,6 +55,12 @@ def search(
     ] = None,
     exporters: Annotated[str | None, typer.Option(help=f"Of {', '.join(EXPORTER_NAMES)}.")] = None,
     opsets: Annotated[str | None, typer.Option(help="Four of these are drawn for each program. Default: 7-26.")] = None,
+    any_size: Annotated[
+        bool,
+        typer.Option(
+            "--any-size", help="Search for models that are wrong at a size that their assumptions allow, from 0 to 9."
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="The search's folder. Default: runs/search-SEED.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals and causes as JSON.")] = False,
 ) -> None:
@@ -78,7 +87,11 @@ def search(
         parity search --exporters torch_dynamo --opsets 18 --programs 200
 
         parity search --minutes 60 --on 10.0.0.5:6379
+
+        parity search --any-size --minutes 10
     """
+    if any_size:
+        _search_sizes(minutes, seed, programs, as_json)
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -183,3 +196,26 @@ def _speed(count: int, seconds: float) -> tuple[float, str]:
 
 def _met(found: float, least: float) -> str:
     return "ok" if found >= least else "short"
+
+
+def _search_sizes(minutes: float, seed: int, programs: int, as_json: bool) -> NoReturn:
+    """Draw programs from this number on, and end with 1 if a model of one is wrong where its assumptions hold."""
+    from onnx_parity.harness.search.any_size import look_at
+    from onnx_parity.harness.search.in_copies import run_in_copies
+
+    end, found, looked, compared = time.monotonic() + 60 * minutes, [], 0, 0
+    numbers = range(seed, seed + min(programs, _MOST_DRAWN))
+    for number, (sizes, *difference) in run_in_copies(numbers, look_at):
+        looked += 1
+        compared += int(sizes) if sizes.isdecimal() else 0
+        if difference:
+            found.append({"program": number, "difference": difference[0], "lines": difference[1:]})
+            if not as_json:
+                print_text("\n    ".join(difference))
+        if time.monotonic() > end:
+            break
+    if as_json:
+        print_json({"programs": looked, "sizes": compared, "found": found})
+    else:
+        print_text(f"{looked} programs, right at {compared} sizes; {len(found)} differ")
+    raise typer.Exit(bool(found))

@@ -86,6 +86,11 @@ def written_through_a_copy_of_a_reshaped_copy(x: torch.Tensor) -> torch.Tensor:
     return x + 0
 
 
+def squeezed_after_a_question_of_torch(x: torch.Tensor) -> torch.Tensor:
+    x = (x.expand(1, -1, -1)[0] * 1).squeeze(0)
+    return x if x.dim() == 2 else x.reshape(-1, 1)
+
+
 def number_of_parts(x: torch.Tensor) -> torch.Tensor:
     return x * len(x.chunk(3))
 
@@ -110,6 +115,7 @@ def source_written(x: torch.Tensor) -> torch.Tensor:
         (written_through_reshape_as, "(m != 1) and (n != 1)"),
         (written_through_a_copy_of_a_script, "(m != 1) and (n != 1)"),
         (written_through_a_copy_of_a_reshaped_copy, "(m != 1) and (n != 1)"),
+        (squeezed_after_a_question_of_torch, "n != 1"),
         (number_of_parts, "((n - 1)//((n + 2)//3)) + 1 == 2"),
         (source_written, "(m != 1) and (n != 1)"),
     ],
@@ -146,6 +152,15 @@ def asserts_a_number(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+def written_through_what_is_no_copy_of_one_row(x: torch.Tensor) -> torch.Tensor:
+    row = (x * 1)[-1:]
+    column = row.t().contiguous()
+    column[:1] = 7
+    line = row.t().reshape(-1)
+    line[1:2] = 9
+    return row
+
+
 def convolves(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.conv1d(x[None], torch.ones(1, 1, 3).expand(1, 1, 3), padding=1).flatten()
 
@@ -163,7 +178,17 @@ def written_and_not_read(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
-@pytest.mark.parametrize("program", [checks_sizes, asserts_values, asserts_a_number, only_reads, written_and_not_read])
+@pytest.mark.parametrize(
+    "program",
+    [
+        checks_sizes,
+        asserts_values,
+        asserts_a_number,
+        only_reads,
+        written_and_not_read,
+        written_through_what_is_no_copy_of_one_row,
+    ],
+)
 def test_what_only_guards_an_error_or_makes_no_difference_is_no_assumption(program: Callable[..., Any]) -> None:
     exported = onnx_parity.export(program, (X,), dynamic_shapes=AXES, strict=True)
     assert exported.assumptions == ()
