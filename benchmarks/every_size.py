@@ -22,6 +22,7 @@ from benchmarks.children import ROOT
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.any_size.in_copies import run_in_copies
 from onnx_parity.harness.axes import Capture, Device, Selection, Shapes, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.dynamic_axes import example_sizes
@@ -29,7 +30,6 @@ from onnx_parity.harness.cases.program import CannotBuildError, InputSet, Progra
 from onnx_parity.harness.judging.reference import Judged
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.one_line import one_line
-from onnx_parity.harness.search.in_copies import run_in_copies
 from onnx_parity.harness.subjects.exporters import NoSuchFormError, Parity, ParityCapture, Request
 from onnx_parity.harness.subjects.runtime_interface import Session
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime

@@ -23,8 +23,8 @@ from onnx_parity.exporter.script import interpreter, steps
 from onnx_parity.exporter.sizes import copies, python_functions, symbolic_numbers, symbols
 from onnx_parity.exporter.torch_inside.dispatcher import is_view
 from onnx_parity.exporter.tracing import branches_on_sizes
-from onnx_parity.harness.search.any_size import look_at
-from onnx_parity.harness.search.in_copies import run_in_copies
+from onnx_parity.harness.any_size.in_copies import run_in_copies
+from onnx_parity.harness.any_size.programs import look_at
 
 _REPLACED = list[tuple[Any, str, Any]]
 

@@ -40,6 +40,7 @@ BUDGETS = {
     "exporter/tracing": 2000,
     "exporter/verification": 2900,
     "harness": 3450,
+    "harness/any_size": 350,
     "harness/bisecting": 500,
     "harness/cases": 2050,
     "harness/cluster": 2300,

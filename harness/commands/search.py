@@ -200,8 +200,8 @@ def _met(found: float, least: float) -> str:
 
 def _search_sizes(minutes: float, seed: int, programs: int, as_json: bool) -> NoReturn:
     """Draw programs from this number on, and end with 1 if a model of one is wrong where its assumptions hold."""
-    from onnx_parity.harness.search.any_size import look_at
-    from onnx_parity.harness.search.in_copies import run_in_copies
+    from onnx_parity.harness.any_size.in_copies import run_in_copies
+    from onnx_parity.harness.any_size.programs import look_at
 
     end, found, looked, compared = time.monotonic() + 60 * minutes, [], 0, 0
     numbers = range(seed, seed + min(programs, _MOST_DRAWN))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_parity.harness.search.any_size import difference, drawn
+from onnx_parity.harness.any_size.programs import difference, drawn
 
 
 @pytest.mark.parametrize("seed", [*range(30), *(pytest.param(each, marks=pytest.mark.slow) for each in range(30, 600))])

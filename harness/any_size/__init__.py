@@ -1,0 +1,1 @@
+"""A search for models that are wrong at a size that their assumptions allow."""
