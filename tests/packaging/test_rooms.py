@@ -56,7 +56,7 @@ LAYERS = {
     "harness": (
         "onnx_cases", "cases", "subjects", "transformations", "halves", "results", "operators", "expecting", "matrix",
         "judging", "reuse", "running", "conformance", "cluster", "gate", "localisation", "drawing", "bisecting",
-        "search", "sensitivity", "pytest_plugin", "commands",
+        "search", "any_size", "sensitivity", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

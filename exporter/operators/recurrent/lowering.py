@@ -171,7 +171,7 @@ class _Layers:
         # (sequence, direction, batch, hidden) to (sequence, batch, direction * hidden).
         if self.directions == 1:
             return g.squeeze(y, [1]), last
-        return g.op("Reshape", g.transpose(y, [0, 2, 1, 3]), g.ints([0, 0, -1])), last
+        return g.op("Reshape", g.transpose(y, [0, 2, 1, 3]), g.ints([0, 0, self.directions * self.hidden])), last
 
     def _gates(self, parameter: Value) -> Value:
         """A weight or bias with the gates in ONNX's order."""

@@ -1,0 +1,87 @@
+"""Counts what `verify=True` refuses of the models of declared cases, with several seeds of their inputs and weights.
+
+    python -m benchmarks.false_alarms                         # every case of the default tier, ten seeds
+    python -m benchmarks.false_alarms --share 0.2 --seeds 3   # a fifth of the cases, drawn by chance
+    python -m benchmarks.false_alarms "*norm*"
+
+Cases that are known to fail, and those whose declaration asks for a tolerance or leaves the signs of zeros out, are
+counted apart: what is refused of them is no false alarm.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated
+
+import torch
+import typer
+
+import onnx_parity
+from benchmarks.children import ROOT
+from onnx_parity.harness.any_size.in_copies import run_in_copies
+from onnx_parity.harness.axes import Capture, Device, Selection, Tier
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.one_line import one_line
+
+OPSET = 18
+FOLDERS = ("op_cases", "model_zoo")
+
+
+def default_cells(patterns: list[str], share: float) -> Iterator[Cell]:
+    """One cell of each case and dtype, at one opset, or this share of them."""
+    selection = Selection(tier=Tier.DEFAULT, opsets=(OPSET,), devices=(Device.CPU,), captures=(Capture.TRACE,))
+    for folder in FOLDERS:
+        for name, declaration in declared_under(ROOT / folder):
+            if any(fnmatchcase(name, pattern) for pattern in patterns or ["*"]):
+                cells = cells_of(name, declaration, selection)
+                yield from (cell for cell in cells if random.Random(cell.id).random() < share)
+
+
+def refused(cell: Cell, seeds: int) -> list[str]:
+    """How a cell ends, and what `verify=True` says with each seed with which it refuses the model."""
+    warnings.simplefilter("ignore")
+    declaration = cell.case.declaration
+    told = []
+    for seed in range(seeds):
+        try:
+            program = build(cell.case, cell.dtype, cell.device, seed)
+            dynamic = {name: axes for name, axes in declaration.asked(cell.shapes).items() if isinstance(axes, dict)}
+            onnx_parity.export(
+                program.module, program.inputs(InputSet()), input_names=program.input_names, dynamic_axes=dynamic,
+                opset_version=OPSET, verify=True,
+            )  # fmt: skip
+        except onnx_parity.VerificationError as error:
+            told.append(f"seed {seed}: {one_line(str(error))}")
+        except (CannotBuildError, onnx_parity.OnnxExporterError):
+            return ["not exported"]
+    is_looser = bool(declaration.tolerance.get(cell.dtype)) or not declaration.signed_zeros
+    return ["declared otherwise" if is_looser and told else "verified", *told]
+
+
+def main(
+    patterns: Annotated[list[str] | None, typer.Argument(help="Declarations that match: pool*.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="With how many seeds.")] = 10,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Which share of the cells.")] = 1.0,
+) -> None:
+    """Export and verify, print what is refused, and end with 1 if anything is that its declaration does not expect."""
+    torch.set_num_threads(1)
+    cells = list(default_cells(patterns or [], share))
+    counts: Counter[str] = Counter()
+    for cell, (how, *told) in run_in_copies(cells, partial(refused, seeds=seeds)):
+        counts[how] += 1
+        counts["refused"] += bool(told) and how == "verified"
+        for line in told if how == "verified" else ():
+            print(f"{cell.id}: {line[:300]}", flush=True)
+    print(f"{len(cells)} cells, {seeds} seeds: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    raise typer.Exit(bool(counts["refused"]))
+
+
+if __name__ == "__main__":
+    typer.run(main)
