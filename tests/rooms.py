@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 16850,
     "exporter/patches": 1500,
     "exporter/program_state": 1075,
-    "exporter/recording": 5600,
+    "exporter/recording": 5650,
     "exporter/registry": 700,
     "exporter/request": 1650,
     "exporter/rewrites": 3850,
