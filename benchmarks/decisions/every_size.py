@@ -1,7 +1,7 @@
 """Compares models with their programs at every size from 0 to 9 of every dynamic axis that their assumptions allow.
 
-    python -m benchmarks.every_size                                  # all declarations with dynamic axes
-    python -m benchmarks.every_size "*pool*" --part 3/10
+    python -m benchmarks.decisions.every_size                                  # all declarations with dynamic axes
+    python -m benchmarks.decisions.every_size "*pool*" --part 3/10
 
 Where PyTorch does not run the program, nothing is compared. Models run in onnxruntime, and in onnx.reference where an
 axis is empty, since onnxruntime refuses there what the specification defines.

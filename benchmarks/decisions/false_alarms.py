@@ -1,8 +1,8 @@
 """Counts what `verify=True` refuses of the models of declared cases, with several seeds of their inputs and weights.
 
-    python -m benchmarks.false_alarms                         # every case of the default tier, ten seeds
-    python -m benchmarks.false_alarms --share 0.2 --seeds 3   # a fifth of the cases, drawn by chance
-    python -m benchmarks.false_alarms "*norm*"
+    python -m benchmarks.decisions.false_alarms                         # every case of the default tier, ten seeds
+    python -m benchmarks.decisions.false_alarms --share 0.2 --seeds 3   # a fifth of the cases, drawn by chance
+    python -m benchmarks.decisions.false_alarms "*norm*"
 
 Cases that are known to fail, and those whose declaration asks for a tolerance or leaves the signs of zeros out, are
 counted apart: what is refused of them is no false alarm.

@@ -1,6 +1,6 @@
 """Puts mistakes about sizes and layouts back that were mended, and counts the programs that it takes to find each.
 
-    python -m benchmarks.planted_decisions --programs 2000
+    python -m benchmarks.decisions.planted --programs 2000
 
 A mistake is a function of the exporter that is replaced. Each is looked for in a copy of this process, by the search of
 `parity search --any-size`, from the first program on.
