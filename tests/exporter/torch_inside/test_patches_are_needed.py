@@ -130,7 +130,7 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: torch.stack(x.unbind(0), 1), X, **ROWS), "is fixed by the program"
     ),
     "dynamic_lists: torch.Tensor.__iter__": Witness(
-        exporting(lambda x: torch.stack([x[at[0]] for at in (x[:, 0] < 9).nonzero()]), X), "depends on values"
+        exporting(lambda x: torch.stack([x[at[0]] for at in (x[:, 0] < 9).nonzero()]), X), "from values"
     ),
     "dynamic_lists: torch.Tensor.set_": Witness(
         exporting(replace_memory, X, Y), "Attempted to set the storage", "other memory with set_"
