@@ -10,6 +10,7 @@ an output of the block; any other leaf is unchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 
 import msgspec
 import torch
@@ -116,14 +117,15 @@ class Blocks(Branches):
         leaves that are known to change. The `shared` tensors are passed to the body too, and its writes to them are
         copied back afterwards.
         """
-        steps = self.loop_in_steps(trips, going, initial, shared, varying)
-        given = next(steps)
-        while True:
-            try:
-                given = steps.send(body(*given))
-            except StopIteration as end:
-                ends: tuple[list[Leaf], list[torch.Tensor]] = end.value
-                return ends
+        # Where the body fails, what was recorded of it is put away before the error goes on.
+        with closing(self.loop_in_steps(trips, going, initial, shared, varying)) as steps:
+            given = next(steps)
+            while True:
+                try:
+                    given = steps.send(body(*given))
+                except StopIteration as end:
+                    ends: tuple[list[Leaf], list[torch.Tensor]] = end.value
+                    return ends
 
     def loop_in_steps(
         self,

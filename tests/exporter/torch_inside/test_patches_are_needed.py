@@ -239,7 +239,7 @@ WITNESSES: dict[str, Witness] = {
     ),
     "nested_tensors: torch.nested.nested_tensor": Witness(
         exporting(lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), X, others=[(SIX,)], **ROWS),
-        "there is no lowering",
+        "where in its memory",
     ),
     "nested_tensors: torch.nested.as_nested_tensor": Witness(
         exporting(
