@@ -73,7 +73,7 @@ def pack(
     from rich.progress import track
 
     from onnx_parity.harness.conformance.manifest import PackError
-    from onnx_parity.harness.conformance.pack import pack_archive, write_pack
+    from onnx_parity.harness.conformance.pack import write_pack
     from onnx_parity.harness.conformance.planning import plan_cases, plan_cells, plan_node_tests
 
     node_tests = plan_node_tests() if wanted in (PackList.FULL, PackList.NODE_TESTS) else ()
@@ -85,8 +85,7 @@ def pack(
         refuse(f"No test has an id that matches {select!r}. Ids begin with the operator and its version: 'Elu-22-*'.")
     try:
         shown = track(planned, "tests", console=Console(stderr=True), disable=not sys.stderr.isatty())
-        written = write_pack(folder, shown)
-        size = pack_archive(folder, folder.with_name(f"{folder.name}.tar.zst")) if archive else None
+        written = write_pack(folder, shown, folder.with_name(f"{folder.name}.tar.zst") if archive else None)
     except PackError as error:
         refuse(str(error))
     tests = written.manifest.tests
@@ -94,7 +93,7 @@ def pack(
     versions = {(name, version) for test in tests for name, version in test.operators.items()}
     packed = Packed(
         str(folder), len(tests), len(operators), len(versions), sum(test.bytes for test in tests), written.kept,
-        dict(written.left_out.most_common()), size,
+        dict(written.left_out.most_common()), written.archived,
     )  # fmt: skip
     if as_json:
         print_json(packed)
@@ -105,5 +104,5 @@ def pack(
         print_text(f"{packed.kept} of them were there already: an earlier call was stopped")
     for reason, number in packed.left_out.items():
         print_text(f"{number} tests are left out: {reason}")
-    if size is not None:
-        print_text(f"{folder}.tar.zst: {size} bytes")
+    if written.archived is not None:
+        print_text(f"{folder}.tar.zst: {written.archived} bytes")

@@ -59,10 +59,13 @@ class Written(NamedTuple):
     left_out: Counter[str]
     #: How many an earlier call had written.
     kept: int
+    #: The size of the archive.
+    archived: int | None = None
 
 
-def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
-    """Write a pack of these tests. One that is there is replaced, or gone on with, and anything else is refused."""
+def write_pack(folder: Path, planned: Iterable[Planned], archive: Path | None = None) -> Written:
+    """Write a pack of these tests, and an archive of it. One that is there is replaced, or gone on with, and anything
+    else is refused."""
     made_with = _fingerprint()
     earlier = _earlier_tests(folder, made_with)
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,8 +96,9 @@ def write_pack(folder: Path, planned: Iterable[Planned]) -> Written:
     write_json(folder / MANIFEST, manifest)
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
     (folder / "manifest.sha256").write_text(f"{digest}  {MANIFEST}\n", encoding="utf-8")
+    archived = None if archive is None else pack_archive(folder, archive)
     (folder / _UNFINISHED).unlink()
-    return Written(manifest, left_out, kept)
+    return Written(manifest, left_out, kept, archived)
 
 
 def _write(planned: Planned, folder: Path) -> Test | _LeftOut:
@@ -179,7 +183,8 @@ def pack_archive(folder: Path, archive: Path) -> int:
         _Compressed(target, codec) as compressed,
         tarfile.open(fileobj=compressed, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar,
     ):
-        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        unfinished = folder / _UNFINISHED
+        for path in sorted(each for each in folder.rglob("*") if each.is_file() and each != unfinished):
             entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
             entry.size, entry.mode = path.stat().st_size, 0o644
             with path.open("rb") as content:

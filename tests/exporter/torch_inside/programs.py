@@ -135,9 +135,7 @@ def narrowed(x: torch.Tensor, starts: torch.Tensor, lengths: torch.Tensor) -> to
 
 def in_library(source: str, **names: Any) -> Callable[..., Any]:
     """A function of one expression, as code of an installed library that is called with a tensor x."""
-    function: Callable[..., Any] = eval(
-        f"lambda x: {source}", {"__name__": "numpy.made", "torch": torch, **names}
-    )
+    function: Callable[..., Any] = eval(f"lambda x: {source}", {"__name__": "numpy.made", "torch": torch, **names})
     return function
 
 

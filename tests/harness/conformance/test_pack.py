@@ -101,8 +101,29 @@ def test_a_pack_that_was_stopped_is_gone_on_with(tmp_path: Path, monkeypatch: py
     assert contents(folder) == contents(whole)
     with pytest.raises(KeyboardInterrupt):
         write_pack(folder, stopping())
-    monkeypatch.setattr(pack, "_fingerprint", lambda: "other code")
-    assert write_pack(folder, tests).kept == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(pack, "_fingerprint", lambda: "other code")
+        assert write_pack(folder, tests).kept == 0
+
+
+def test_a_pack_that_was_stopped_in_its_archive_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = planned("Elu-22-float-*")
+    folder, archive = tmp_path / "pack", tmp_path / "pack.tar.zst"
+
+    def stop(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pack, "pack_archive", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write_pack(folder, tests, archive)
+    assert write_pack(folder, tests, archive).kept == len(tests)
+    again = tmp_path / "again" / "pack"
+    again.parent.mkdir()
+    write_pack(again, tests, again.parent / "pack.tar.zst")
+    assert archive.read_bytes() == (again.parent / "pack.tar.zst").read_bytes()
 
 
 def test_a_cell_that_can_be_no_test_is_counted_with_its_reason(tmp_path: Path) -> None:
