@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.transforms import (
     apply_writes,
     begin_functionalizing,
@@ -39,10 +40,12 @@ def functionalized(called: Called) -> Called:
             given, held = ([functional_tensor(each, level) for each in some] for some in (tensors, buffers))
             results = [_unwrapped(result) for result in called(given, held)]
             wrapped = [*given, *held]
-            for tensor in wrapped:
-                apply_writes(tensor)
-            for before, after in zip([*tensors, *buffers], wrapped, strict=True):
-                copy_write_to_input(before, after)
+            # The program has ended: what is asked now are no questions of it.
+            with without_function_overrides():
+                for tensor in wrapped:
+                    apply_writes(tensor)
+                for before, after in zip([*tensors, *buffers], wrapped, strict=True):
+                    copy_write_to_input(before, after)
             return results
         finally:
             end_functionalizing()
