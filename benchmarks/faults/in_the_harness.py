@@ -145,8 +145,8 @@ FAULTS = {
     ),
     "what no file says is refused is refused": Fault(
         "harness/expecting/unsupported.py",
-        "if file is None or file.agrees(record, refused=record.status is Status.UNSUPPORTED):",
-        "if file is None or record.status is Status.UNSUPPORTED:",
+        "if file.agrees(record, refused=record.status is Status.UNSUPPORTED):",
+        "if record.status is Status.UNSUPPORTED or file.agrees(record, refused=False):",
         ("harness/expecting/test_unsupported.py",),
     ),
     "a refusal holds at all opsets": Fault(
