@@ -176,7 +176,7 @@ def state_of(needed: str, root: Path) -> str:
         return "none" if value is None else hashlib.blake2b(os.fsencode(value), digest_size=8).hexdigest()
     if needed.startswith(PRESENCE):
         file = root / needed.removeprefix(PRESENCE)
-        return "folder" if file.is_dir() else hash_of(str(file))
+        return "folder" if os.path.isdir(file) else hash_of(str(file))
     # It is never the same.
     return secrets.token_hex(8) if needed == PROGRAM else hash_of(str(root / needed))
 

@@ -19,7 +19,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.harness.cases.installed import installed, involved, normalise, states, with_required
-from onnx_parity.harness.cases.watching import PACKAGE, name_of, nodes_of, state_of
+from onnx_parity.harness.cases.watching import PACKAGE, PRESENCE, name_of, nodes_of, state_of
 from onnx_parity.harness.matrix.since import Since
 from onnx_parity.harness.record import Record
 from tests.forked import run
@@ -346,3 +346,8 @@ print(importlib.import_module("torch.classes"))
 """
     done = run(tmp_path, "python", "-c", program)
     assert (done.code, done.text) == (0, f"{torch.classes}\n")
+
+
+def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
+    # Programs ask whether a text is a path.
+    assert state_of(f"{PRESENCE}{tmp_path / ('x' * 5000)}", tmp_path) == "none"
