@@ -239,7 +239,8 @@ cum_prod = node("CumProd", cumulative_product, *_ALONG)
 
 # --- one of several classes -------------------------------------------------------------------------------------------
 
-_AXES = (call((2, 3)), call((2, 3, 2), axis=1), call((2, 3), axis=0), call((3,), axis=-1), call((0, 3)), call((2, 1)))
+_AXES = (call((2, 3)), call((2, 3, 2), axis=1), call((2, 3), axis=0), call((3,), axis=-1), call((0, 3)), call((2, 1)),
+         call((2, 0, 3), axis=1))  # fmt: skip
 
 
 def _from_axis(function: Any) -> Any:
@@ -258,7 +259,8 @@ def _from_axis(function: Any) -> Any:
 
 def hardmax(x: torch.Tensor, axis: int) -> torch.Tensor:
     """1 at the first of the largest elements, 0 elsewhere."""
-    return torch.zeros_like(x).scatter_(axis, x.argmax(axis, keepdim=True), 1.0)
+    made = torch.zeros_like(x)
+    return made.scatter_(axis, x.argmax(axis, keepdim=True), 1.0) if x.numel() else made
 
 
 _FEW = (call((2, 3)), call((2, 3, 2), axis=1), call((2, 3), axis=0), call((2, 1)), call((0, 3)))

@@ -44,6 +44,8 @@ gather_elements = node(
     call((3, 2), [[-1, -3]], axis=0),
     call((2, 3), [[1], [-2]], axis=-1),
     call((3,), np.array([], np.int64)),
+    call((2, 3), np.zeros((2, 0), np.int64), axis=1),
+    call((1, 2, 1, 2, 3), np.array([2, 0, 1, 1], np.int64).reshape(1, 2, 1, 2, 1), axis=4),
     exact=True,
 )
 
@@ -91,9 +93,8 @@ compress = node(
 
 @definition
 def non_zero(x: Array) -> Array:
-    if x.dtype.kind == "O":
-        return np.array(np.nonzero(x != ""))
-    return np.array(np.nonzero(np.atleast_1d(x)) if x.ndim else np.empty((0, int(x != 0)), np.int64))
+    found = x != ("" if x.dtype.kind == "O" else 0)
+    return np.array(np.nonzero(found)) if x.ndim else np.empty((0, int(found)), np.int64)
 
 
 non_zero_ = node(
@@ -104,6 +105,7 @@ non_zero_ = node(
     call(drawn((3,), values=(0.0,))),
     call((1,)),
     call((0, 3)),
+    call(drawn((), values=(2.0,))),
 )
 
 # --- finding ----------------------------------------------------------------------------------------------------------
@@ -200,6 +202,7 @@ one_hot_negative = node(
     one_hot,
     call([-1, -3, 0], [3], drawn((2,), values=(0.0, 1.0))),
     call([5, -7, 1], [3], drawn((2,), values=(0.0, 1.0))),
+    call([3, -4, 2], 3, drawn((2,), values=(0.0, 1.0))),
     main="T3",
     usual={"T1": "int64", "T2": "int64"},
     where=lambda types: types["T1"] == types["T2"] == "tensor(int64)" and types["T3"] == "tensor(float)",
@@ -233,6 +236,8 @@ _WRITTEN = (
     call((2, 4), [[1, 3]], (1, 2), axis=1),
     call((2, 4), [[-1, 0]], (1, 2), axis=-1, since=11),
     call((3,), np.array([], np.int64), (0,)),
+    call((1, 2, 1, 3), np.array([2, 1], np.int64).reshape(1, 1, 1, 2), (1, 1, 1, 2), axis=3),
+    call((1, 2, 1, 2, 3), np.array([2, 0, 1, 1], np.int64).reshape(1, 2, 1, 2, 1), (1, 2, 1, 2, 1), axis=4),
 )
 
 

@@ -378,6 +378,7 @@ center_crop_pad = node(
     call((5, 3), [2, 3]),
     call((2, 3), [5], axes=[1]),
     call((2, 3), [4, 1], axes=[-1, 0]),
+    call((3, 4), [2, 1]),
     call((0, 3), [2, 3]),
     exact=True,
 )
