@@ -13,7 +13,7 @@ from onnx_parity.exporter.arrays import Array, Fed, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.harness.conformance.manifest import Judged, Open, Output
 from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
-from onnx_parity.harness.onnx_cases.types import dtype_of
+from onnx_parity.harness.onnx_cases.types import dtype_of, spell_type
 
 __all__ = [
     "UnfitError",
@@ -32,16 +32,11 @@ class UnfitError(Exception):
 
 
 def describe_type(of: TypeProto) -> str:
-    """A type in the words of ONNX's schemas: `seq(tensor(float))`."""
-    match of.WhichOneof("value"):
-        case "sequence_type":
-            return f"seq({describe_type(of.sequence_type.elem_type)})"
-        case "optional_type":
-            return f"optional({describe_type(of.optional_type.elem_type)})"
-        case "tensor_type":
-            return f"tensor({TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"
-        case other:
-            raise UnfitError(f"it has a value of the kind {other}")
+    """A type in the words of ONNX's schemas, if a test of a pack may have it."""
+    try:
+        return spell_type(of)
+    except ValueError as error:
+        raise UnfitError(str(error)) from None
 
 
 def encode_value(fed: Fed, type_: str, name: str = "") -> bytes:

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
-from onnx import AttributeProto, TypeProto, helper, numpy_helper
+from onnx import AttributeProto, helper, numpy_helper
 
 from onnx_parity.exporter.arrays import Array, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.harness.onnx_cases.case import Call, Distribution, Expectation, OnnxCase
 from onnx_parity.harness.onnx_cases.given import NOTHING, Given, Items, Value
-from onnx_parity.harness.onnx_cases.types import schema_at, variables_of
+from onnx_parity.harness.onnx_cases.types import schema_at, spell_type, variables_of
 from onnx_parity.harness.onnx_node import OnnxNode
 
 __all__ = ["NodeTest", "collect_node_tests", "expect_outputs"]
@@ -77,7 +77,7 @@ class NodeTest:
         if has_graphs or not declared.since <= schema.since_version < declared.before:
             return None
         values = {each.name: value for each, value in zip(graph.input, self.inputs, strict=True)}
-        known = {each.name: _type_name(each.type) for each in (*graph.input, *graph.output)}
+        known = {each.name: spell_type(each.type) for each in (*graph.input, *graph.output)}
         variables = variables_of(schema)
         types = {name: allowed[0] for name, allowed in variables.items()}
         for formal, names in ((schema.outputs, self.node.output), (schema.inputs, self.node.input)):
@@ -199,13 +199,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _type_name(of: TypeProto) -> str:
-    match of.WhichOneof("value"):
-        case "sequence_type":
-            return f"seq({_type_name(of.sequence_type.elem_type)})"
-        case "optional_type":
-            return f"optional({_type_name(of.optional_type.elem_type)})"
-        case _:
-            return f"tensor({onnx.TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"

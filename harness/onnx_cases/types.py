@@ -18,7 +18,7 @@ from onnx import TensorProto, TypeProto, helper
 from onnx_parity.harness.axes import OPSETS
 
 __all__ = ["ELEMENTS", "Schema", "Types", "alike", "code_of", "dtype_of", "element_of", "make_type", "schema_at",
-           "short", "variables_of", "versions_of"]  # fmt: skip
+           "short", "spell_type", "variables_of", "versions_of"]  # fmt: skip
 
 Schema: TypeAlias = "onnx.defs.OpSchema"
 #: Type variable to type.
@@ -72,6 +72,19 @@ def make_type(type_: str, shape: Sequence[int | None] | None) -> TypeProto:
         key = code_of(f"tensor({type_[4:].partition(',')[0]})")
         return helper.make_map_type_proto(key, helper.make_tensor_type_proto(code_of(type_), shape))
     return helper.make_tensor_type_proto(code_of(type_), shape)
+
+
+def spell_type(of: TypeProto) -> str:
+    """A type in the words of ONNX's schemas: `seq(tensor(float))`."""
+    match of.WhichOneof("value"):
+        case "sequence_type":
+            return f"seq({spell_type(of.sequence_type.elem_type)})"
+        case "optional_type":
+            return f"optional({spell_type(of.optional_type.elem_type)})"
+        case "tensor_type":
+            return f"tensor({TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"
+        case other:
+            raise ValueError(f"it has a value of the kind {other}")
 
 
 def variables_of(schema: Schema) -> dict[str, tuple[str, ...]]:
