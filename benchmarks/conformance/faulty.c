@@ -1,12 +1,14 @@
-/* onnxruntime, but wrong for one operator at one size: FAULT is a part of a test's id, such as Elu-22-float-2x3.
+/* A runtime, but wrong for one operator at one size: FAULT is a part of a test's id, such as Elu-22-float-2x3.
  *
  * In the output, the element of the largest magnitude is wrong by a tenth of a thousandth of it, an integer by one, and a
- * half by 64 units in its last place. It is compiled in place of onnxruntime.c. */
+ * half by 64 units in its last place. It is compiled in place of the file that RUNTIME names, such as "onnxruntime.c". */
 #define runtime_run run_rightly
-#include "onnxruntime.c"
+#include RUNTIME
 #undef runtime_run
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 Ending runtime_run(const Json *test, Tensor *inputs, int given, Tensor *outputs, int wanted, char *reason, size_t room) {
     Ending ending = run_rightly(test, inputs, given, outputs, wanted, reason, room);

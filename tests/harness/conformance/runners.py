@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from benchmarks.conformance.runners import RUNNERS, compile_runner, find_library, lacking_for, run_node
+from benchmarks.conformance.runners import (
+    RUNNERS,
+    Ended,
+    Run,
+    build_in_c,
+    build_in_rust,
+    call,
+    call_node,
+    faulty_runner,
+    find_library,
+    lacking_for,
+)
 
-Ended = subprocess.CompletedProcess[str]
-#: Calls a runner: the pack, the submission, further options, and the environment.
-Run = Callable[..., Ended]
+__all__ = ["Run", "faulty", "in_c", "in_js", "pretending_in", "results"]
 
 
 def in_c(folder: Path, runtime: Path = RUNNERS / "c/onnxruntime.c") -> Run:
     """The runner in C with the file of a runtime, built in this folder, and with the library of onnxruntime."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    library = find_library()
+    library = find_library("onnxruntime")
     if runtime.parent != Path(__file__).parent and library is None:
         pytest.skip("onnxruntime's package has no library of its own")
-    program = compile_runner(folder, runtime)
+    return partial(_call_in_c, build_in_c(folder, runtime), f"{library}")
 
-    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
-        named = [] if "--library" in options else ["--library", str(library)]
-        command: list[str | Path] = [program, pack, out, *named, *options]
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
-        )
 
-    return run
+def _call_in_c(program: Path, library: str, *words: str | Path, **environment: str) -> Ended:
+    return call(program, *words, *([] if "--library" in words else ["--library", library]), **environment)
 
 
 def in_rust(folder: Path, root: Path) -> Run:
     """The runner in Rust with the file of a runtime, built in this folder."""
     if shutil.which("rustc") is None:
         pytest.skip("there is no Rust compiler")
-    program = folder / "run-rust"
-    subprocess.run(["rustc", "--edition", "2021", "-o", program, root], check=True, capture_output=True, text=True)
+    return partial(call, build_in_rust(folder, root))
 
-    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
-        command: list[str | Path] = [program, pack, out, *options]
-        return subprocess.run(
-            command, check=False, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60
-        )
 
-    return run
+def in_js(adapter: str) -> Run:
+    if lacking := lacking_for(adapter):
+        pytest.skip(lacking)
+    return partial(call_node, adapter)
 
 
 def pretending_in(language: str, folder: Path) -> Run:
@@ -63,13 +62,11 @@ def pretending_in(language: str, folder: Path) -> Run:
     return in_c(folder, here / "pretending.c")
 
 
-def in_js(adapter: str) -> Run:
-    if lacking := lacking_for(adapter):
-        pytest.skip(lacking)
-
-    def run(pack: Path, out: Path, *options: str, **environment: str) -> Ended:
-        return run_node(pack, out, adapter, options, {"RUNNERS": str(RUNNERS / "js"), **environment})
-
+def faulty(name: str, folder: Path) -> Run:
+    """A runner whose runtime is wrong for the test that `FAULT` names."""
+    run = faulty_runner(name, folder)
+    if isinstance(run, str):
+        pytest.skip(run)
     return run
 
 

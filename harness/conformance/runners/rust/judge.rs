@@ -1,6 +1,6 @@
 //! Whether an output is right.
 
-use crate::pack::{read_value, Json, Tensor, Value, STRING};
+use super::pack::{read_value, Json, Tensor, Value, STRING};
 use std::{fs, path::Path};
 
 const NAMES: [&str; 17] = [

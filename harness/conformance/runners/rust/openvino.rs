@@ -4,8 +4,8 @@
 //!     ./run-pack my-pack my-submission --library libopenvino_c.so
 
 mod judge;
-mod pack;
-mod runner;
+pub mod pack;
+pub mod runner;
 
 use pack::{Json, Tensor, Value};
 use runner::{Failure, Runtime};
@@ -23,7 +23,7 @@ struct Shape { rank: i64, dims: *mut i64 }
 #[repr(C)]
 struct Version { build: *const c_char, description: *const c_char }
 
-struct OpenVino(Place);
+pub struct OpenVino(Place);
 
 /// OpenVINO's numbers of types, each with that of ONNX.
 const TYPES: [(u32, i32); 19] = [

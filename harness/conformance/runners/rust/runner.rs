@@ -4,8 +4,8 @@
 //!
 //! Exit codes: 0 if something is right, and nothing is wrong, crashes or hangs; 1 otherwise; 2 if nothing could be run.
 
-use crate::judge::judge;
-use crate::pack::{quote, read_value, Json, Value};
+use super::judge::judge;
+use super::pack::{quote, read_value, Json, Value};
 use std::{
     collections::HashMap, env, fs, io::{Read, Write}, path::{Path, PathBuf}, process::{exit, Command, Stdio}, thread::sleep,
     time::{Duration, Instant, SystemTime},
