@@ -1,46 +1,61 @@
-"""The `parity` command: its subcommands, each defined in a file of `commands/`, most used first.
+"""The `parity` command: its subcommands, each defined in a file of `commands/`.
 
-A command is a thin layer over a module that does not depend on the terminal, and imports only light modules at its top,
-so that `parity --help` takes 0.4 s. Every command has examples in its help, and `--json`. `OSError` and interrupts are
-reported here in one line, for all commands.
+A command is a thin layer over a module that does not depend on the terminal, and is imported when it is used, so that
+`parity --help` takes 0.3 s; it imports only light modules at its top. Every command has examples in its help, and
+`--json`. `OSError` and interrupts are reported here in one line, for all commands.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from onnx_parity import __version__
-from onnx_parity.harness.commands.bisect import bisect
-from onnx_parity.harness.commands.coverage import coverage
-from onnx_parity.harness.commands.doctor import doctor
-from onnx_parity.harness.commands.expect import expect
-from onnx_parity.harness.commands.export import export
-from onnx_parity.harness.commands.exporters import exporters
-from onnx_parity.harness.commands.findings import findings
-from onnx_parity.harness.commands.gate import gate
-from onnx_parity.harness.commands.init import init
-from onnx_parity.harness.commands.judge import judge
-from onnx_parity.harness.commands.list_cases import list_cases
-from onnx_parity.harness.commands.localise import localise
-from onnx_parity.harness.commands.merge import merge
-from onnx_parity.harness.commands.node_tests import node_tests
-from onnx_parity.harness.commands.operator import operator
-from onnx_parity.harness.commands.opinfo_survey import survey
-from onnx_parity.harness.commands.pack import pack
-from onnx_parity.harness.commands.query import query
-from onnx_parity.harness.commands.range import range_of_values
-from onnx_parity.harness.commands.reduce import reduce as reduce_cell
-from onnx_parity.harness.commands.report import report
-from onnx_parity.harness.commands.repro import repro
-from onnx_parity.harness.commands.run import run
-from onnx_parity.harness.commands.scoreboard import scoreboard
-from onnx_parity.harness.commands.search import search
-from onnx_parity.harness.commands.sensitivity import sensitivity
-from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
+
+#: The commands, most used first, with what `parity --help` says of each.
+COMMANDS = {
+    "export": "Export a PyTorch model to an ONNX file.",
+    "show": "Print an ONNX file: its graph, its size, and the conditions under which it is right.",
+    "run": "Run cells of the matrix and write the HTML report.",
+    "list": "List the declared cases, and how many cells of each the tier runs.",
+    "init": "Begin to test operators and models of your own, in this folder.",
+    "report": "Write the HTML report of a run.",
+    "query": "Print the cells of a run that satisfy a condition.",
+    "operator": "Print all that is known of an operator: schemas, rules, outcomes, cases.",
+    "exporters": "Compare the outcomes of several exporters, opset by opset and operator by operator.",
+    "range": "Find values in a float32 model that float16 and bfloat16 cannot hold, and write it in half.",
+    "scoreboard": "Show what each runtime makes of the models of a run.",
+    "repro": "Run one cell and write a bundle that reproduces it.",
+    "localise": "Find the first operator of a failing cell that diverges.",
+    "reduce": "Reduce a failing cell's program to the few operators that still fail.",
+    "bisect": "Find out which release of a distribution broke something, and which one mended it.",
+    "expect": "Show the smallest edits with which the lists of known failures agree with a run.",
+    "gate": "Compare a run with a baseline, and fail if it is worse.",
+    "merge": "Merge the shards of a run into a new run.",
+    "sensitivity": "List what the declared cases of operators could not tell if it were done wrong.",
+    "search": "Generate programs, and look for wrong results, errors and crashes.",
+    "findings": "List the known defects of other software, run them again, or write the text of an issue.",
+    "doctor": "Check this installation: what is missing, what needs it, and how to get it.",
+    "node-tests": "Run ONNX's own node tests on the runtimes and count the outcomes.",
+    "pack": "Write tests as files that any runtime can run.",
+    "coverage": "Show how much of ONNX the cases of `op_cases/onnx/` cover.",
+    "judge": "Judge what a runtime returned for the tests of a pack.",
+    "opinfo-survey": "Write down which samples of torch's databases of operators are usable.",
+}
+#: The files of `commands/`, and their functions, whose names are not those of their commands.
+_PLACES = {
+    "list": ("list_cases", "list_cases"),
+    "range": ("range", "range_of_values"),
+    "node-tests": ("node_tests", "node_tests"),
+    "opinfo-survey": ("opinfo_survey", "survey"),
+}
+#: Commands that pass on the options that they do not know.
+_PASSING_ON = {"run"}
 
 #: Earlier commands, and what to use instead.
 _REPLACED = {
@@ -55,11 +70,26 @@ _REPLACED = {
 }
 
 
-class _Commands(TyperGroup):
-    """Ends a command that was interrupted, or that met a system error, with one line and exit code 2.
+def load_command(name: str) -> Any:
+    """The command of this name, whose file is imported."""
+    file, function = _PLACES.get(name, (name, name))
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True} if name in _PASSING_ON else None
+    called = getattr(import_module(f"onnx_parity.harness.commands.{file}"), function)
+    alone.command(name, context_settings=settings)(called)
+    return get_command(alone)
 
-    Python would print a traceback and exit with 1, which means here that there are findings.
+
+class _Commands(TyperGroup):
+    """Imports the command that is used, and only that one.
+
+    A command that was interrupted, or that met a system error, ends with one line and exit code 2. Python would print a
+    traceback and exit with 1, which means here that there are findings.
     """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else command, rest
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _REPLACED:
@@ -103,30 +133,9 @@ def main(
     """
 
 
-app.command()(export)
-app.command()(show)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
-app.command("list")(list_cases)
-app.command()(init)
-app.command()(report)
-app.command()(query)
-app.command()(operator)
-app.command()(exporters)
-app.command("range")(range_of_values)
-app.command()(scoreboard)
-app.command()(repro)
-app.command()(localise)
-app.command("reduce")(reduce_cell)
-app.command()(bisect)
-app.command()(expect)
-app.command()(gate)
-app.command()(merge)
-app.command()(sensitivity)
-app.command()(search)
-app.command()(findings)
-app.command()(doctor)
-app.command("node-tests")(node_tests)
-app.command()(pack)
-app.command()(coverage)
-app.command()(judge)
-app.command("opinfo-survey")(survey)
+def _only_named() -> None:
+    """What stands for a command in the list of all, until it is used."""
+
+
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(_only_named)

@@ -17,7 +17,8 @@ from onnx_parity.harness.case import floats, model, op
 
 sine = op(torch.sin, floats(2, 3))
 waves = op(lambda x, f: f(x), floats(2, 3), f=[torch.sin, torch.cos])
-layer = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3])
+layer = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3, 4, 5, 6])
+quick = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=[1, 2, 3], tier="smoke")
 """
 
 
@@ -36,6 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("sine", {}, True),
         ("SINE and opset9", {}, True),
         ("layer", {}, False),
+        ("quick", {}, True),
         ("layer and opset9 and cpu", {}, True),
         ("", {}, False),
         ("", {"opsets": "9", "devices": "cpu"}, True),
@@ -55,7 +57,7 @@ def test_few_cells(file: Path, keyword: str, options: dict[str, str], few: bool)
 
 
 def test_a_file_of_many_declarations_is_not_imported(file: Path) -> None:
-    file.write_text("\n".join(f"name{number} = 1 / 0" for number in range(20)))
+    file.write_text("\n".join(f"name{number} = 1 / 0" for number in range(30)))
     assert not are_few([file], "", lambda name: None)
 
 
