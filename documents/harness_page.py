@@ -40,12 +40,9 @@ def vocabulary() -> dict[str, Any]:
 
 def commands() -> Mapping[str, Any]:
     """The commands of `parity` by name, in the order of its help."""
-    import typer
+    from onnx_parity.harness.cli import COMMANDS, load_command
 
-    from onnx_parity.harness.cli import app
-
-    found: Mapping[str, Any] = typer.main.get_group(app).commands
-    return found
+    return {name: load_command(name) for name in COMMANDS}
 
 
 def command_lines() -> Iterator[str]:

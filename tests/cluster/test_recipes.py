@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_parity.harness.cli import COMMANDS, load_command
+from documents.harness_page import commands
 from onnx_parity.harness.pytest_plugin.options import with_prefix
 from onnx_parity.harness.record import Status
 from onnx_parity.harness.store import read_records
@@ -38,15 +38,15 @@ def used_options(text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", [DOCS / "cluster.md", *RECIPES], ids=lambda path: path.name)
 def test_commands_have_the_options_that_recipes_use(path: Path) -> None:
-    commands = {name: load_command(name) for name in COMMANDS}
+    known = commands()
     used = used_options(path.read_text())
     assert used
     unknown = [
         (command, option)
         for command, option in used
-        if command not in commands
+        if command not in known
         or (
-            option not in {name for each in commands[command].params for name in (*each.opts, *each.secondary_opts)}
+            option not in {name for each in known[command].params for name in (*each.opts, *each.secondary_opts)}
             # What `parity run` does not know is an option of pytest's plug-in.
             and not (command == "run" and with_prefix(option) != option)
         )
