@@ -14,11 +14,11 @@ from types import TracebackType
 import onnx_ir as ir
 import torch
 
+from onnx_parity import __version__
 from onnx_parity.exporter.errors import ArgumentError, ExportError, WriteError
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.progress import progress
-from onnx_parity.exporter.version import VERSION
 
 __all__ = ["PROGRAM_FILE", "REPORT_FILE", "Steps"]
 
@@ -80,8 +80,8 @@ class Steps:
         import onnx
 
         yield f"# ONNX export: {'failed' if error else 'succeeded'}\n"
-        yield f"onnx-parity {VERSION}, torch {torch.__version__}, onnx {onnx.__version__}, onnx_ir {ir.__version__}, "
-        yield f"Python {platform.python_version()}\n"
+        yield f"onnx-parity {__version__}, torch {torch.__version__}, onnx {onnx.__version__}, "
+        yield f"onnx_ir {ir.__version__}, Python {platform.python_version()}\n"
         if error is not None:
             yield f"## {type(error).__name__}\n\n```\n{error}\n```\n"
         if self._profile:

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnx_parity.exporter import ListOf, OrNone
+from onnx_parity.exporter.request.marked_inputs import ListOf, OrNone
 from onnx_parity.harness.axes import FLOATING, MIDDLE_OPSET, Breadth, Dtype, Selection, Shapes, Tier
 from onnx_parity.harness.cases.declaration_checks import (
     check_dtypes,

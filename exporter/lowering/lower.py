@@ -14,6 +14,7 @@ import msgspec
 import onnx_ir as ir
 import torch
 
+from onnx_parity import __version__
 from onnx_parity.exporter.dtypes import type_of
 from onnx_parity.exporter.errors import Refusal, Unsupported, UnsupportedOperatorsError
 from onnx_parity.exporter.graph.assumptions import ASSUMPTIONS_HOLD, Assumption
@@ -29,7 +30,6 @@ from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.quantized_weights import with_quantized_weights
 from onnx_parity.exporter.request.opsets import IR_VERSIONS
-from onnx_parity.exporter.version import PRODUCER, VERSION
 
 __all__ = ["Lowered", "Names", "lower"]
 
@@ -191,8 +191,8 @@ class _ModelLowering:
         return ir.Model(
             graph,
             ir_version=IR_VERSIONS[self.g.opset],
-            producer_name=PRODUCER,
-            producer_version=VERSION,
+            producer_name="onnx-parity",
+            producer_version=__version__,
             functions=functions,
         )
 

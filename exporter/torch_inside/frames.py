@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
-from onnx_parity.exporter import version
+from onnx_parity.exporter import errors
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
@@ -36,8 +36,8 @@ __all__ = [
 current_frame = sys._getframe
 
 _INTERNAL = (
-    # version.py is in the top folder of this package.
-    *(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, version)),
+    # errors.py is in the top folder of this package.
+    *(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, errors)),
     contextlib.__file__,
 )
 _MODULE_CALL = torch.nn.Module._call_impl.__code__

@@ -18,14 +18,13 @@ from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.exporter.verification.bundle import Bundle, BundleError, write_bundle
 from onnx_parity.exporter.verification.divergence import describe_divergence
 from onnx_parity.exporter.verification.repro import OF_ONNX_REFERENCE, OF_ONNXRUNTIME
-from onnx_parity.exporter.version import PRODUCER
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.program import ONNXProgram
 
 __all__ = ["explained"]
 
-_PACKAGES = (PRODUCER, "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
+_PACKAGES = ("onnx-parity", "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
 #: pytest's own variable: the test that runs, and its phase, as in `tests/test_layers.py::test_gelu (call)`.
 _CURRENT_TEST = "PYTEST_CURRENT_TEST"
 
@@ -68,7 +67,7 @@ def _written(program: ONNXProgram, error: VerificationError, bundles: Path | Non
         environment=versions | {"platform": platform.platform()},
     )
     if bundles is None:
-        bundles = Path(tempfile.mkdtemp(prefix=f"{PRODUCER}-"))
+        bundles = Path(tempfile.mkdtemp(prefix="onnx-parity-"))
     folder = bundles / f"opset{program.opset_version}"
     write_bundle(bundle, folder)
     return folder

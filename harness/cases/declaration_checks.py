@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from onnx_parity.exporter import ListOf, OrNone
+from onnx_parity.exporter.request.marked_inputs import ListOf, OrNone
 from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.cases.arguments import arguments_of
 from onnx_parity.harness.cases.dynamic_axes import DynamicAxes, example_sizes

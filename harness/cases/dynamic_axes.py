@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from onnx_parity.exporter import ListOf, OrNone
+from onnx_parity.exporter.request.marked_inputs import ListOf, OrNone
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Given, Listed, Maker
 
