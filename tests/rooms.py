@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 850,
     "exporter/kinds": 1250,
     "exporter/lowering": 5300,
-    "exporter/operators": 16850,
+    "exporter/operators": 16900,
     "exporter/patches": 1500,
     "exporter/program_state": 1075,
     "exporter/recording": 5650,

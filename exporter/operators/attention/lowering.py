@@ -14,6 +14,7 @@ from onnx_parity.exporter.lowering.values.magnitudes import (
 )
 from onnx_parity.exporter.lowering.values.shapes import never_exceeds, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.operators.attention.shared_heads import multiply_shared, unrepeated
 from onnx_parity.exporter.registry.lowerings import lowering
 
 
@@ -25,17 +26,19 @@ def scaled_dot_product_attention(
     """softmax(query @ key.T * scale + mask) @ value, and 0 for a row whose mask excludes everything"""
     if attn_mask is not None and _excludes_nothing(attn_mask, query):
         attn_mask = None
+    if query.rank == 4 and not (enable_gqa or dropout_p):
+        shared = unrepeated(key), unrepeated(value)
+        if shared[0] is not key and shared[1] is not value and same_size(shared[0].sizes[1], shared[1].sizes[1]):
+            (key, value), enable_gqa = shared, True
     plain = not dropout_p and {query.rank, key.rank, value.rank} == {4} and _shares_batch(query, key, value, enable_gqa)
     if plain and _fits(attn_mask, query, key) and g.has_kernel("Attention", query.dtype, "T1"):
-        masks = [] if attn_mask is None else [_above_the_lowest(g, attn_mask)]
+        masks = [] if attn_mask is None else [_added(g, attn_mask, query.dtype)]
         whole = g.op("Attention", query, key, value, *masks, is_causal_i=int(is_causal) or None, scale_f=scale)
         return whole if attn_mask is None else _without_empty_rows(g, shaped(whole, g.out.shape), attn_mask)
     if same_size(key.sizes[-2], 0):
         # torch ignores the mask then.
         return g.full(g.out.shape, 0, g.out.dtype)
-    if enable_gqa:
-        key, value = _repeated(g, key, query), _repeated(g, value, query)
-    scores = _scores(g, query, key, scale)
+    scores = _scores(g, query, key, scale, enable_gqa)
     if attn_mask is not None:
         attn_mask = _unrepeated(attn_mask)
     if attn_mask is not None and attn_mask.dtype is not torch.bool:
@@ -48,7 +51,7 @@ def scaled_dot_product_attention(
         weights = _without_empty_rows(g, weights, attn_mask)
     if dropout_p:
         weights = g.dropout(weights, dropout_p)
-    result = shaped(g.matmul(weights, value), g.out.shape)
+    result = shaped(_multiplied(g, weights, value, enable_gqa), g.out.shape)
     return result if attn_mask is None or zeroed_early else _without_empty_rows(g, result, attn_mask)
 
 
@@ -91,18 +94,23 @@ def _unrepeated(mask: Value) -> Value:
     return source if source is not None and source.rank and same_size(source.sizes[-1], mask.sizes[-1]) else mask
 
 
-def _above_the_lowest(g: Graph, mask: Value) -> Value:
-    """A mask without the lowest number: onnxruntime's Attention returns 0 for a row that has no other, where torch
-    returns a mean (weighted by the scores if they are halves, and nearly equally here)."""
-    if not mask.dtype.is_floating_point:
-        return mask
+def _added(g: Graph, mask: Value, dtype: torch.dtype) -> Value:
+    """A mask as onnxruntime's Attention takes it best.
+
+    1. In numbers: it would make them of booleans anew for each layer and head, which takes as long as the rest of a
+       step of decoding at 1,500 tokens.
+    2. Without the lowest number: it returns 0 for a row that has no other, where torch returns a mean (weighted by the
+       scores if they are halves, and nearly equally here).
+    """
+    if mask.dtype is torch.bool:
+        return shaped(g.where(mask, g.const(0, dtype), g.const(-math.inf, dtype)), mask.shape)
     if not may_have_the_lowest(mask.ir) or each_row_is_above_the_lowest(mask.ir):
         return mask
     limits = torch.finfo(mask.dtype)
     return shaped(g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype)), mask.shape)
 
 
-def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
+def _scores(g: Graph, query: Value, key: Value, scale: float | None, grouped: bool) -> Value:
     swap = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     size = query.sizes[-1]
     if scale is None and isinstance(size, int):
@@ -115,23 +123,16 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
         scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
         scaled = query if scale == 1 else g.op("Mul", query, scale)
-    return shaped(g.matmul(shaped(scaled, query.sizes), g.transpose(key, swap)), (*g.out.shape[:-1], key.sizes[-2]))
+    product = _multiplied(g, shaped(scaled, query.sizes), g.transpose(key, swap), grouped)
+    return shaped(product, (*g.out.shape[:-1], key.sizes[-2]))
 
 
-def _repeated(g: Graph, x: Value, query: Value) -> Value:
-    """Keys or values with each head repeated for all the heads of the query that share it."""
-    heads = x.sizes[-3]
-    wanted = query.sizes[-3]
-    if not (isinstance(heads, int) and isinstance(wanted, int)):
+def _multiplied(g: Graph, rows: Value, other: Value, grouped: bool) -> Value:
+    if grouped and not (isinstance(rows.sizes[-3], int) and isinstance(other.sizes[-3], int)):
         g.unsupported(
             "enable_gqa=True with a dynamic number of heads is not supported: remove that axis from dynamic_axes"
         )
-    times = wanted // heads
-    if times == 1:
-        return x
-    # A Reshape could not tell the length from the batch where one of them is 0.
-    repeated = g.op("Gather", x, g.const([head // times for head in range(wanted)]), axis_i=x.rank - 3)
-    return shaped(repeated, (*x.sizes[:-3], wanted, *x.sizes[-2:]))
+    return multiply_shared(g, rows, other) if grouped else g.matmul(rows, other)
 
 
 def _causal_mask(g: Graph, scores: Value) -> Value:
@@ -146,7 +147,7 @@ def _causal_mask(g: Graph, scores: Value) -> Value:
 def _weights(g: Graph, scores: Value, mask: Value | None) -> Value:
     axis = scores.rank - 1
     if mask is None:
-        return g.softmax(scores, axis)
+        return shaped(g.softmax(scores, axis), scores.shape)
     lowest = g.const(-math.inf, scores.dtype)
     masked = g.where(mask, scores, lowest) if mask.dtype is torch.bool else g.op("Add", scores, mask)
     return shaped(g.softmax(shaped(masked, scores.shape), axis), scores.shape)
