@@ -160,11 +160,17 @@ def code_and_module(frame: FrameType) -> tuple[CodeType, str]:
 
 
 def is_raised_by_python(error: BaseException) -> bool:
-    """Whether a `raise` or an `assert` raised an error, and not a function of C++."""
+    """Whether a `raise` or an `assert` raised an error, or Python itself because a sequence is too short or too long,
+    and not a function of C++."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] == opcode.opmap["RAISE_VARARGS"]
+    if place is None:
+        return False
+    instruction = opcode.opname[place.tb_frame.f_code.co_code[place.tb_lasti]]
+    if isinstance(error, ValueError) and instruction.startswith("UNPACK_"):
+        return True
+    return instruction == "RAISE_VARARGS" or str(error) in ("list index out of range", "tuple index out of range")
 
 
 def spelled_in(frame: FrameType | None) -> str:

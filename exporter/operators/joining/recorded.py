@@ -29,17 +29,25 @@ def chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
         return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
     part = (size + chunks - 1) // chunks
     count = (size + part - 1) // part
-    if isinstance(count, torch.SymInt):
-        symbols = size.node.shape_env
-        if symbols.has_value(count.node.expr):
-            chunks = max(int(symbols.number_in_example(count, {})), 1)
-        as_in_example = count == chunks
-        if isinstance(as_in_example, torch.SymBool) and not symbols.decided(as_in_example.node.expr):
-            if not symbols.has_value(count.node.expr):
-                return NotImplemented
-            # For sizes other than the example's there are other numbers of parts: a program may ask how many.
-            chunks += 1 if chunks == 1 else -1
-    return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
+    if not isinstance(count, torch.SymInt):
+        return _split(x, part, chunks, dim)
+    symbols = size.node.shape_env
+    is_known = symbols.has_value(count.node.expr)
+    in_example = max(int(symbols.number_in_example(count, {})), 1) if is_known else chunks
+    parts = _split(x, part, in_example, dim)
+    if in_example == chunks == 2:
+        # An axis of size 1 is the only one that has not two parts: an empty axis has as many as are asked for.
+        as_in_example, others = size != 1, parts[:1]
+    else:
+        as_in_example, others = count == in_example, _split(x, part, in_example + (1 if in_example == 1 else -1), dim)
+    if isinstance(as_in_example, torch.SymBool) and not symbols.decided(as_in_example.node.expr):
+        # For sizes other than the example's there are other numbers of parts: a program may ask how many.
+        return others if is_known else NotImplemented
+    return parts
+
+
+def _split(x: torch.Tensor, part: Size, number: int, dim: int) -> Any:
+    return x.split_with_sizes([*[part] * (number - 1), x.shape[dim] - part * (number - 1)], dim)
 
 
 def _is_zero(size: Size) -> bool:

@@ -51,6 +51,40 @@ def test_squeezing_a_dynamic_axis_is_a_branch_where_the_rank_is_needed() -> None
     assert f"  - 'batch' at {where}: the program needs batch == 1 to be True\n" in str(refused.value)
 
 
+def test_parts_of_an_axis_that_is_too_short_are_not_warned_about() -> None:
+    def first_and_second(x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2)
+        return torch.cat([-second, first])
+
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return x.chunk(2)[0]
+
+    def second(x: torch.Tensor) -> torch.Tensor:
+        return x.chunk(2)[1]
+
+    def last_of_four(x: torch.Tensor) -> torch.Tensor:
+        _, _, _, last = x.chunk(4)
+        return last.sum(0)
+
+    for decides in (first_and_second, first, second, last_of_four):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            program = onnx_parity.export(decides, (torch.rand(4, 3),), dynamic_axes={"x": {0: "batch"}}, strict=True)
+        assert program.assumptions == ()
+        for size in (0, 4, 7, 8):
+            assert_agrees(program, decides, torch.rand(size, 3))
+
+
+def test_number_of_two_parts_is_one_where_the_axis_has_size_1() -> None:
+    def number_of_parts(x: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) * len(x.chunk(2))
+
+    with pytest.warns(onnx_parity.TracerWarning, match="batch != 1 is True in the example"):
+        program = onnx_parity.export(number_of_parts, (torch.rand(4, 3),), dynamic_axes={"x": {0: "batch"}})
+    assert [each.condition for each in program.assumptions] == ["batch != 1"]
+    assert_agrees(program, number_of_parts, torch.rand(0, 3))
+
+
 def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
     def program(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
         length = 0 if past.numel() == 0 else past.shape[1]
