@@ -15,6 +15,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity import __version__
+from onnx_parity.exporter.captured_program import Capture
 from onnx_parity.exporter.errors import ArgumentError, ExportError, WriteError
 from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.program import ONNXProgram
@@ -57,12 +58,11 @@ class Steps:
         finally:
             self._seconds[name] = time.perf_counter() - start
 
-    def captured(self, graph: Graph, operators: Sequence[str]) -> None:
-        if not self._report and not self._dump:
-            return
-        self._operators = operators
+    def captured(self, capture: Capture) -> None:
+        if self._report:
+            self._operators = capture.operators
         if self._dump:
-            (self._folder / PROGRAM_FILE).write_text(_listing(graph))
+            (self._folder / PROGRAM_FILE).write_text(_listing(capture.graph))
 
     def exported(self, program: ONNXProgram) -> None:
         self._program = program

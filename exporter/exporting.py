@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, BinaryIO
 
 import torch
@@ -22,6 +23,7 @@ from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.keywords import suggesting_keywords
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
 from onnx_parity.exporter.request.record_options import RecordOptions
+from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
     check_example_outputs,
     export_type_of,
@@ -190,10 +192,12 @@ def export(
         )
     if isinstance(f, (str, os.PathLike)):
         checked_target(f)  # Before the work.
-    with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:
+    # One pause of garbage collection, as each end of one is followed by a collection. A verification computes.
+    paused = nullcontext() if verify else leaving_garbage()
+    with paused, Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:
         with steps.step("record"):
             capture = record_program(model, args, kwargs, record_options)
-        steps.captured(capture.graph, capture.operators)
+        steps.captured(capture)
         if example_outputs is not None:
             check_example_outputs(example_outputs, capture.graph.outputs)
         with steps.step("lower"):

@@ -83,7 +83,6 @@ class _Line:
 def _interactive() -> TextIO | None:
     """Standard error if a person reads it: on a terminal that moves its cursor, or in a notebook."""
     stream = sys.stderr
-    if stream is None or os.environ.get("TERM") == "dumb":
+    if stream is None or not (type(stream).__module__.startswith("ipykernel.") or stream.isatty()):
         return None
-    in_notebook = type(stream).__module__.startswith("ipykernel.")
-    return stream if in_notebook or stream.isatty() else None
+    return None if os.environ.get("TERM") == "dumb" else stream

@@ -79,14 +79,13 @@ def _call(torchs: Callable[..., Any], cls: type[Function], args: Any, kwargs: Ma
 
 
 def _patches() -> tuple[Patch, ...]:
-    torchs = vars(Function)["apply"]
-    if isinstance(torchs, classmethod):
-        return (FunctionCode(lambda: torchs.__func__, _apply),)
+    if isinstance(vars(Function)["apply"], classmethod):
+        return (FunctionCode(Function, "apply", _apply),)
     module = of_module(Function.__module__)
     return (
         FunctionAttribute(module, "_bind_default_args", _bind),
         FunctionAttribute(module, "_call_custom_function_call", _call),
-        Attribute(lambda: Function, "setup_context", lambda torchs: _SetupContext()),
+        Attribute(Function, "setup_context", lambda torchs: _SetupContext()),
     )
 
 

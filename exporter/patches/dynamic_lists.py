@@ -13,7 +13,7 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["PATCHES"]
+__all__ = ["PATCHES", "WITH_SYMBOLS"]
 
 
 def _chunked(x: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
@@ -68,11 +68,11 @@ def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: A
     return torchs(self, *args)
 
 
-PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(lambda: torch, "chunk", _chunk),
-    FunctionAttribute(lambda: torch.Tensor, "chunk", _chunk),
-    FunctionAttribute(lambda: torch.Tensor, "__iter__", _iter),
-    FunctionAttribute(lambda: torch, "unbind", _unbind),
-    FunctionAttribute(lambda: torch.Tensor, "unbind", _unbind),
-    FunctionAttribute(lambda: torch.Tensor, "set_", _set),
+WITH_SYMBOLS: tuple[Patch, ...] = (
+    FunctionAttribute(torch, "chunk", _chunk),
+    FunctionAttribute(torch.Tensor, "chunk", _chunk),
+    FunctionAttribute(torch.Tensor, "__iter__", _iter),
+    FunctionAttribute(torch, "unbind", _unbind),
+    FunctionAttribute(torch.Tensor, "unbind", _unbind),
 )
+PATCHES: tuple[Patch, ...] = (FunctionAttribute(torch.Tensor, "set_", _set),)

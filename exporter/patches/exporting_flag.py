@@ -16,16 +16,15 @@ import torch
 
 from onnx_parity.exporter.program_state.python_state import is_installed
 from onnx_parity.exporter.torch_inside.frames import module_that_calls
-from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.patch import (
     FunctionAttribute,
     FunctionCode,
     OnImport,
     Patch,
-    Patches,
+    of_module,
 )
 
-__all__ = ["FLAG_OF_TORCH_ONNX", "PATCHES", "exporting", "is_in_onnx_export"]
+__all__ = ["PATCHES", "exporting", "is_in_onnx_export"]
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
 
@@ -39,19 +38,11 @@ def _yes(torchs: Callable[[], bool]) -> bool:
     return True
 
 
-#: Libraries call the function of `torch.onnx`, which the program may import while it is exported for the first time.
-FLAG_OF_TORCH_ONNX = OnImport(
-    "torch.onnx", FunctionCode(lambda: attribute_of("torch.onnx", "is_in_onnx_export"), _yes, here=is_in_onnx_export)
-)
-_PATCHES = Patches(FLAG_OF_TORCH_ONNX)
-
-
 @contextmanager
 def exporting() -> Iterator[None]:
     token = _exporting.set(True)
     try:
-        with _PATCHES.in_place():
-            yield
+        yield
     finally:
         _exporting.reset(token)
 
@@ -88,9 +79,14 @@ def _of_number(rounded: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(lambda: torch, "ceil", _of_number(math.ceil)),
-    FunctionAttribute(lambda: torch, "floor", _of_number(math.floor)),
-    FunctionCode(lambda: torch.compiler.is_exporting, _unless_torch_asks),
-    FunctionCode(lambda: torch.compiler.is_compiling, _unless_torch_asks),
-    FunctionCode(lambda: vars(torch.jit)["is_tracing"], _if_a_library_asks),
+    # Libraries call this one, and the program may import `torch.onnx` while it is exported for the first time.
+    OnImport(
+        "torch.onnx",
+        FunctionCode(of_module("torch.onnx"), "is_in_onnx_export", _yes, here=is_in_onnx_export),
+    ),
+    FunctionAttribute(torch, "ceil", _of_number(math.ceil)),
+    FunctionAttribute(torch, "floor", _of_number(math.floor)),
+    FunctionCode(torch.compiler, "is_exporting", _unless_torch_asks),
+    FunctionCode(torch.compiler, "is_compiling", _unless_torch_asks),
+    FunctionCode(torch.jit, "is_tracing", _if_a_library_asks),
 )

@@ -18,15 +18,14 @@ import torch
 from onnx_parity.exporter.graph.graph import same_size
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensorMode, contexts_of_fake_kernels, fake_kernels
-from onnx_parity.exporter.torch_inside.imports import StandIn, attribute_of, imported
-from onnx_parity.exporter.torch_inside.patch import FunctionCode, OnImport, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionCode, OnImport, Patch, of_module
 from onnx_parity.exporter.torch_inside.sym_nodes import QUESTIONS, SYMBOL_KINDS, prefixes_of
 from onnx_parity.exporter.torch_inside.this_thread import captures_here
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["PATCHES"]
+__all__ = ["PATCHES", "WITH_SYMBOLS"]
 
 
 class _ThisThread(threading.local):
@@ -88,16 +87,13 @@ def _is_of_type(torchs: Callable[..., bool], symbol: Any, prefix: Any) -> bool:
     return symbol.name.startswith(prefixes_of(prefix))
 
 
-def _torchs_constraint() -> Any:
-    is_placeholder = isinstance(imported(QUESTIONS), StandIn)
-    return None if is_placeholder else attribute_of(QUESTIONS, "_constrain_range_for_size")
-
-
+WITH_SYMBOLS: tuple[Patch, ...] = (
+    FunctionCode(fake_kernels, "nonzero", _nonzero),
+    FunctionCode(fake_kernels, "masked_select", _masked_select),
+    OnImport(QUESTIONS, FunctionCode(of_module(QUESTIONS), "_constrain_range_for_size", _constrain_size)),
+    OnImport(SYMBOL_KINDS, FunctionCode(of_module(SYMBOL_KINDS), "symbol_is_type", _is_of_type)),
+)
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: fake_kernels.nonzero, _nonzero),
-    FunctionCode(lambda: fake_kernels.masked_select, _masked_select),
-    OnImport(QUESTIONS, FunctionCode(_torchs_constraint, _constrain_size)),
-    OnImport(SYMBOL_KINDS, FunctionCode(lambda: attribute_of(SYMBOL_KINDS, "symbol_is_type"), _is_of_type)),
-    FunctionCode(lambda: contexts_of_fake_kernels.set_ctx_getter, _set_getter, here=captures_here),
-    FunctionCode(lambda: torch.library.get_ctx, _get, here=captures_here),
+    FunctionCode(contexts_of_fake_kernels, "set_ctx_getter", _set_getter, here=captures_here),
+    FunctionCode(torch.library, "get_ctx", _get, here=captures_here),
 )

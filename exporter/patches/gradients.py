@@ -41,6 +41,6 @@ def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch.autograd.grad, _grad),
-    FunctionCode(lambda: torch.autograd.backward, _backward),
+    FunctionCode(torch.autograd, "grad", _grad),
+    FunctionCode(torch.autograd, "backward", _backward),
 )

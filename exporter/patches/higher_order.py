@@ -21,7 +21,7 @@ from onnx_parity.exporter.torch_inside.higher_order_ops import (
     while_loop,
     while_loop_op,
 )
-from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["FUNCTIONS", "OPERATORS", "PATCHES"]
@@ -58,7 +58,7 @@ def _of_function(function: Any, name: str) -> Patch:
     def call(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return _recorded(name, *args, **kwargs)
 
-    return FunctionCode(lambda: function, call)
+    return FunctionCode(of_module(function.__module__), function.__name__, call)
 
 
 def _of_operator(operator: Any, name: str) -> Patch:
@@ -67,7 +67,7 @@ def _of_operator(operator: Any, name: str) -> Patch:
             return torchs(self, *args, **kwargs)
         return _recorded(name, *args, **kwargs)
 
-    return FunctionAttribute(lambda: type(operator), "__call__", call)
+    return FunctionAttribute(type(operator), "__call__", call)
 
 
 PATCHES: tuple[Patch, ...] = (

@@ -18,7 +18,7 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
 
-__all__ = ["PATCHES"]
+__all__ = ["WITH_SYMBOLS"]
 
 asks_for_its_caller(__file__)
 
@@ -86,15 +86,15 @@ def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
     return torchs(pythons if pythons is not None and function is vars(math).get(function.__name__) else function)
 
 
-PATCHES: tuple[Patch, ...] = (
-    *(FunctionAttribute(lambda: math, name, _of_one(name)) for name in _NAMES),
-    FunctionAttribute(lambda: math, "pow", _pow),
+WITH_SYMBOLS: tuple[Patch, ...] = (
+    *(FunctionAttribute(math, name, _of_one(name)) for name in _NAMES),
+    FunctionAttribute(math, "pow", _pow),
     Attribute(of_module("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)),
     *(
-        FunctionCode(lambda kind=kind, name=name: getattr(kind, name), _floor_division)  # type: ignore[misc]
+        FunctionCode(kind, name, _floor_division)
         for kind in (torch.SymInt, torch.SymFloat)
         for name in ("__floordiv__", "__rfloordiv__")
     ),
     # Other threads may compile a script meanwhile.
-    FunctionCode(lambda: vars(table_of_builtins)["_find_builtin"], _builtin_of, here=lambda: True),
+    FunctionCode(table_of_builtins, "_find_builtin", _builtin_of, here=lambda: True),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +36,5 @@ def _ours(name: str) -> Callable[..., Any]:
 
 
 PATCHES: tuple[Patch, ...] = tuple(
-    FunctionCode(functools.partial(getattr, module, name), _ours(name))
-    for module, names in _FUNCTIONS.items()
-    for name in names
+    FunctionCode(module, name, _ours(name)) for module, names in _FUNCTIONS.items() for name in names
 )

@@ -12,7 +12,7 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.tensors import canonical_mask
 
-__all__ = ["PATCHES"]
+__all__ = ["PATCHES", "WITH_SYMBOLS"]
 
 asks_for_its_caller(__file__)
 
@@ -120,14 +120,16 @@ def _in_float32(given: Any) -> Any:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch.nn.utils.rnn.pad_packed_sequence, _padded_to_length),
-    FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
-    FunctionCode(lambda: torch.nn.TransformerEncoder.forward, _encode),
-    FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
-    FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
-    FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),
-    FunctionAttribute(lambda: torch.nn.functional, "scaled_dot_product_attention", _with_answers),
+    FunctionCode(torch.nn.utils.rnn, "pad_packed_sequence", _padded_to_length),
+    FunctionCode(torch.backends.mha, "get_fastpath_enabled", _no_fast_path),
+    FunctionCode(torch.nn.TransformerEncoder, "forward", _encode),
+    FunctionCode(torch.nn.RNNBase, "check_forward_args", _check_unless_packed),
+    FunctionCode(torch.nn.LSTM, "check_forward_args", _check_unless_packed),
+    FunctionCode(torch.nn.DataParallel, "forward", _on_one_device),
     # torch 2.13 has it.
-    FunctionCode(lambda: getattr(torch.nn.functional, "linear_cross_entropy", None), _in_one_piece),
-    FunctionCode(lambda: DistributedDataParallel.forward, _on_one_device),
+    FunctionCode(torch.nn.functional, "linear_cross_entropy", _in_one_piece),
+    FunctionCode(DistributedDataParallel, "forward", _on_one_device),
+)
+WITH_SYMBOLS: tuple[Patch, ...] = (
+    FunctionAttribute(torch.nn.functional, "scaled_dot_product_attention", _with_answers),
 )

@@ -52,6 +52,6 @@ def _with_data(torchs: Any) -> property:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch.nn.Parameter.__new__, _new_parameter),
-    Attribute(lambda: torch.Tensor, "data", _with_data),
+    FunctionCode(torch.nn.Parameter, "__new__", _new_parameter),
+    Attribute(torch.Tensor, "data", _with_data),
 )

@@ -27,7 +27,7 @@ def _refuse(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(lambda: torch, "quantize_per_tensor", _quantize),
-    FunctionAttribute(lambda: torch, "quantize_per_channel", _refuse),
-    FunctionAttribute(lambda: torch, "quantize_per_tensor_dynamic", _refuse),
+    FunctionAttribute(torch, "quantize_per_tensor", _quantize),
+    FunctionAttribute(torch, "quantize_per_channel", _refuse),
+    FunctionAttribute(torch, "quantize_per_tensor_dynamic", _refuse),
 )

@@ -36,8 +36,8 @@ def _set_rng_state(_torchs: Callable[[torch.Tensor], None], new_state: torch.Ten
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionCode(lambda: torch.random.manual_seed, _manual_seed),
-    FunctionCode(lambda: torch.random.seed, _seed),
-    FunctionCode(lambda: torch.random.get_rng_state, _get_rng_state),
-    FunctionCode(lambda: torch.random.set_rng_state, _set_rng_state),
+    FunctionCode(torch.random, "manual_seed", _manual_seed),
+    FunctionCode(torch.random, "seed", _seed),
+    FunctionCode(torch.random, "get_rng_state", _get_rng_state),
+    FunctionCode(torch.random, "set_rng_state", _set_rng_state),
 )

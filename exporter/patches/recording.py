@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -42,7 +42,6 @@ _PATCHES = Patches(
     *fake_kernels.PATCHES,
     *gradients.PATCHES,
     *higher_order.PATCHES,
-    *math_functions.PATCHES,
     *nested_tensors.PATCHES,
     *neural_modules.PATCHES,
     *parameters.PATCHES,
@@ -53,13 +52,21 @@ _PATCHES = Patches(
     *torchvision.PATCHES,
     *transformers.PATCHES,
 )
+#: Applied for as long as any thread captures one with symbols, of which there are none otherwise.
+_WITH_SYMBOLS = Patches(
+    *dynamic_lists.WITH_SYMBOLS,
+    *fake_kernels.WITH_SYMBOLS,
+    *math_functions.WITH_SYMBOLS,
+    *neural_modules.WITH_SYMBOLS,
+)
 
 
 @contextmanager
-def capturing_surroundings() -> Iterator[None]:
-    """Apply all patches of torch. They only affect threads that record."""
+def capturing_surroundings(*, with_symbols: bool = False) -> Iterator[None]:
+    """Apply the patches of torch. They only affect threads that record."""
+    of_symbols = _WITH_SYMBOLS.in_place() if with_symbols else nullcontext()
     # In inference mode, torch does not take some views of tensors, and here there is nothing to save by it.
-    with torch.inference_mode(False), capturing(), _PATCHES.in_place():
+    with torch.inference_mode(False), capturing(), _PATCHES.in_place(), of_symbols:
         yield
 
 

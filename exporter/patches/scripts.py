@@ -42,9 +42,9 @@ def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]
 
 
 PATCHES: tuple[Patch, ...] = (
-    FunctionAttribute(lambda: ScriptFunction, "__call__", _call),
-    FunctionAttribute(lambda: ScriptMethod, "__call__", _call_method),
+    FunctionAttribute(ScriptFunction, "__call__", _call),
+    FunctionAttribute(ScriptMethod, "__call__", _call_method),
     # These are the names that `_script_if_tracing` calls. `torch.jit.is_tracing` is not changed for other callers.
-    FunctionAttribute(lambda: tracing, "is_tracing", _is_tracing),
-    FunctionAttribute(lambda: tracing, "script", _compiled_or_itself),
+    FunctionAttribute(tracing, "is_tracing", _is_tracing),
+    FunctionAttribute(tracing, "script", _compiled_or_itself),
 )

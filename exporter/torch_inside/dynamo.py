@@ -134,10 +134,10 @@ class _Traceback:
 
 
 PATCHES: tuple[Patch, ...] = (
-    Attribute(lambda: torch._subclasses.fake_tensor, "traceback", _Traceback),
+    Attribute(torch._subclasses.fake_tensor, "traceback", _Traceback),
     # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
     LogFilter("torch._subclasses.fake_tensor"),
-    Attribute(lambda: torch._compile, "getattr", _asking),
+    Attribute(torch._compile, "getattr", _asking),
     # Programs with compiled parts have imported dynamo before, or do so in the recording.
     OnImport(_STANCES, Attribute(of_module(_STANCES), "_stance", _Stance)),
 )

@@ -24,14 +24,15 @@ __all__ = [
     "is_constructor", "own_kernels",
 ]  # fmt: skip
 
+#: The attributes that torch gives each fake tensor of a device, but for its mode.
+_attributes: dict[torch.device, dict[str, object]] = {}
+
 
 class FakeMode(FakeTensorMode):
     """A mode of fake tensors that makes them faster, and does not import torch's compiler."""
 
     def __init__(self, shape_env: object) -> None:
         super().__init__(shape_env=cast("torch.fx.experimental.symbolic_shapes.ShapeEnv", shape_env))
-        #: The attributes that torch gives each fake tensor of a device.
-        self._attributes: dict[torch.device, dict[str, object]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -44,10 +45,11 @@ class FakeMode(FakeTensorMode):
         It does what `FakeTensor.__new__` does, which takes most of its time to set attributes: they only differ between
         devices, and are copied from the first tensor of the device.
         """
-        attributes = self._attributes.get(device)
+        attributes = _attributes.get(device)
         if attributes is None:
             made = FakeTensor(self, shape, device)
-            self._attributes[device] = vars(made).copy()
+            _attributes[device] = vars(made).copy()
+            del _attributes[device]["fake_mode"]
             return made
         made = torch.Tensor._make_subclass(
             FakeTensor, shape, shape.requires_grad, dispatch_device=True, device_for_backend_keys=device
@@ -56,5 +58,7 @@ class FakeMode(FakeTensorMode):
             torch._C._set_warn_deprecated_on_mutable_data_ptr(made)
         else:
             torch._C._set_throw_on_mutable_data_ptr(made)
-        vars(made).update(attributes)
+        given = vars(made)
+        given.update(attributes)
+        given["fake_mode"] = self
         return made

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copied_function
@@ -35,11 +35,13 @@ asks_for_its_caller(__file__)
 
 #: The replacement, called in a thread that records, with torch's own function and then the arguments.
 Ours = Callable[..., Any]
-#: Returns the object to patch, or None if it does not exist yet.
+#: Returns the module or the class to patch, or None if it does not exist yet.
 Finder = Callable[[], Any]
+Owner = Any  # A module, a class or a `Finder`.
 
 _lock = threading.RLock()
 _ABSENT: Any = object()
+_NOTHING: Any = (_ABSENT, None, None, None, None)
 
 
 class Patch(ABC):
@@ -63,10 +65,11 @@ class Patches:
     """Patches that are applied for the first user of `in_place` and undone after the last."""
 
     def __init__(self, *patches: Patch) -> None:
+        self._patches = patches
         self._in_use = 0
         self._put_in: list[Patch] = []
-        #: The others, in their order. (From a dict they are removed at once.)
-        self._not_yet = dict.fromkeys(patches)
+        #: The others, in their order.
+        self._not_yet: Sequence[Patch] = patches
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -74,11 +77,12 @@ class Patches:
             self._in_use += 1
             try:
                 # All patches are tried at each start, because a library may have been imported since the last one.
-                for patch in tuple(self._not_yet):
-                    if patch.put_in():
-                        del self._not_yet[patch]
-                        self._put_in.append(patch)
+                not_yet: list[Patch] = []
+                for patch in self._not_yet:
+                    (self._put_in if patch.put_in() else not_yet).append(patch)
+                self._not_yet = not_yet
             except BaseException:
+                self._not_yet = [each for each in self._not_yet if each not in self._put_in]
                 self._leave()
                 raise
         try:
@@ -92,8 +96,7 @@ class Patches:
         if self._in_use == 0:
             for patch in reversed(self._put_in):
                 patch.take_out()
-            self._not_yet.update(dict.fromkeys(self._put_in))
-            self._put_in = []
+            self._put_in, self._not_yet = [], self._patches
 
 
 def of_module(module: str) -> Finder:
@@ -101,45 +104,71 @@ def of_module(module: str) -> Finder:
     return functools.partial(imported, module)
 
 
-class Attribute(Patch):
-    """Replaces an attribute of a module, a class or an object.
+class _OfOwner(Patch):
+    """Replaces something that a module or a class has under a name."""
+
+    __slots__ = ("_change", "_name", "_owner", "find")
+
+    def __init__(self, owner: Owner, name: str) -> None:
+        is_known = isinstance(owner, (ModuleType, type))
+        #: Finds the owner, unless it is known.
+        self.find: Finder | None = None if is_known else owner
+        self._owner: Any = owner if is_known else None
+        self._name = name
+        #: All that is needed to apply it again, and to undo it, in one place: each export does that for all patches.
+        self._change: Any = None
+
+    def _has_owner(self) -> bool:
+        """Find the owner, which may have been imported, and be another one than before."""
+        owner = None if self.find is None else self.find()
+        if owner is not None and owner is not self._owner:
+            self._owner, self._change = owner, None
+        return owner is not None
+
+
+class Attribute(_OfOwner):
+    """Replaces an attribute of a module or a class.
 
     `made_of` is called with torch's own value and returns the replacement, which must behave like torch's own value in
     all threads that do not record.
     """
 
-    def __init__(self, owner: Finder, name: str, made_of: Callable[[Any], Any]) -> None:
-        self._find_owner = owner
-        self._name = name
+    __slots__ = ("_made_of",)
+
+    def __init__(self, owner: Owner, name: str, made_of: Callable[[Any], Any]) -> None:
+        super().__init__(owner, name)
         self._made_of = made_of
-        self._owner: Any = None
-        self._torchs = _ABSENT
-        self._ours = _ABSENT
 
     @property
     def target(self) -> str:
-        owner = self._find_owner()
-        return "" if owner is None else f"{_name_of(owner)}.{self._name}"
+        return f"{_name_of(self._owner)}.{self._name}" if self.find is None or self._has_owner() else ""
 
     def put_in(self) -> bool:
-        owner = self._find_owner()
-        if owner is None:
+        if self.find is not None and not self._has_owner():
             return False
-        found = vars(owner).get(self._name, _ABSENT)
-        if owner is not self._owner or (found is not self._torchs and found is not self._ours):
-            # A name that a module does not have is looked up among the builtins.
-            reached = getattr(owner, self._name, getattr(builtins, self._name, None))
-            self._owner, self._torchs, self._ours = owner, found, self._made_of(reached)
-        setattr(owner, self._name, self._ours)
+        owner, name, attributes, torchs, ours = self._change or self._made()
+        found = attributes.get(name, _ABSENT)
+        if found is not torchs and found is not ours:
+            ours = self._made()[-1]
+        setattr(owner, name, ours)
         return True
 
+    def _made(self) -> Any:
+        owner, name = self._owner, self._name
+        attributes = vars(owner)  # Those that it has at any time.
+        # A name that a module does not have is looked up among the builtins.
+        ours = self._made_of(getattr(owner, name, getattr(builtins, name, None)))
+        self._change = owner, name, attributes, attributes.get(name, _ABSENT), ours
+        return self._change
+
     def take_out(self) -> None:
-        if vars(self._owner).get(self._name) is not self._ours:
+        owner, name, attributes, torchs, ours = self._change
+        if attributes.get(name) is not ours:
             return
-        if self._torchs is _ABSENT:
-            delattr(self._owner, self._name)
+        if torchs is _ABSENT:
+            delattr(owner, name)
         else:
-            setattr(self._owner, self._name, self._torchs)
+            setattr(owner, name, torchs)
 
 
 class FunctionAttribute(Attribute):
@@ -149,47 +178,62 @@ class FunctionAttribute(Attribute):
     torch's function still calls that: see `FunctionCode`.
     """
 
-    def __init__(self, owner: Finder, name: str, ours: Ours) -> None:
+    __slots__ = ()
+
+    def __init__(self, owner: Owner, name: str, ours: Ours) -> None:
         super().__init__(owner, name, functools.partial(_chosen_by_thread, ours, records_here))
 
 
-class FunctionCode(Patch):
+class FunctionCode(_OfOwner):
     """Replaces the code of a Python function, so that `ours` is called however the function was imported.
 
     `ours` is called with a copy of torch's own function and then the arguments, in threads in which `here()` is True.
     """
 
-    def __init__(self, function: Finder, ours: Ours, *, here: Callable[[], bool] = records_here) -> None:
-        self._find_function = function
+    __slots__ = ("_make",)
+
+    def __init__(self, owner: Owner, name: str, ours: Ours, *, here: Callable[[], bool] = records_here) -> None:
+        super().__init__(owner, name)
         self._make = functools.partial(_chosen_by_thread, ours, here)
-        self._function: Any = None
-        self._torchs: Any = None
-        self._ours: CodeType | None = None
 
     @property
     def target(self) -> str:
-        function = self._find_function()
+        function = self._function() if self.find is None or self._has_owner() else None
         return _name_of(function) if isinstance(function, FunctionType) else ""
 
     def put_in(self) -> bool:
-        function = self._find_function()
-        if not isinstance(function, FunctionType):
+        if self.find is not None and not self._has_owner():
             return False
-        code = function.__code__
-        if function is not self._function or (code is not self._torchs.__code__ and code is not self._ours):
-            self._function, self._torchs = function, copied_function(function)
-            self._ours = code_that_calls(self._make(self._torchs), code.co_freevars)
-        assert self._ours is not None
+        held, function, code, copied, ours = change = self._change or _NOTHING
+        if vars(self._owner).get(self._name) is not held or function.__code__ not in (code, ours):
+            change = self._change = self._made()
+        held, function, code, copied, ours = change
+        if function is None:
+            return False
         # Code that reads the source of the function, as TorchScript does to compile it, has to find torch's own.
-        function.__dict__.setdefault("__wrapped__", self._torchs)
-        function.__code__ = self._ours
+        function.__dict__.setdefault("__wrapped__", copied)
+        function.__code__ = ours
         return True
 
+    def _function(self) -> Any:
+        found = vars(self._owner).get(self._name)
+        return getattr(found, "__func__", found)  # That of a class method.
+
+    def _made(self) -> Any:
+        function = self._function()
+        if not isinstance(function, FunctionType):
+            return _NOTHING
+        code, copied = function.__code__, copied_function(function)
+        ours = code_that_calls(self._make(copied), code.co_freevars)
+        return vars(self._owner)[self._name], function, code, copied, ours
+
     def take_out(self) -> None:
-        if self._function.__code__ is self._ours:
-            self._function.__code__ = self._torchs.__code__
-        if self._function.__dict__.get("__wrapped__") is self._torchs:
-            del self._function.__wrapped__
+        _, function, code, copied, ours = self._change
+        if function.__code__ is ours:
+            function.__code__ = code
+        attributes = function.__dict__
+        if attributes.get("__wrapped__") is copied:
+            del attributes["__wrapped__"]
 
 
 class OnImport(Patch, MetaPathFinder):

@@ -270,7 +270,8 @@ class _Tracing:
         """
         survivors, outer = Survivors(), sys.exception()
         try:
-            with capturing_surroundings(), self._calls_with_sizes(attempt):
+            surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))
+            with surroundings, self._calls_with_sizes(attempt):
                 traced = record(wanted, attempt, survivors, [names for _, names in self._reached.functions])
         except BaseException as error:
             clear_locals(error, outer)

@@ -93,10 +93,6 @@ def _batched_nms(
     return attribute_of("torchvision.ops.boxes", "_batched_nms_coordinate_trick")(boxes, scores, idxs, iou_threshold)
 
 
-def _of_boxes() -> Any:
-    return attribute_of("torchvision.ops.boxes", "batched_nms")
-
-
 def _transform() -> Any:
     return attribute_of("torchvision.models.detection.transform", "GeneralizedRCNNTransform")
 
@@ -106,7 +102,7 @@ PATCHES: tuple[Patch, ...] = (
     *(FunctionAttribute(of_module(module), "min", _least) for module in _COMPARING),
     *(FunctionAttribute(of_module(module), "max", _greatest) for module in _COMPARING),
     *(FunctionAttribute(of_module(module), "len", _length) for module in _COUNTING),
-    FunctionCode(_of_boxes, _batched_nms),
+    FunctionCode(of_module("torchvision.ops.boxes"), "batched_nms", _batched_nms),
     FunctionAttribute(_transform, "batch_images", _batch_images),
     FunctionAttribute(of_module("torchvision.ops.poolers"), "_infer_scale", _infer_scale),
 )

@@ -56,7 +56,7 @@ def records() -> Iterator[None]:
 def test_a_function_is_ours_where_this_thread_records() -> None:
     code, attributes = twice.__code__, dict(vars(twice))
     kept = twice
-    with Patches(FunctionCode(lambda: twice, negative)).in_place():
+    with Patches(FunctionCode(of_module(__name__), "twice", negative)).in_place():
         assert (kept(3), kept(3, times=5)) == (6, 15)
         assert inspect.getsource(kept).startswith("def twice(x: int, *, times: int = 2)")
         assert str(inspect.signature(kept)) == "(x: 'int', *, times: 'int' = 2) -> 'int'"
@@ -66,14 +66,14 @@ def test_a_function_is_ours_where_this_thread_records() -> None:
 
 
 def test_torchscript_compiles_torch_s_own() -> None:
-    with Patches(FunctionCode(lambda: compiled, lambda torchs, x: x - 1)).in_place():
+    with Patches(FunctionCode(of_module(__name__), "compiled", lambda torchs, x: x - 1)).in_place():
         assert torch.jit.script(compiled)(torch.ones(1)) == 2
         with records():
             assert compiled(torch.ones(1)) == 0
 
 
 def test_a_function_that_calls_super() -> None:
-    with Patches(FunctionCode(lambda: Grown.start, lambda torchs, self: torchs(self).upper())).in_place():
+    with Patches(FunctionCode(Grown, "start", lambda torchs, self: torchs(self).upper())).in_place():
         assert Grown().start() == "base, grown"
         with records():
             assert Grown().start() == "BASE, GROWN"
@@ -81,7 +81,7 @@ def test_a_function_that_calls_super() -> None:
 
 
 def test_the_last_one_takes_it_out() -> None:
-    patches = Patches(FunctionCode(lambda: twice, negative))
+    patches = Patches(FunctionCode(of_module(__name__), "twice", negative))
     first, second = patches.in_place(), patches.in_place()
     code = twice.__code__
     first.__enter__()
@@ -97,9 +97,9 @@ def test_attributes_own_inherited_and_builtin() -> None:
     library = types.ModuleType("library")
     library.count = twice  # type: ignore[attr-defined]
     patches = Patches(
-        FunctionAttribute(lambda: library, "count", negative),
-        FunctionAttribute(lambda: library, "len", negative),
-        FunctionAttribute(lambda: Grown, "__repr__", lambda torchs, self: "ours"),
+        FunctionAttribute(library, "count", negative),
+        FunctionAttribute(library, "len", negative),
+        FunctionAttribute(Grown, "__repr__", lambda torchs, self: "ours"),
     )
     before = dict(vars(library)), dict(vars(Grown))
     with patches.in_place():
@@ -125,7 +125,7 @@ def test_a_library_that_is_imported_later(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_somebody_else_has_put_in_stays() -> None:
     library = types.ModuleType("library")
     library.count = twice  # type: ignore[attr-defined]
-    patches = Patches(FunctionAttribute(lambda: library, "count", negative))
+    patches = Patches(FunctionAttribute(library, "count", negative))
     with patches.in_place():
         ours = library.count
 
@@ -151,6 +151,9 @@ def test_one_that_fails_leaves_the_others_as_they_were() -> None:
             raise AssertionError
 
     code = twice.__code__
-    with pytest.raises(ValueError, match="no good"), Patches(FunctionCode(lambda: twice, negative), Fails()).in_place():
+    with (
+        pytest.raises(ValueError, match="no good"),
+        Patches(FunctionCode(of_module(__name__), "twice", negative), Fails()).in_place(),
+    ):
         pass
     assert twice.__code__ is code

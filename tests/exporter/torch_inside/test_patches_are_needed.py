@@ -79,8 +79,8 @@ def patches_by_target() -> dict[str, Patch]:
     return {
         f"{module.__name__.rpartition('.')[2]}: {patch.target}": patch
         for module in modules
-        for patch in (*getattr(module, "PATCHES", ()), getattr(module, "FLAG_OF_TORCH_ONNX", None))
-        if patch is not None and patch.target
+        for patch in (*getattr(module, "PATCHES", ()), *getattr(module, "WITH_SYMBOLS", ()))
+        if patch.target
     }
 
 
@@ -88,7 +88,7 @@ def patches_by_target() -> dict[str, Patch]:
 def without(patch: Patch) -> Iterator[None]:
     """A context in which a patch is not applied, as if what it changes did not exist."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(patch, "put_in", lambda: False)
+        monkeypatch.setattr(patch, "find" if hasattr(patch, "find") else "put_in", lambda: None)
         yield
 
 
@@ -99,14 +99,14 @@ import sys, torch, onnx_parity
 from onnx_parity.exporter.torch_inside import dynamo
 for patch in dynamo.PATCHES:
     if patch.target in sys.argv[1:]:
-        patch.put_in = lambda: False
+        setattr(patch, "find" if hasattr(patch, "find") else "put_in", lambda: None)
 onnx_parity.export(torch.special.entr, (torch.ones(2, 3),))
 print("dynamo is imported" if "torch._dynamo" in sys.modules else {RIGHT!r})
 """
 
     def outcome() -> str:
-        is_left_out = "put_in" in vars(patches_by_target()[f"dynamo: {target}"])
-        return run_after_torch(code, *([target] if is_left_out else ())).stdout.strip()
+        left_out = [target] if f"dynamo: {target}" not in patches_by_target() else []
+        return run_after_torch(code, *left_out).stdout.strip()
 
     return outcome
 
@@ -235,7 +235,7 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: x + 1 // (x.shape[0] / 40), X, **ROWS), "another result", FLOOR
     ),
     "math_functions: torch.jit._builtins._find_builtin": Witness(
-        exporting(script_of_math, X), "traceback, frame, or code object"
+        exporting(script_of_math, X, **ROWS), "traceback, frame, or code object"
     ),
     "nested_tensors: torch.nested.nested_tensor": Witness(
         exporting(lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), X, others=[(SIX,)], **ROWS),
