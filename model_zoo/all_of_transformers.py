@@ -44,10 +44,7 @@ _SIZES: dict[int, Sequence[str]] = {
 }  # fmt: skip
 #: Axes that an architecture fixes, because it loops in Python over the tokens, over chunks of them, or over the images.
 _FIXED: dict[tuple[str, ...], Sequence[str]] = {
-    ("sequence",): (
-        "bailing_hybrid", "canine", "cpmant", "glm5_next", "glm5_next_text", "jamba", "minicpm_ocr", "minicpmv4_6",
-        "minicpmv4_7", "minimax", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "xlstm", "zamba",
-    ),
+    ("sequence",): ("canine", "cpmant", "minimax"),
     ("batch",): ("layoutlmv3", "pixtral", "reformer"),
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}

@@ -208,7 +208,7 @@ class Symbols(NumbersOfValues):
         occupied = {
             symbol: self._ranges[symbol] & _OCCUPIED for symbol in expression.free_symbols & self._ranges.keys()
         }
-        return bool(bounds(expression, occupied).lower >= 0)
+        return bool(bounds(expression, {**self._read, **occupied}).lower >= 0)
 
     @contextmanager
     def where(self, condition: Expression) -> Iterator[None]:

@@ -32,6 +32,7 @@ from onnx_parity.exporter.recording.lost_writes import lost_write
 from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
@@ -395,7 +396,7 @@ class _Recording:
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(
             inputs.inputs,
-            recorder.nodes,
+            with_all_tokens(recorder.nodes, sources),
             outputs,
             inputs.axis_names,
             sources,

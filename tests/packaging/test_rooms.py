@@ -48,8 +48,8 @@ MEETING_PLACES = {"harness/commands/report.py", "harness/commands/scoreboard.py"
 LAYERS = {
     "exporter": (
         "torch_inside", "expressions", "request", "graph", "registry", "kinds", "sizes", "dispatch",
-        "recording", "program_state", "script", "sources", "files", "fallback", "lowering", "operators", "patches",
-        "tracing", "rewrites", "torch_onnx", "runtime", "verification",
+        "recording", "program_state", "script", "sources", "recurrences", "files", "fallback", "lowering",
+        "operators", "patches", "tracing", "rewrites", "torch_onnx", "runtime", "verification",
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom"),
     "exporter/rewrites": ("engine", "tables"),

@@ -1,0 +1,1 @@
+"""Loops over tokens that are linear recurrences, as operators over all tokens."""
