@@ -107,7 +107,11 @@ def _inputs(program: _Program, tokens: int, heads: int, size: int) -> tuple[Tens
 
 
 def _session(
-    function: Callable[..., object], example: tuple[Tensor, ...], axes: object, opset: int, keeps_loop: bool
+    function: Callable[..., object],
+    example: tuple[Tensor, ...],
+    axes: Sequence[dict[int, str]],
+    opset: int,
+    keeps_loop: bool,
 ) -> onnxruntime.InferenceSession:
     def as_it_is(nodes: Sequence[Node], sources: object) -> Sequence[Node]:
         return nodes
