@@ -48,7 +48,7 @@ def assumptions_of(
     not matter. Warns of those that the caller did not state; raises `FrozenValueError` instead if `strict`."""
     found = [*_of_reads(reads), *_of_branches(branches, axis_names)]
     holds = _Stated(stated, [*axis_names.values()], [each.assumption.condition for each in found])
-    assumptions: dict[tuple[str, Origin], Assumption] = {}
+    assumptions: dict[tuple[str, Origin, tuple[int, ...]], Assumption] = {}
     for each in found:
         assumption, origin = each.assumption, each.assumption.origin
         if holds.implies(assumption):
@@ -58,7 +58,8 @@ def assumptions_of(
         else:
             warnings.warn_explicit(each.text, TracerWarning, origin.file or "<unknown>", origin.line)
         if assumption.condition:
-            assumptions.setdefault((assumption.condition, origin), assumption)
+            # One line of a loop asks the same of other values each time.
+            assumptions.setdefault((assumption.condition, origin, (*map(id, assumption.values),)), assumption)
     return [*assumptions.values()]
 
 

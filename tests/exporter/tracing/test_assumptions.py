@@ -424,3 +424,17 @@ def test_texts_without_which_the_results_are_the_same(capsys: pytest.CaptureFixt
     assert exported.assumptions == ()
     assert "torch.Size([4, 6]) 5" in capsys.readouterr().out
     torch.testing.assert_close(exported(X[:3]), X[:3] * 2)
+
+
+def test_a_line_that_asks_of_several_values_assumes_each() -> None:
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        while x.sum() > 1:
+            x = x / 2
+        return x
+
+    with pytest.warns(onnx_parity.TracerWarning):
+        program = onnx_parity.export(halves, (torch.tensor([2.0, 5.0]),))
+    assert [each.condition for each in program.assumptions] == ["x.sum() > 1"] * 3 + ["not (x.sum() > 1)"]
+    torch.testing.assert_close(program(torch.tensor([3.0, 4.5])), halves(torch.tensor([3.0, 4.5])))
+    with pytest.raises(onnx_parity.AssumptionError):
+        program(torch.tensor([1.0, 0.5]))
