@@ -311,10 +311,32 @@ def compiled() -> Any:
     return torch.compile(nn.Linear(4, 4), backend="eager")
 
 
+class Tables(nn.Module):
+    """Weights that are large enough to be written beside the model, as cells at one opset have them."""
+
+    def __init__(self, of: tuple[torch.dtype, ...]) -> None:
+        super().__init__()
+        for number, dtype in enumerate(of):
+            self.register_buffer(f"table{number}", torch.arange(-600, 600).fmod(101).reshape(100, 12).to(dtype))
+
+    def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(table[rows] for table in self.buffers())
+
+
 modules = op(
     Built,
     floats(3, 4),
     make=[hooked, weight_normed, spectral_normed, data_parallel, shared_layer, compiled],
+    dynamic=BATCH,
+)
+weights_apart = op(
+    Tables,
+    ints(3, high=100),
+    of=[
+        (torch.float32, torch.float64, torch.float16, torch.complex64),
+        (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        (torch.bfloat16,),
+    ],
     dynamic=BATCH,
 )
 tied_weights = op(Tied, ints(3, 2, high=7), dynamic=BATCH)

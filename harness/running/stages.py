@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from onnx_parity.exporter.files.external_data import EXTERNAL_FROM
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.harness.axes import MIDDLE_OPSET, ONNXRUNTIME, PARITY, Device, Shapes
 from onnx_parity.harness.cases.draws import DrawnCase, search
@@ -142,9 +143,9 @@ class Bench:
         with self._stage(Stage.EXPORT, outcome), prepared.program.at_home():
             captured = self._capture(cell, exporter, prepared)
             outcome.aten = captured.operators
-            large = prepared.program.weight_bytes > EXTERNAL_WEIGHTS
+            apart = _are_weights_apart(cell, prepared.program)
             if made.exported is None:
-                made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if large else None))
+                made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if apart else None))
             delivered = outcome.delivered = made.exported
         if self._reuse is not None and self._reuse.after_export(outcome, delivered, reference):
             return
@@ -169,7 +170,7 @@ class Bench:
                 _check_results(models, trials, outcome)
 
                 def direct(opset: int) -> Delivered:
-                    return Delivered(captured.deliver(opset, made.new_folder() if large else None))
+                    return Delivered(captured.deliver(opset, made.new_folder() if apart else None))
 
                 delivered = outcome.delivered = models[-1]
                 outcome.history = History(outcome.chain, models, runtime, direct)
@@ -235,6 +236,12 @@ class Bench:
             outcome.seconds[stage.value] = time.perf_counter() - start
             if stage is Stage.EXPORT:
                 outcome.export_cpu = time.process_time() - start_of_processor
+
+
+def _are_weights_apart(cell: Cell, program: Program) -> bool:
+    """Whether weights are written into a file beside the model: large ones, and at one opset all that may be there, so
+    that cells read them from there in every dtype."""
+    return program.weight_bytes >= (EXTERNAL_FROM if cell.opset == MIDDLE_OPSET else EXTERNAL_WEIGHTS)
 
 
 def _find_unclaimed(cell: Cell, opset: int, runtime: Runtime) -> str:

@@ -120,7 +120,7 @@ class Parity:
         since = {each: f" {AT_A_LATER_OPSET} {each.since})" if each.since else "" for each in error.refusals}
         return "; ".join(dict.fromkeys(f"{each.operator}: {each.reason}{since[each]}" for each in error.refusals))
 
-    def capture(self, request: Request) -> Captured:
+    def capture(self, request: Request) -> ParityCapture:
         import onnx_parity
 
         return ParityCapture(

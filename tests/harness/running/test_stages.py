@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,12 +14,12 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper
 
 from onnx_parity.harness.axes import Device, Dtype, Shapes
-from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.case import floats, given, op
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.subjects.exporters import Parity, ParityCapture, Request
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node, tensors
 
@@ -348,3 +349,28 @@ def test_our_own_exporter_passes_at_the_first_and_the_last_opset() -> None:
         outcome = bench.run(cell(_ELU, opset=opset, shapes=Shapes.DYNAMIC))
         assert (outcome.status, outcome.reason) == (Status.PASSED, "")
         assert outcome.aten == ("aten::elu",)
+
+
+class _CarelessCapture(ParityCapture):
+    """The bytes of the file of weights are turned around."""
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        delivered = super().deliver(opset, folder)
+        if isinstance(delivered, Path):
+            data = delivered.with_name("model.onnx.data")
+            data.write_bytes(data.read_bytes()[::-1])
+        return delivered
+
+
+class _Careless(Parity):
+    def capture(self, request: Request) -> ParityCapture:
+        return _CarelessCapture(super().capture(request).recorded)
+
+
+@pytest.mark.parametrize(("opset", "width", "status"), [(18, 20, "failed"), (17, 20, "passed"), (18, 4, "passed")])
+def test_weights_beside_the_model_are_read_at_one_opset(opset: int, width: int, status: str) -> None:
+    layer = op(
+        lambda x, weight: x @ weight, floats(2, width), weight=given(torch.rand(width, width).tolist(), constant=True)
+    )
+    outcome = Bench(0, exporters={"parity": _Careless()}).run(cell(layer, opset=opset))
+    assert outcome.status == status
