@@ -97,8 +97,7 @@ def _recorded(cell: Cell) -> onnx_parity.Capture:
     program = build(cell.case, cell.dtype, cell.device, 0)
     dynamic = cell.case.declaration.asked(cell.shapes)
     inputs = program.inputs(InputSet())
-    captured = Parity().capture(Request(program.module, inputs, program.input_names, dynamic, cell.capture))
-    return captured.recorded  # type: ignore[attr-defined, no-any-return]  # It is this project's exporter.
+    return Parity().capture(Request(program.module, inputs, program.input_names, dynamic, cell.capture)).recorded
 
 
 def test_weights_that_may_be_replaced_are_not_folded_later_either() -> None:
