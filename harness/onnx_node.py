@@ -43,6 +43,8 @@ __all__ = [
     "Definition",
     "Distribution",
     "Drawn",
+    "LIMITS",
+    "LIMITS_OF_TWO",
     "Items",
     "OnnxCase",
     "OnnxNode",
@@ -61,11 +63,14 @@ __all__ = [
     "whole",
 ]
 
-#: One tensor: of some elements, of one, of rank 0, and without elements.
-ALONE: tuple[tuple[Shape, ...], ...] = (((2, 3),), ((1,),), ((),), ((0, 3),))
-#: Two tensors: of one shape, and with broadcasting of either or of both.
-BROADCAST: tuple[tuple[Shape, ...], ...] = (
-    ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 1)), ((), (2, 3)), ((0, 3), (1, 3)),
+#: The numbers at which a type ends; and two tensors of which each of them meets each.
+LIMITS = Drawn((13,), limits=True)
+LIMITS_OF_TWO = (Drawn((13, 1), limits=True), LIMITS)
+#: One tensor: of some elements, of one, of rank 0, without elements, and of limits.
+ALONE: tuple[tuple[Given, ...], ...] = (((2, 3),), ((1,),), ((),), ((0, 3),), (LIMITS,))
+#: Two tensors: of one shape, with broadcasting of either or of both, and of limits.
+BROADCAST: tuple[tuple[Given, ...], ...] = (
+    ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 1)), ((), (2, 3)), ((0, 3), (1, 3)), LIMITS_OF_TWO,
 )  # fmt: skip
 
 
@@ -85,6 +90,9 @@ class OnnxNode:
     #: Whether types without a fraction, or without a sign, are taken too, where the schema allows them.
     integers: bool = True
     unsigned: bool = True
+    #: Whether what comes of the largest and the smallest integers is an integer of the type. ONNX does not say what
+    #: becomes of others.
+    stays_whole: bool = False
     #: The type variable whose types are all taken for every call; the first of the inputs that has several types.
     main: str | None = None
     #: The elements of type variables that do not follow the main one.
@@ -118,6 +126,8 @@ class OnnxNode:
             main = self.main if self.main in variables else _main(variables, used)
             usual = self._usual(main, variables.get(main, ("",)))
             for types in self._assign(variables, main, used, swept):
+                if each.has_limits and not self._has_limits(element_of(types[main])):
+                    continue
                 stands_for_others = each is first or types.get(main, "") == usual
                 if is_newest or stands_for_others:
                     yield OnnxCase(self, version, opset, main, types, each, in_core=is_newest and stands_for_others)
@@ -155,6 +165,9 @@ class OnnxNode:
                     swept[name].add(type_)
                     yield types
 
+    def _has_limits(self, element: str) -> bool:
+        return "float" in element or element == "double" or ("int" in element and self.stays_whole)
+
     def _is_wanted(self, type_: str) -> bool:
         element = element_of(type_)
         return (self.integers or "int" not in element) and (self.unsigned or not element.startswith("uint"))
@@ -171,7 +184,7 @@ def node(
     operator: str,
     reference: Callable[..., Any] | Definition,
     *calls: Call,
-    shapes: Sequence[Sequence[Shape]] = (),
+    shapes: Sequence[Sequence[Given]] = (),
     low: float = -4.0,
     high: float = 4.0,
     values: tuple[float, ...] = (),

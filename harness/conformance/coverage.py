@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ __all__ = ["DomainCoverage", "Share", "measure"]
 #: What is counted, from the coarse to the fine. Each thing of a version counts by itself.
 KINDS = ("operators", "versions", "types", "attributes", "optional inputs", "optional inputs left out",
          "optional outputs", "optional outputs left out", *(EDGES := ("size 0", "size 1", "broadcasting")))  # fmt: skip
+#: What the documentation of an operator says if inputs of several shapes are broadcast.
+_BROADCASTS = re.compile(r"(?:[Nn]um[Pp]y-style\)?|directional) broadcasting")
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -52,11 +55,7 @@ def _shares(domain: str, there: set[tuple[str, ...]]) -> dict[str, Share]:
         known["operators"].append(("operators", operator))
         newest = schema_at(operator, max(versions_of(operator, domain).values()), domain)
         for edge in EDGES:
-            if (
-                newest.inputs
-                if edge != "broadcasting"
-                else "directional broadcasting" in (newest.doc or "") and newest.max_input > 1
-            ):
+            if _BROADCASTS.search(newest.doc or "") if edge == "broadcasting" else newest.inputs:
                 known[edge].append((edge, operator))
         for version, opset in versions_of(operator, domain).items():
             for kind, *rest in _of_schema(schema_at(operator, opset, domain)):

@@ -19,6 +19,7 @@ from onnx_parity.exporter.arrays import Array, epsilon, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, expect
 from onnx_parity.harness.onnx_cases.attributes import Subgraph, TensorOf, TypeOf
 from onnx_parity.harness.onnx_cases.given import (
+    Drawn,
     Given,
     Shape,
     Value,
@@ -104,6 +105,10 @@ class Call:
     before: int = 1000
     #: Values of the model that only subgraphs read, by the names that these have for them; of the main type.
     outer: Mapping[str, Given] = field(default_factory=dict)
+
+    @property
+    def has_limits(self) -> bool:
+        return any(isinstance(each, Drawn) and each.limits for each in (*self.given, *self.named.values()))
 
     def names_at(self, schema: Schema) -> tuple[list[str], dict[str, Any]] | None:
         """The names of the inputs that the call gives, and the attributes; None if this version has no such call."""

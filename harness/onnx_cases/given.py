@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from onnx_parity.exporter.arrays import Array
@@ -53,6 +54,8 @@ class Drawn:
     whole: bool = False
     #: These elements, again and again, instead of drawn ones.
     values: tuple[float, ...] = ()
+    #: Those at which the type ends instead: its largest and smallest numbers, zeros, infinities and NaN.
+    limits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,9 @@ def describe(given: Given) -> str:
     if given is None or isinstance(given, Nothing):
         return "none" if given is None else "nothing"
     if isinstance(given, Drawn):
-        values = np.resize(given.values, given.shape) if given.values else None
-        return describe(given.shape) if values is None else shortened(values)
+        if given.values:
+            return shortened(np.resize(given.values, given.shape))
+        return describe(given.shape) + ".limits" * given.limits
     if isinstance(given, Items):
         return "seq." + ".".join(map(describe, given.items))
     if isinstance(given, dict):
@@ -125,6 +129,8 @@ def _array_of(given: Any, type_: str, name: str, drawn: Drawn) -> Array:
         return np.array([str(each) for each in np.ravel(given)], object).reshape(np.shape(given))
     if not isinstance(given, Drawn):
         return _narrowed(np.asarray(given), dtype)
+    if given.limits and dtype.kind not in "bOc":
+        return np.resize(_limits_of(dtype), given.shape)
     size = int(np.prod(given.shape, dtype=np.int64))
     low, high = (own if own is not None else usual for own, usual in
                  ((given.low, drawn.low), (given.high, drawn.high)))  # fmt: skip
@@ -148,6 +154,15 @@ def _array_of(given: Any, type_: str, name: str, drawn: Drawn) -> Array:
     if element.startswith("uint") or element == "float8e8m0":
         values = [abs(value) for value in values]
     return _narrowed(np.array(values, np.float64), dtype).reshape(given.shape)
+
+
+def _limits_of(dtype: np.dtype[Any]) -> Array:
+    if "int" in dtype.name:
+        whole = ml_dtypes.iinfo(dtype)
+        return np.array(sorted({whole.min, max(whole.min, -1), 0, 1, whole.max}), dtype)
+    info = ml_dtypes.finfo(dtype)
+    each = np.array([0.0, 1.0, info.smallest_subnormal, info.smallest_normal, info.max, np.inf], np.float64)
+    return np.array([*each, *-each, np.nan]).astype(dtype)
 
 
 def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:

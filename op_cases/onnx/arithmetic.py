@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.onnx_node import Array, Types, call, definition, drawn, dtype_of, node
+from onnx_parity.harness.onnx_node import LIMITS, LIMITS_OF_TWO, Array, Types, call, definition, drawn, dtype_of, node
 
 # --- several tensors --------------------------------------------------------------------------------------------------
 
@@ -21,6 +21,7 @@ _SEVERAL = (
     call((), (2, 3), since=8),
     call((0, 3), (1, 3), since=8),
 )
+_LIMITS = call(*LIMITS_OF_TWO, since=8)
 
 
 @definition
@@ -47,9 +48,10 @@ def average(*tensors: Array) -> Array:
     return found
 
 
-max_ = node("Max", maximum, *_SEVERAL, exact=True)
-min_ = node("Min", minimum, *_SEVERAL, exact=True)
-sum_ = node("Sum", total, *_SEVERAL)
+max_ = node("Max", maximum, *_SEVERAL, _LIMITS, exact=True, stays_whole=True)
+min_ = node("Min", minimum, *_SEVERAL, _LIMITS, exact=True, stays_whole=True)
+sum_ = node("Sum", total, *_SEVERAL, _LIMITS)
+# The mean of the largest numbers has no limits: their sum may be infinite, or may not.
 mean = node("Mean", average, *_SEVERAL)
 
 # --- quotients and powers ---------------------------------------------------------------------------------------------
@@ -121,7 +123,9 @@ clip_11 = node(
     call((), min=0.0, max=1.0),
     call((1,), min=0.0, max=1.0),
     call((0, 3), min=0.0),
+    call(LIMITS, min=0.0, max=1.0),
     since=11,
+    stays_whole=True,
     exact=True,
 )
 

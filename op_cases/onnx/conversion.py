@@ -154,11 +154,14 @@ cast_wrapping = node(
 
 # --- BitCast ----------------------------------------------------------------------------------------------------------
 
+#: Types by their bits.
 _WIDTHS = {
-    1: ("bool", "int8", "uint8", *_FLOAT8, "float8e8m0"),
-    2: ("int16", "uint16", "float16", "bfloat16"),
-    4: ("int32", "uint32", "float"),
-    8: ("int64", "uint64", "double", "complex64"),
+    2: ("int2", "uint2"),
+    4: ("int4", "uint4", "float4e2m1"),
+    8: ("int8", "uint8", *_FLOAT8, "float8e8m0"),
+    16: ("int16", "uint16", "float16", "bfloat16"),
+    32: ("int32", "uint32", "float"),
+    64: ("int64", "uint64", "double", "complex64"),
 }
 
 
@@ -166,20 +169,19 @@ _WIDTHS = {
 def same_bits(x: Array, to: int, types: Types) -> Array:
     del to
     old, new = (dtype_of(types[each]) for each in ("T1", "T2"))
-    if old.name in _NARROW:
-        bits = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}[old.name]
-        low = x.astype(np.int64) & (2**bits - 1)
-        return np.where(low >> (bits - 1), low - 2**bits, low) if new.name.startswith("int") else np.asarray(low)
-    return x.astype(old).view(new)
+    made = x.astype(old)
+    bits = next((bits for bits, names in _WIDTHS.items() if types["T1"][7:-1] in names), 8)
+    if bits >= 8:
+        return made.view(new)
+    # Less than a byte is in the lower bits of one.
+    low = made.view(np.uint8) & (2**bits - 1)
+    is_negative = (low >> (bits - 1)).astype(bool) & new.name.startswith("int")
+    return np.where(is_negative, low | 256 - 2**bits, low).astype(np.uint8).view(new)
 
 
 def _of_one_width(types: Types, *, fixed: str, element: str) -> bool:
-    if types[fixed] != f"tensor({element})":
-        return False
-    first, second = (types[each][7:-1] for each in ("T1", "T2"))
-    if first in _NARROW or second in _NARROW:
-        return first[-1] == second[-1] and {first, second} <= set(_NARROW)
-    return any(first in names and second in names for names in _WIDTHS.values()) and "bool" not in (first, second)
+    both = {types[each][7:-1] for each in ("T1", "T2")}
+    return types[fixed] == f"tensor({element})" and any(both <= {*names} for names in _WIDTHS.values())
 
 
 _BITS = call(drawn((2, 3), values=(1.0, 2.0, 4.0, 0.5, 16.0)), to=TypeOf("T2"))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.onnx_node import BROADCAST, call, drawn, node
+from onnx_parity.harness.onnx_node import BROADCAST, call, definition, drawn, node
 
 # --- signs and roundings ----------------------------------------------------------------------------------------------
 
 absolute = node("Abs", torch.abs)
 negative = node("Neg", torch.neg)
-sign = node("Sign", torch.sign)
+sign = node("Sign", definition(np.sign), stays_whole=True)
 ceil = node("Ceil", torch.ceil)
 floor = node("Floor", torch.floor)
 #: Halves go to the even number in both.
@@ -41,7 +42,7 @@ atanh = node("Atanh", torch.atanh, low=-0.9, high=0.9)
 
 # --- activation functions ---------------------------------------------------------------------------------------------
 
-relu = node("Relu", torch.relu)
+relu = node("Relu", torch.relu, stays_whole=True)
 elu = node("Elu", F.elu, alpha=[None, 0.5])
 selu = node(
     "Selu",
@@ -53,7 +54,7 @@ celu = node("Celu", F.celu, alpha=[None, 0.5])
 leaky_relu = node("LeakyRelu", lambda x, alpha: F.leaky_relu(x, negative_slope=alpha), alpha=[None, 0.2])
 thresholded_relu = node(
     "ThresholdedRelu",
-    lambda x, alpha: F.threshold(x, alpha, 0.0),
+    lambda x, alpha: torch.where(x > alpha, x, 0.0),
     values=(2.0, 2.5, 1.0, 1.5, -3.0, 0.5),
     alpha=[None, 2.0],
 )
