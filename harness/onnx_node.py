@@ -36,6 +36,8 @@ from onnx_parity.harness.onnx_cases.types import (
 __all__ = [
     "ALONE",
     "BROADCAST",
+    "LIMITS",
+    "LIMITS_OF_TWO",
     "ML",
     "NOTHING",
     "Array",
@@ -43,8 +45,6 @@ __all__ = [
     "Definition",
     "Distribution",
     "Drawn",
-    "LIMITS",
-    "LIMITS_OF_TWO",
     "Items",
     "OnnxCase",
     "OnnxNode",

@@ -10,7 +10,10 @@ from onnx_parity.harness.commands.terminal import print_json, print_text
 
 
 def coverage(
-    absent: Annotated[bool, typer.Option("--absent", help="List everything that no case has.")] = False,
+    absent: Annotated[
+        bool,
+        typer.Option("--absent", help="List what no case has, and what none can have, and why."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the coverage as JSON, with what is absent.")] = False,
 ) -> None:
     """Show how much of ONNX the cases of `op_cases/onnx/` cover, counted from the schemas that onnx itself has.
@@ -43,3 +46,5 @@ def coverage(
             print_text(f"  {kind:<26}{share.covered:>6} of {share.known:>6}  {percent:5.1f} %")
             for each in share.absent if absent else ():
                 print_text(f"    absent: {each}")
+            for each, why in share.exempt.items() if absent else ():
+                print_text(f"    not counted: {each}: {why}")

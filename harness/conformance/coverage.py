@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,13 +21,31 @@ KINDS = ("operators", "versions", "types", "attributes", "optional inputs", "opt
          "optional outputs", "optional outputs left out", *(EDGES := ("size 0", "size 1", "broadcasting")))  # fmt: skip
 #: What the documentation of an operator says if inputs of several shapes are broadcast.
 _BROADCASTS = re.compile(r"(?:[Nn]um[Pp]y-style\)?|directional) broadcasting")
+_SCALARS = dict.fromkeys(
+    ("Range", "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix"), "its inputs are scalars"
+)
+_FILES = {"ImageDecoder": "it decodes a file"}
+#: What no case can have, and why.
+EXEMPT: Mapping[str, Mapping[str, str]] = {
+    "optional outputs": dict.fromkeys(
+        ("Dropout 7 mask", "Dropout 10 mask"), "what it is where nothing is dropped is not said"
+    ),
+    "size 0": {
+        **_SCALARS,
+        **_FILES,
+        "DynamicQuantizeLinear": "what the range of no elements is, is not said",
+        "StringNormalizer": "whether of no strings all are removed, which makes an empty one, is not said",
+    },
+    "size 1": {**_SCALARS, **_FILES},
+}
 
 
 class Share(msgspec.Struct, frozen=True):
-    """How many there are in the schemas, and which of them no case has."""
+    """How many there are in the schemas, which of them no case has, and which none can have, with the reason."""
 
     known: int
     absent: list[str]
+    exempt: Mapping[str, str]
 
     @property
     def covered(self) -> int:
@@ -60,10 +78,14 @@ def _shares(domain: str, there: set[tuple[str, ...]]) -> dict[str, Share]:
         for version, opset in versions_of(operator, domain).items():
             for kind, *rest in _of_schema(schema_at(operator, opset, domain)):
                 known[kind].append((kind, operator, str(version), *rest))
-    return {
-        kind: Share(len(each), [" ".join(thing[1:]) for thing in each if thing not in there])
-        for kind, each in known.items()
-    }
+    return {kind: _share(kind, each, there) for kind, each in known.items()}
+
+
+def _share(kind: str, known: Sequence[tuple[str, ...]], there: set[tuple[str, ...]]) -> Share:
+    named = {" ".join(thing[1:]): thing for thing in known}
+    exempt = {name: why for name, why in EXEMPT.get(kind, {}).items() if name in named}
+    absent = [name for name, thing in named.items() if thing not in there and name not in exempt]
+    return Share(len(named) - len(exempt), absent, exempt)
 
 
 def _of_schema(schema: Schema) -> Iterator[tuple[str, ...]]:
@@ -112,6 +134,8 @@ def _shapes(given: Any) -> Iterator[tuple[int, ...]]:
     if isinstance(given, Items):
         for item in given.items:
             yield from _shapes(item)
+    elif isinstance(given, dict):
+        yield (len(given),)
     elif isinstance(given, tuple | Drawn):
         yield given.shape if isinstance(given, Drawn) else given
     elif isinstance(given, list | np.ndarray | int | float | bool):

@@ -158,9 +158,9 @@ def _array_of(given: Any, type_: str, name: str, drawn: Drawn) -> Array:
 
 def _limits_of(dtype: np.dtype[Any]) -> Array:
     if "int" in dtype.name:
-        whole = ml_dtypes.iinfo(dtype)
+        whole = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
         return np.array(sorted({whole.min, max(whole.min, -1), 0, 1, whole.max}), dtype)
-    info = ml_dtypes.finfo(dtype)
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     each = np.array([0.0, 1.0, info.smallest_subnormal, info.smallest_normal, info.max, np.inf], np.float64)
     return np.array([*each, *-each, np.nan]).astype(dtype)
 

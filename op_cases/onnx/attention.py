@@ -69,6 +69,7 @@ attention = node(
     "Attention",
     attend,
     call(_Q, _K, _V, outputs=[0]),
+    call((0, 2, 3, 4), (0, 2, 5, 4), (0, 2, 5, 3), outputs=[0]),
     call(_Q, _K, _V, (3, 5), outputs=[0]),
     call(_Q, _K, _V, [[True, False, True, True, False], [True] * 5, [False, True, True, False, False]], outputs=[0]),
     call((2, 3, 8), (2, 3, 4), (2, 3, 6), q_num_heads=4, kv_num_heads=2, outputs=[0]),
@@ -111,6 +112,8 @@ rotary_embedding = node(
     "RotaryEmbedding",
     rotate,
     call((2, 2, 3, 4), (8, 2), (8, 2), _POSITIONS),
+    call((0, 2, 3, 4), (8, 2), (8, 2), whole((0, 3), 0, 8)),
+    call((1, 1, 1, 4), (8, 2), (8, 2), [[5]]),
     call((2, 2, 3, 4), (8, 2), (8, 2), _POSITIONS, interleaved=1),
     call((2, 2, 3, 6), (8, 2), (8, 2), _POSITIONS, rotary_embedding_dim=4),
     call((2, 3, 8), (8, 2), (8, 2), _POSITIONS, num_heads=2),
@@ -143,7 +146,7 @@ def attend_linearly(
         read = np.repeat(state, q_num_heads // kv_num_heads, 1)
         results.append(factor * (queries[:, :, step, :, None] * read).sum(2))
     made = np.stack(results, 1)
-    return made.reshape(batch, length, -1), state
+    return made.reshape(batch, length, made.shape[2] * made.shape[3]), state
 
 
 _HEADS: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2}
@@ -153,6 +156,7 @@ linear_attention = node(
     attend_linearly,
     call(_QUERY, _QUERY, _QUERY, (1, 2, 2, 2), _DECAY, _RATE, **_HEADS),
     call(_QUERY, _QUERY, _QUERY, update_rule="linear", **_HEADS),
+    call(*((0, 3, 4),) * 3, update_rule="linear", **_HEADS),
     call(_QUERY, _QUERY, _QUERY, None, drawn((1, 3, 4), -1.0, 0.0), update_rule="gated", scale=0.5, **_HEADS),
     call(_QUERY, _QUERY, _QUERY, None, None, drawn((1, 3, 1), 0.0, 1.0), update_rule="delta", chunk_size=2, **_HEADS),
     call((1, 2, 4), (1, 2, 2), (1, 2, 3), update_rule="linear", q_num_heads=2, kv_num_heads=1),

@@ -121,6 +121,7 @@ if_of_outer_tensors = node(
     passed_on_by_branch,
     call(True, then_branch=_OTHER, else_branch=_OTHER, outer={"x": (2, 3)}),
     call(False, then_branch=_OTHER, else_branch=_OTHER, outer={"x": (2, 3)}),
+    call(True, then_branch=_OTHER, else_branch=_OTHER, outer={"x": (0, 3)}),
     main="V",
     where=lambda types: types["V"].startswith("tensor"),
     exact=True,
@@ -244,6 +245,7 @@ loop_of_an_optional_that_rests = node(
     "Loop",
     passed_on,
     call(1, True, (2, 3), body=_RESTING),
+    call(1, True, (0, 3), body=_RESTING),
     main="V",
     where=lambda types: types["V"].startswith("optional(tensor"),
     exact=True,
@@ -252,6 +254,7 @@ loop_of_an_optional_that_rests = node(
 # --- Scan -------------------------------------------------------------------------------------------------------------
 
 _PASSING = Subgraph("body ({V}[2] s, {V}[2] x) => ({V}[2] s_out, {V}[2] y) { s_out = Identity (x) y = Identity (s) }")
+_PASSING_NOTHING = Subgraph(_PASSING.text.replace("[2]", "[0]"))
 
 
 @definition
@@ -275,6 +278,7 @@ scan = node(
     call((2,), (2, 3), body=_PASSING, num_scan_inputs=1, scan_input_axes=[1]),
     call((2,), (3, 2), body=_PASSING, num_scan_inputs=1, scan_output_axes=[1]),
     call((2,), (1, 2), body=_PASSING, num_scan_inputs=1),
+    call((0,), (3, 0), body=_PASSING_NOTHING, num_scan_inputs=1),
     main="V",
     since=9,
     exact=True,
@@ -320,6 +324,7 @@ sequence_map = node(
     "SequenceMap",
     mapped,
     call(seq((2,), (3,)), body=_TWICE),
+    call(seq((0,), (3,)), body=_TWICE),
     main="S",
     exact=True,
 )

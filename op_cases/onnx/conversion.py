@@ -176,7 +176,8 @@ def same_bits(x: Array, to: int, types: Types) -> Array:
     # Less than a byte is in the lower bits of one.
     low = made.view(np.uint8) & (2**bits - 1)
     is_negative = (low >> (bits - 1)).astype(bool) & new.name.startswith("int")
-    return np.where(is_negative, low | 256 - 2**bits, low).astype(np.uint8).view(new)
+    whole: Array = np.where(is_negative, low | 256 - 2**bits, low).astype(np.uint8)
+    return whole.view(new)
 
 
 def _of_one_width(types: Types, *, fixed: str, element: str) -> bool:
@@ -207,6 +208,8 @@ bits_of_pairs = node(
     "BitCast",
     same_bits,
     call((2,), to=TypeOf("T2")),
+    call((1,), to=TypeOf("T2")),
+    call((0, 3), to=TypeOf("T2")),
     main="T2",
     where=lambda types: types["T1"] == types["T2"] == "tensor(complex128)",
 )

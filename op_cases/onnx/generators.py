@@ -264,6 +264,7 @@ def _random(operator: str, function: Any, given: tuple[Any, ...], variable: str,
         function,
         call(*given, dtype=TypeOf(variable), **shape),
         call(*given, dtype=TypeOf(variable), seed=7.0, **settings, **shape),
+        *(call(each, dtype=TypeOf(variable)) for each in ((1,), (0, 3)) if given),
         usual={variable: "float"},
     )
 
@@ -277,13 +278,19 @@ random_normal_like = _random("RandomNormalLike", normal, (_ENOUGH,), "T2", {"mea
 @definition
 def coin_tosses(x: Array, **settings: Any) -> Distribution:
     del settings
-    share = float(x.mean())
+    share = float(x.mean()) if x.size else 0.5
     return Distribution(x.shape, 0.0, 1.0, share, float(np.sqrt(share * (1 - share))))
 
 
 _QUARTERS = drawn(_ENOUGH, values=(0.25,))
 bernoulli = node(
-    "Bernoulli", coin_tosses, call(_QUARTERS), call(drawn((2, 3), values=(1.0,))), call(_QUARTERS, seed=3.0)
+    "Bernoulli",
+    coin_tosses,
+    call(_QUARTERS),
+    call(drawn((2, 3), values=(1.0,))),
+    call(_QUARTERS, seed=3.0),
+    call(drawn((1,), values=(0.5,))),
+    call((0, 3)),
 )
 bernoulli_of_type = node("Bernoulli", coin_tosses, call(_QUARTERS, dtype=TypeOf("T2")), usual={"T2": "float"})
 
@@ -292,7 +299,8 @@ bernoulli_of_type = node("Bernoulli", coin_tosses, call(_QUARTERS, dtype=TypeOf(
 def chosen(x: Array, sample_size: int, **settings: Any) -> Distribution:
     """Classes by the logarithms of their probabilities, which need not have the sum 1."""
     del settings
-    shares = np.exp(x[0]) / np.exp(x[0]).sum()
+    shares = np.exp(x[0] if len(x) else np.zeros(x.shape[1]))
+    shares /= shares.sum()
     mean = float(shares @ np.arange(len(shares)))
     spread = float(np.sqrt(shares @ (np.arange(len(shares)) - mean) ** 2))
     return Distribution((x.shape[0], sample_size), 0, x.shape[1] - 1, mean, spread)
@@ -304,6 +312,7 @@ multinomial = node(
     chosen,
     call(_LOGARITHMS, sample_size=1000, dtype=TypeOf("T2")),
     call(_LOGARITHMS, sample_size=500, dtype=TypeOf("T2"), seed=3.0),
+    call((0, 3), sample_size=5, dtype=TypeOf("T2")),
     usual={"T2": "int32"},
 )
 multinomial_of_int32 = node(

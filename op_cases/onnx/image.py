@@ -102,15 +102,18 @@ def resized(
     else:
         factors = [float(scale) for scale in scales]
         news = [int(np.floor(x.shape[axis] * scale)) for axis, scale in zip(chosen, factors, strict=True)]
+    if not x.size:
+        sizes_by_axis = dict(zip(chosen, news, strict=True))
+        return np.zeros([sizes_by_axis.get(axis, size) for axis, size in enumerate(x.shape)], x.dtype)
     made, beyond = x if mode == "nearest" else x.astype(np.float64), np.zeros([1] * x.ndim, bool)
     for number, (axis, new, scale) in enumerate(zip(chosen, news, factors, strict=True)):
+        if x.shape[axis] == new and scale == 1 and coordinate_transformation_mode != "tf_crop_and_resize":
+            continue
         part = (0.0, 1.0) if roi is None or not roi.size else (float(roi[number]), float(roi[number + len(chosen)]))
         weights, outside = _weights(
             x.shape[axis], new, scale, part, mode=mode, transformation=coordinate_transformation_mode,
             nearest=nearest_mode, a=cubic_coeff_a, exclude=bool(exclude_outside), antialias=bool(antialias),
         )  # fmt: skip
-        if x.shape[axis] == new and scale == 1 and coordinate_transformation_mode != "tf_crop_and_resize":
-            continue
         if mode == "nearest":
             made = np.take(made, weights.argmax(1), axis)
             continue
@@ -197,6 +200,7 @@ upsample_7 = node(
     "Upsample",
     scaled,
     call(_X, scales=[1.0, 1.0, 2.0, 3.0]),
+    call((0, 1, 3, 4), scales=[1.0, 1.0, 2.0, 3.0]),
     call(_X, scales=[1.0, 1.0, 2.0, 2.0], mode="linear"),
     where=_is_number,
 )
@@ -227,6 +231,7 @@ grid_sample = node(
     "GridSample",
     sample,
     *_grids("linear", "cubic"),
+    call((0, 2, 3, 4), (0, 2, 3, 2)),
     call((1, 1, 2, 3, 4), drawn((1, 2, 2, 2, 3), -1.2, 1.2)),
     call((1, 1, 2, 3, 4), drawn((1, 2, 2, 2, 3), -1.2, 1.2), mode="nearest"),
     since=20,
@@ -261,13 +266,17 @@ grid_sample_of_integers = node(
 
 
 def make_grid(theta: torch.Tensor, size: torch.Tensor, align_corners: int) -> torch.Tensor:
-    return F.affine_grid(theta, size.tolist(), bool(align_corners))
+    sizes = size.tolist()
+    if not len(theta):
+        return theta.new_zeros((0, *sizes[2:], len(sizes) - 2))
+    return F.affine_grid(theta, sizes, bool(align_corners))
 
 
 affine_grid = node(
     "AffineGrid",
     make_grid,
     call((2, 2, 3), [2, 1, 3, 4]),
+    call((0, 2, 3), [0, 1, 3, 4]),
     call((2, 2, 3), [2, 1, 3, 4], align_corners=1),
     call((1, 3, 4), [1, 2, 2, 3, 4]),
     call((1, 3, 4), [1, 2, 2, 3, 4], align_corners=1),
@@ -322,6 +331,7 @@ non_max_suppression = node(
     "NonMaxSuppression",
     chosen_boxes,
     call(_BOXES, _SCORES, [3], [0.5], [0.0]),
+    call((1, 0, 4), (1, 1, 0), [3], [0.5], [0.0]),
     call(_BOXES, _SCORES, [3], [0.5], [0.4]),
     call(_BOXES, _SCORES, [2], [0.5]),
     call(_BOXES, _SCORES, [30], [0.95]),

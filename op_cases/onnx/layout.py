@@ -197,6 +197,7 @@ reverse_sequence = node(
     "ReverseSequence",
     reversed_,
     call((4, 3), [4, 1, 2]),
+    call((4, 0), (0,)),
     call((3, 4), [4, 1, 2], batch_axis=0, time_axis=1),
     call((4, 2, 2), [3, 4]),
     call((1, 1), [1]),

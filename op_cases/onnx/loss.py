@@ -29,6 +29,7 @@ _LOSSES = (
     call((4, 3), [0, 2, 1, 2], _WEIGHTS),
     call((4, 3), [0, 2, 1, 2], reduction="sum"),
     call((4, 3), [0, 2, 1, 2], reduction="none"),
+    call((0, 3), (0,), reduction="none"),
     call((4, 3), [0, 2, 1, 2], _WEIGHTS, ignore_index=2),
     call((2, 3, 2), [[0, 2], [1, 1]], _WEIGHTS, reduction="none", ignore_index=1),
     call((1, 3, 2, 2), [[[0, 2], [1, 1]]]),

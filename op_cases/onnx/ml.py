@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ array_feature_extractor = node(
     "ArrayFeatureExtractor",
     extracted,
     call((2, 4), [[1, 3]]),
+    call((0, 4), [[1, 3]]),
     call((2, 3), [0]),
     call((1, 4), [2, 2, 0]),
     domain=ML,
@@ -43,7 +45,7 @@ binarizer = node(
 @definition
 def joined(*tensors: Array, inputdimensions: Sequence[int]) -> Array:
     """Of each row, as many features as are named; what is not there is 0."""
-    rows = [each.reshape(len(each), -1) for each in tensors]
+    rows = [each.reshape(len(each), math.prod(each.shape[1:])) for each in tensors]
     return np.concatenate([np.pad(row[:, :size], [(0, 0), (0, max(size - row.shape[1], 0))])
                            for row, size in zip(rows, inputdimensions, strict=True)], 1)  # fmt: skip
 
@@ -53,6 +55,7 @@ feature_vectorizer = node(
     joined,
     call((2, 2), (2, 3), inputdimensions=[2, 3]),
     call((2, 1), inputdimensions=[1]),
+    call((0, 2), (0, 3), inputdimensions=[2, 3]),
     call((2, 3), (2, 2), inputdimensions=[2, 2]),
     domain=ML,
 )
@@ -75,6 +78,7 @@ imputer_of_floats = node(
     "Imputer",
     imputed,
     call(_HOLES, imputed_value_floats=[9.0], replaced_value_float=-1.0),
+    call((0, 3), imputed_value_floats=[9.0], replaced_value_float=-1.0),
     call(_HOLES, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=-1.0),
     call([[float("nan"), 1.0]], imputed_value_floats=[5.0], replaced_value_float=float("nan")),
     where=lambda types: "int" not in types["T"],
@@ -121,7 +125,12 @@ def normalized(x: Array, norm: str) -> Array:
 
 
 normalizer = node(
-    "Normalizer", normalized, *(call(drawn((2, 3), 1.0, 4.0), norm=norm) for norm in ("MAX", "L1", "L2")), domain=ML
+    "Normalizer",
+    normalized,
+    *(call(drawn((2, 3), 1.0, 4.0), norm=norm) for norm in ("MAX", "L1", "L2")),
+    call(drawn((1, 3), 1.0, 4.0)),
+    call((0, 3)),
+    domain=ML,
 )
 
 
@@ -138,6 +147,8 @@ one_hot_encoder = node(
     one_hot,
     call(drawn((2, 2), values=(1.0, 3.0, 2.0, 1.0)), cats_int64s=[1, 2, 3]),
     call(drawn((3,), values=(1.0, 7.0, 2.0)), cats_int64s=[1, 2], zeros=1),
+    call((1, 1), cats_int64s=[1, 2]),
+    call((0, 2), cats_int64s=[1, 2]),
     where=lambda types: "string" not in types["T"],
     domain=ML,
 )
@@ -175,6 +186,7 @@ _BOTH = (("string", "int64", ["b", "q", "a"], {"default_int64": -7}),
 (label_of_string, label_of_integer), (category_of_string, category_of_integer) = (
     [
         node(operator, categorized, call(x, **classes, **default), call(x, **classes), call((0,), **classes, **default),
+             call((1,), **classes, **default),
              where=_between(first, second), usual={"T1": first, "T2": second}, domain=ML, before=2)
         for first, second, x, default in _BOTH
     ]
@@ -214,6 +226,7 @@ def _encoder(key: str, value: str, default: Any, **more: Any) -> Any:
         labelled,
         call(x, **named),
         call(x, **{f"default_{value}": default, **named}),
+        call(x[:1], **named),
         where=lambda types: types["T1"] == f"tensor({key})" and types["T2"] == f"tensor({value})",
         usual={"T2": value},
         domain=ML,
@@ -273,6 +286,7 @@ linear_regressor = node(
     regressed,
     call((4, 3), coefficients=_COEFFICIENTS[:3]),
     call((1, 3), coefficients=_COEFFICIENTS[:3], intercepts=[0.5]),
+    call((0, 3), coefficients=_COEFFICIENTS[:3]),
     call((4, 3), coefficients=_COEFFICIENTS, intercepts=[0.5, -0.25], targets=2),
     *(call((4, 3), coefficients=_COEFFICIENTS, targets=2, post_transform=each) for each in ("SOFTMAX", "LOGISTIC")),
     domain=ML,
@@ -297,6 +311,7 @@ linear_classifier = node(
     classified,
     call((4, 3), classlabels_ints=[4, 5, 6], **_THREE),
     call((1, 3), classlabels_ints=[4, 5, 6], **_THREE),
+    call((0, 3), classlabels_ints=[4, 5, 6], **_THREE),
     call((4, 3), classlabels_ints=[4, 5, 6], post_transform="SOFTMAX", **_THREE),
     call((4, 3), classlabels_ints=[4, 5, 6], post_transform="LOGISTIC", multi_class=1, **_THREE),
     usual={"T2": "int64"},
@@ -351,6 +366,8 @@ svm_regressor = node(
         for kind in ("RBF", "POLY", "SIGMOID")
     ),
     call((4, 3), coefficients=[0.5, 0.25, -1.0], rho=[0.5], kernel_params=[0.1, 0.5, 2.0]),
+    call((1, 3), coefficients=[0.5, 0.25, -1.0], rho=[0.5], kernel_params=[0.1, 0.5, 2.0]),
+    call((0, 3), kernel_type="LINEAR", kernel_params=[0.1, 0.5, 2.0], **_SUPPORTS),
     call((4, 3), kernel_type="RBF", kernel_params=[0.1, 0.0, 0.0], one_class=1, **_SUPPORTS),
     call((4, 3), kernel_type="RBF", kernel_params=[0.1, 0.0, 0.0], post_transform="LOGISTIC", **_SUPPORTS),
     low=-1.0,
@@ -381,6 +398,8 @@ svm_classifier = node(
     "SVMClassifier",
     separated,
     call((4, 3), classlabels_ints=[4, 5], outputs=[0], **_MACHINE),
+    call((1, 3), classlabels_ints=[4, 5], outputs=[0], **_MACHINE),
+    call((0, 3), classlabels_ints=[4, 5], outputs=[0], **_MACHINE),
     call((4, 3), classlabels_ints=[4, 5], post_transform="LOGISTIC", outputs=[0], **_MACHINE),
     call((4, 3), classlabels_ints=[4, 5], prob_a=[-1.5], prob_b=[0.25], outputs=[0], **_MACHINE),
     usual={"T2": "int64"},

@@ -160,6 +160,8 @@ tree_ensemble_classifier = node(
     "TreeEnsembleClassifier",
     sorted_by_tree,
     call(_ROWS, **_LABELS, **_NODES, **_CLASSES),
+    call(drawn((1, 2)), **_LABELS, **_NODES, **_CLASSES),
+    call(drawn((0, 2)), **_LABELS, **_NODES, **_CLASSES),
     call(_ROWS, post_transform="SOFTMAX", **_LABELS, **_NODES, **_CLASSES),
     call(_ROWS, base_values=[0.5, 0.125, -0.5], post_transform="LOGISTIC", **_LABELS, **_NODES, **_CLASSES, **_HITS),
     where=lambda types: types["T2"] == "tensor(int64)",
@@ -280,5 +282,6 @@ tree_ensemble = node(
     call(_ROWS, nodes_modes=_modes(0, 0), post_transform=4, **_INNER, leaf_targetids=[0, 0, 0],
          leaf_weights=TensorOf("T", (0.25, 0.5, 0.875)), n_targets=1),
     call((0, 2), nodes_modes=_modes(0, 0), **_INNER, **_ONE_TARGET),
+    call((1, 2), nodes_modes=_modes(0, 0), **_INNER, **_ONE_TARGET),
     domain=ML,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,7 +143,7 @@ def group_normalized(
 ) -> Array:
     """Before version 21, scale and bias were those of the groups; since then, those of the channels."""
     del stash_type
-    groups = x.reshape(x.shape[0], num_groups, -1)
+    groups = x.reshape(x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups)
     made = (groups - groups.mean(2, keepdims=True)) / np.sqrt(groups.var(2, keepdims=True) + epsilon)
     if len(scale) == num_groups != x.shape[1]:
         return np.asarray(made * scale[:, None] + bias[:, None]).reshape(x.shape)
@@ -162,6 +163,7 @@ group_normalization = node(
     "GroupNormalization",
     group_normalized,
     call((2, 4, 3), (4,), (4,), num_groups=2),
+    call((0, 4, 3), (4,), (4,), num_groups=2),
     call((2, 4, 2, 2), (4,), (4,), num_groups=2, epsilon=0.1),
     call((1, 3, 2), (3,), (3,), num_groups=1),
     call((1, 2, 3), (2,), (2,), num_groups=2, stash_type=1),
@@ -203,6 +205,8 @@ mean_variance_normalization = node(
     without_mean_and_variance,
     call((2, 2, 3, 2)),
     call((2, 2, 3, 2), axes=[2, 3]),
+    call((0, 2, 3, 2)),
+    call((1, 2, 3, 2)),
     call((3, 3), axes=[0]),
 )
 

@@ -209,6 +209,7 @@ max_unpool = node(
     "MaxUnpool",
     unpooled,
     call((1, 1, 2, 2), _PLACES, kernel_shape=[2, 2], strides=[2, 2]),
+    call((0, 1, 2, 2), (0, 1, 2, 2), kernel_shape=[2, 2], strides=[2, 2]),
     call((1, 1, 2, 2), [[[[0, 2], [6, 8]]]], kernel_shape=[2, 2]),
     # A larger width has two readings: onnx's own test has the indices of the smaller tensor; its text does not.
     call((1, 1, 2, 2), _PLACES, output_shape=[1, 1, 5, 4], kernel_shape=[2, 2], strides=[2, 2]),
@@ -252,6 +253,7 @@ max_roi_pool = node(
     "MaxRoiPool",
     pool_regions,
     call((2, 2, 6, 6), _REGIONS, pooled_shape=[2, 2]),
+    call((2, 2, 6, 6), (0, 5), pooled_shape=[2, 2]),
     call((2, 1, 6, 6), [[0.0, 0.0, 0.0, 8.0, 8.0]], pooled_shape=[1, 3], spatial_scale=0.5),
     exact=True,
 )
@@ -305,6 +307,7 @@ roi_align = node(
     "RoiAlign",
     align_regions,
     call((2, 2, 6, 6), _BOXES, [0, 1], output_height=2, output_width=2, sampling_ratio=2),
+    call((2, 2, 6, 6), (0, 4), (0,), output_height=2, output_width=2),
     call((2, 2, 6, 6), _BOXES, [0, 1], output_height=2, output_width=2),
     call((2, 1, 6, 6), _BOXES, [1, 0], spatial_scale=0.5, output_height=1, output_width=3, sampling_ratio=1),
     call((2, 1, 6, 6), _BOXES, [1, 0], coordinate_transformation_mode="output_half_pixel", output_height=2,

@@ -160,6 +160,7 @@ def _calls(gates: int, other: Sequence[str], states: int) -> list[Any]:
         call((2, 3, 2), *one, bias, hidden_size=size, layout=1),
         call(x, *one, hidden_size=size, outputs=[1]),
         call(x, *one, hidden_size=size, outputs=[0]),
+        call((3, 0, 2), *one, hidden_size=size, outputs=range(1 + states)),
         call((1, 1, 1), (1, gates, 1), (1, gates, 1), hidden_size=1),
     ]  # fmt: skip
 

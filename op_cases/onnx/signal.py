@@ -50,6 +50,7 @@ _CALLS = (
     call((1, 8, 1), 5),
     call((1, 7, 1), onesided=1),
     call((2, 4, 3, 1), axis=1),
+    call((0, 8, 1)),
 )
 dft_17 = node("DFT", transform_17, *_CALLS, call((2, 3, 4, 1), axis=2), before=20, ulps_of_largest=32)
 dft = node(
@@ -81,6 +82,7 @@ stft = node(
     "STFT",
     short_time_transform,
     call((1, 16, 1), 4, (8,)),
+    call((0, 16, 1), 4, (8,)),
     call((1, 16, 1), 4, None, 8),
     call((1, 16, 1), 3, (8,), 8, onesided=0),
     call((2, 12, 2), 4, (4,), onesided=0),

@@ -66,6 +66,7 @@ string_split = node(
     split,
     call(["a b  c", " d", ""]),
     call(["a,b,,c", "d"], delimiter=","),
+    call((0,)),
     call([["a.b.c", "d"], ["g", "e.f"]], delimiter=".", maxsplit=1),
     call(["a  b c", "d e"], maxsplit=1),
     call(["a--b-c"], delimiter="--"),
@@ -113,7 +114,7 @@ def counted(
     for length, start in enumerate(ngram_counts, 1):
         end = ngram_counts[length] if length < len(ngram_counts) else len(pool)
         order += [(tuple(pool[place : place + length]), length) for place in range(start, end, length)]
-    rows = x.reshape(-1, x.shape[-1])
+    rows = np.atleast_2d(x)
     made = np.zeros((len(rows), max(ngram_indexes) + 1))
     for row, values in zip(made, rows.tolist(), strict=True):
         for number, (gram, length) in enumerate(order):
@@ -130,7 +131,7 @@ def counted(
         scale[ngram_indexes] = np.array(weights, np.float32)
     present = made > 0
     made = {"TF": made, "IDF": present * scale, "TFIDF": made * scale}[mode]
-    return made.reshape(*x.shape[:-1], -1)
+    return made.reshape(*x.shape[:-1], made.shape[1])
 
 
 _POOL: dict[str, Any] = {"ngram_counts": [0, 4], "ngram_indexes": [0, 1, 2, 3, 4, 5, 6], "max_gram_length": 2,
@@ -141,6 +142,8 @@ tf_idf_vectorizer = node(
     "TfIdfVectorizer",
     counted,
     call(_NUMBERS, mode="TF", min_gram_length=1, max_skip_count=0, **_POOL),
+    call([5], mode="TF", min_gram_length=1, max_skip_count=0, **_POOL),
+    call((0,), mode="TF", min_gram_length=1, max_skip_count=0, **_POOL),
     call(_NUMBERS, mode="TF", min_gram_length=2, max_skip_count=0, **_POOL),
     call(_NUMBERS, mode="TF", min_gram_length=2, max_skip_count=5, **_POOL),
     call(_NUMBERS, mode="IDF", min_gram_length=1, max_skip_count=0, weights=_WEIGHTS, **_POOL),

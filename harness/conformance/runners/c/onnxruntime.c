@@ -23,7 +23,7 @@ typedef void *Status;
 
 const char *const runtime_name = "onnxruntime";
 static void *const *api;
-static void *session;
+static void *env, *session;
 
 /* Calls a function that returns a status, by its number. */
 #define CALL(number, ...) ((Status(*)())api[number])(__VA_ARGS__)
@@ -49,12 +49,13 @@ const char *runtime_open(const char *library, char *version, size_t room) {
     if (!base) return "the library has no OrtGetApiBase";
     snprintf(version, room, "%s", base()->version());
     api = base()->get(API_VERSION);
-    return api ? NULL : "the library is older than onnxruntime 1.16";
+    if (!api) return "the library is older than onnxruntime 1.16";
+    /* Once, as it takes longer than most tests. It starts no thread, so that processes can be forked with it. */
+    return CALL(CREATE_ENV, ERROR_LEVEL, "parity", &env) ? "onnxruntime has no environment" : NULL;
 }
 
 Ending runtime_load(const char *model, char *reason, size_t room) {
-    void *env, *options;
-    TRY(CREATE_ENV, ERROR_LEVEL, "parity", &env);
+    void *options;
     TRY(CREATE_SESSION_OPTIONS, &options);
     TRY(SET_INTRA_OP_NUM_THREADS, options, 1);
     TRY(CREATE_SESSION, env, model, options, &session);
