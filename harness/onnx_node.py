@@ -90,8 +90,7 @@ class OnnxNode:
     #: Whether types without a fraction, or without a sign, are taken too, where the schema allows them.
     integers: bool = True
     unsigned: bool = True
-    #: Whether what comes of the largest and the smallest integers is an integer of the type. ONNX does not say what
-    #: becomes of others.
+    #: Whether what comes of the limits of integers is an integer of the type. What becomes of others, ONNX does not say.
     stays_whole: bool = False
     #: The type variable whose types are all taken for every call; the first of the inputs that has several types.
     main: str | None = None

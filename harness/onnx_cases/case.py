@@ -18,24 +18,8 @@ from onnx import helper
 from onnx_parity.exporter.arrays import Array, epsilon, is_float, ulp
 from onnx_parity.exporter.verification.oracle import Expected, expect
 from onnx_parity.harness.onnx_cases.attributes import Subgraph, TensorOf, TypeOf
-from onnx_parity.harness.onnx_cases.given import (
-    Drawn,
-    Given,
-    Shape,
-    Value,
-    describe,
-    draw_shares,
-    map_arrays,
-    value_of,
-)
-from onnx_parity.harness.onnx_cases.types import (
-    Schema,
-    Types,
-    dtype_of,
-    make_type,
-    schema_at,
-    short,
-)
+from onnx_parity.harness.onnx_cases.given import Drawn, Given, Shape, Value, describe, draw_shares, map_arrays, value_of
+from onnx_parity.harness.onnx_cases.types import Schema, Types, dtype_of, make_type, schema_at, short
 
 if TYPE_CHECKING:
     from onnx_parity.harness.onnx_node import OnnxNode

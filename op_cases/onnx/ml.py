@@ -147,7 +147,7 @@ one_hot_encoder = node(
     one_hot,
     call(drawn((2, 2), values=(1.0, 3.0, 2.0, 1.0)), cats_int64s=[1, 2, 3]),
     call(drawn((3,), values=(1.0, 7.0, 2.0)), cats_int64s=[1, 2], zeros=1),
-    call((1, 1), cats_int64s=[1, 2]),
+    call(drawn((1, 1), values=(2.0,)), cats_int64s=[1, 2]),
     call((0, 2), cats_int64s=[1, 2]),
     where=lambda types: "string" not in types["T"],
     domain=ML,

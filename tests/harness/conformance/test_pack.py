@@ -183,7 +183,7 @@ def test_a_pack_is_written_again_and_other_folders_are_refused(tmp_path: Path) -
     runner = CliRunner()
     for select in ("Elu-*", "Elu-22-float-*"):
         assert runner.invoke(app, ["pack", str(folder), "-k", select]).exit_code == 0
-    assert len(list((folder / "tests").iterdir())) == 8
+    assert len(list((folder / "tests").iterdir())) == 10
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/letter.txt").write_text("keep")
     refused = runner.invoke(app, ["pack", str(tmp_path / "mine"), "-k", "Elu-22-float-*"])
