@@ -19,7 +19,7 @@ from typing import Any
 
 from onnx_parity.exporter.arrays import Array
 from onnx_parity.harness.onnx_cases.attributes import Subgraph, TensorOf, TypeOf
-from onnx_parity.harness.onnx_cases.case import Call, Definition, Distribution, OnnxCase, defined_at
+from onnx_parity.harness.onnx_cases.case import Call, Definition, Distribution, OnnxCase
 from onnx_parity.harness.onnx_cases.given import NOTHING, Drawn, Given, Items, Shape
 from onnx_parity.harness.onnx_cases.types import (
     ML,
@@ -34,34 +34,10 @@ from onnx_parity.harness.onnx_cases.types import (
 )
 
 __all__ = [
-    "ALONE",
-    "BROADCAST",
-    "LIMITS",
-    "LIMITS_OF_TWO",
-    "ML",
-    "NOTHING",
-    "Array",
-    "Call",
-    "Definition",
-    "Distribution",
-    "Drawn",
-    "Items",
-    "OnnxCase",
-    "OnnxNode",
-    "Subgraph",
-    "TensorOf",
-    "TypeOf",
-    "Types",
-    "call",
-    "definition",
-    "drawn",
-    "dtype_of",
-    "element_of",
-    "node",
-    "seq",
-    "versions_of",
-    "whole",
-]
+    "ALONE", "BROADCAST", "LIMITS", "LIMITS_OF_TWO", "ML", "NOTHING", "Array", "Call", "Definition", "Distribution",
+    "Drawn", "Items", "OnnxCase", "OnnxNode", "Subgraph", "TensorOf", "TypeOf", "Types", "call", "definition",
+    "drawn", "dtype_of", "element_of", "node", "seq", "versions_of", "whole",
+]  # fmt: skip
 
 #: The numbers at which a type ends; and two tensors of which each of them meets each.
 LIMITS = Drawn((13,), limits=True)
@@ -90,7 +66,7 @@ class OnnxNode:
     #: Whether types without a fraction, or without a sign, are taken too, where the schema allows them.
     integers: bool = True
     unsigned: bool = True
-    #: Whether what comes of the limits of integers is an integer of the type. What becomes of others, ONNX does not say.
+    #: Whether what comes of the limits of integers is an integer of the type. What others become is not said.
     stays_whole: bool = False
     #: The type variable whose types are all taken for every call; the first of the inputs that has several types.
     main: str | None = None
@@ -116,7 +92,7 @@ class OnnxNode:
         schema = schema_at(self.operator, opset, self.domain)
         variables = variables_of(schema)
         swept: dict[str, set[str]] = {name: set() for name in variables}
-        first = next((each for each in self.calls if defined_at(each, schema)), None)
+        first = next((each for each in self.calls if each.names_at(schema)), None)
         for each in self.calls:
             found = each.names_at(schema)
             if found is None:

@@ -24,7 +24,7 @@ from onnx_parity.harness.onnx_cases.types import Schema, Types, dtype_of, make_t
 if TYPE_CHECKING:
     from onnx_parity.harness.onnx_node import OnnxNode
 
-__all__ = ["Call", "Definition", "Distribution", "Expectation", "OnnxCase", "defined_at"]
+__all__ = ["Call", "Definition", "Distribution", "Expectation", "OnnxCase"]
 
 #: The most characters of an id, which names a folder.
 _LONGEST = 150
@@ -118,11 +118,6 @@ class Call:
         if any(each.required and name not in attributes for name, each in schema.attributes.items()):
             return None
         return names, attributes
-
-
-def defined_at(call: Call, schema: Schema) -> bool:
-    """Whether a version of the operator has the call."""
-    return call.names_at(schema) is not None
 
 
 @dataclass(frozen=True, slots=True)
