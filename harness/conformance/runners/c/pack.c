@@ -97,6 +97,7 @@ size_t bytes_of(int type, size_t count) {
     static const unsigned char widths[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1};
     if (type > 0 && type < (int)sizeof widths) return count * widths[type];
     if (type >= 21 && type <= 23) return (count + 1) / 2; /* uint4, int4, float4e2m1 */
+    if (type == 27 || type == 28) return (count * 3 + 3) / 4; /* float6e2m3, float6e3m2 */
     return type == 25 || type == 26 ? (count + 3) / 4 : count; /* uint2, int2; float8e8m0 */
 }
 

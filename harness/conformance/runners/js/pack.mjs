@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 
 export const BFLOAT16 = 16, FLOAT = 1, FLOAT16 = 10, DOUBLE = 11, STRING = 8;
 // The bytes of an element of each type; less than one where several share a byte.
-const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1, 1 / 4, 1 / 4];
+const WIDTHS = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1, 1 / 4, 1 / 4, 3 / 4, 3 / 4];
 
 // The types of numbers in ONNX's words.
 const NAMES = ["", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "double", "uint32", "uint64", "", "", "bfloat16"];

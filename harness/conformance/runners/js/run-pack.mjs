@@ -45,7 +45,12 @@ async function runTest(adapter, pack, submission, test, options) {
   const unknown = [...test.inputs, ...test.outputs].some((value) => !value.type.startsWith("tensor("));
   if (unknown && adapter.tensorsOnly) return { result: "absent", reason: `the API of ${adapter.name} has tensors only` };
   const folders = Array.from({ length: test.data_sets }, (_, number) => `${pack}/${test.folder}/test_data_set_${number}`);
-  const dataSets = folders.map((folder) => test.inputs.map(({ type }, number) => readValue(`${folder}/input_${number}.pb`, type)));
+  let dataSets;
+  try {
+    dataSets = folders.map((folder) => test.inputs.map(({ type }, number) => readValue(`${folder}/input_${number}.pb`, type)));
+  } catch (error) {
+    return { result: "absent", reason: error.message };
+  }
   const names = (values) => values.map((value) => value.name);
   let results;
   try {

@@ -125,11 +125,8 @@ pub enum Value {
     Nothing,
 }
 
-/// How many elements share how many bytes, for each type from 1 on.
-const WIDTHS: [(usize, usize); 26] = [
-    (1, 4), (1, 1), (1, 1), (1, 2), (1, 2), (1, 4), (1, 8), (1, 0), (1, 1), (1, 2), (1, 8), (1, 4), (1, 8), (1, 8), (1, 16),
-    (1, 2), (1, 1), (1, 1), (1, 1), (1, 1), (2, 1), (2, 1), (2, 1), (1, 1), (4, 1), (4, 1),
-];
+/// The bits of an element of each type from 1 on.
+const BITS: [usize; 28] = [32, 8, 8, 16, 16, 32, 64, 0, 8, 16, 64, 32, 64, 64, 128, 16, 8, 8, 8, 8, 4, 4, 4, 8, 2, 2, 6, 6];
 pub const STRING: i32 = 8;
 
 impl Tensor {
@@ -183,8 +180,8 @@ fn parse_tensor(bytes: &[u8]) -> Option<Tensor> {
             _ => {}
         }
     }
-    let (elements, width) = WIDTHS.get(usize::try_from(made.kind - 1).ok()?)?;
-    let right = if made.kind == STRING { made.strings.len() == made.count() } else { made.bytes.len() == made.count().div_ceil(*elements) * width };
+    let bits = BITS.get(usize::try_from(made.kind - 1).ok()?)?;
+    let right = if made.kind == STRING { made.strings.len() == made.count() } else { made.bytes.len() == (made.count() * bits).div_ceil(8) };
     right.then_some(made)
 }
 
