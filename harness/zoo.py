@@ -43,14 +43,15 @@ _NOT_INSTALLED = "not installed"
 class Built:
     """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes.
 
-    `static` names axes that are dynamic in other models of the package, and that this one fixes. `tolerance` replaces
-    the oracle's own, and needs a `because`.
+    `static` names axes that are dynamic in other models of the package, and that this one fixes, and `dynamic` has the
+    axes of this model in place of the package's. `tolerance` replaces the oracle's own, and needs a `because`.
     """
 
     module: torch.nn.Module
     inputs: Mapping[str, Maker]
     sizes: Mapping[str, tuple[int, ...]]
     static: Collection[str] = ()
+    dynamic: DynamicAxes | None = None
     tolerance: float | None = None
     because: str = ""
 
@@ -139,7 +140,8 @@ class ListedModel(Case, OwnProgram):
         if dtype.is_floating:
             module.to(getattr(torch, dtype))
         module.eval().to(device)
-        dynamic = {name: axes for name, axes in source.dynamic.items() if name in built.inputs}
+        axes_by_name = source.dynamic if built.dynamic is None else built.dynamic
+        dynamic = {name: axes for name, axes in axes_by_name.items() if name in built.inputs}
         if built.static:
             dynamic = {
                 name: {axis: each for axis, each in named_axes(axes).items() if each not in built.static}

@@ -229,6 +229,24 @@ chunk_of_a_size = op(
     dynamic=BATCH,
     sizes={"batch": (3, 6, 9)},
 )
+chunks_by_size = op(
+    lambda x: torch.cat([part.flip(0) for part in x.chunk(math.ceil(x.shape[0] / 4))]),
+    floats(6, 4),
+    dynamic=BATCH,
+    sizes={"batch": (5, 7, 8)},
+)
+windows_by_size = op(
+    lambda x: (x.unfold(0, x.shape[0] // 2, 1), x.unfold(0, x.shape[0] // 2, x.shape[0] // 2), x.unfold(1, 2, 1)),
+    floats(6, 4),
+    dynamic=BATCH,
+    sizes={"batch": (2, 3, 11)},
+)
+real_numbers_of_sizes = op(
+    lambda x: (x + (x.shape[0] * 2.5 // 4), x[: int(x.shape[0] * 1.5 // 2.0)], x + ((x.shape[0] > 3) ^ True)),
+    floats(6, 4),
+    dynamic=BATCH,
+    sizes={"batch": (1, 3, 7)},
+)
 chunk_of_a_multiple = op(
     lambda x: [part - x for part in torch.cat([x, x * 2, x * 3]).chunk(3)], floats(3, 4), dynamic=BATCH
 )

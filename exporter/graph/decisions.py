@@ -36,6 +36,8 @@ class Decision(enum.Enum):
     SPECIAL_SIZES_OF_EXAMPLE = enum.auto()
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     RANKS_OF_EXAMPLE = enum.auto()
+    #: `chunk` makes as many parts as in the example where their number depends on sizes.
+    PARTS_OF_EXAMPLE = enum.auto()
     #: Functions are followed that called `int`, `float` or `len` with a dynamic size, and all of their modules.
     FOLLOW_FUNCTIONS = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).

@@ -10,10 +10,13 @@ import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES", "WITH_SYMBOLS"]
+
+asks_for_its_caller(__file__)
 
 
 def _chunked(x: torch.Tensor, chunks: int, dim: int) -> list[torch.Tensor]:
@@ -26,7 +29,15 @@ def _script() -> Any:
 
 
 def _chunk(torchs: Callable[..., Any], input: Any, chunks: Any, dim: int = 0) -> Any:
-    return _script()(input, chunks, dim) if isinstance(chunks, torch.SymInt) else torchs(input, chunks, dim)
+    """As many parts as in the example if the program goes over them, and else a list of the graph."""
+    if not isinstance(chunks, torch.SymInt):
+        return torchs(input, chunks, dim)
+    if Decision.PARTS_OF_EXAMPLE not in recorder_here().decisions or not chunks.node.has_hint():
+        return _script()(input, chunks, dim)
+    number = chunks.node.hint
+    if chunks > number or chunks < number:
+        raise refused_here("the number of parts of chunk is another one than in the example")
+    return torchs(input, number, dim)
 
 
 def _iter(torchs: Callable[..., Any], self: torch.Tensor) -> Iterator[Any]:

@@ -1,7 +1,8 @@
 """Functions of Python's `math`, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
 
 Python's own functions convert their argument to a float, which would fix the size to that of the example. Besides,
-operators of symbolic numbers as Python has them: `//` of real numbers, and operands of a subclass of `int`.
+operators of symbolic numbers as Python has them: `//` of real numbers, `^` of conditions, and operands of a subclass of
+`int`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.sizes.symbolic_numbers import in_example
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
@@ -63,13 +65,36 @@ def _may_be_a_base(base: Any) -> bool:
     return isinstance(base, (int, float)) and base > 0
 
 
-def _floor_division(torchs: Callable[..., Any], *numbers: Any) -> Any:
-    """Python computes `//` of real numbers by the exact remainder, and torch by a quotient that is rounded."""
+def _floor_division(torchs: Callable[..., Any], number: Any, divisor: Any) -> Any:
+    """Python computes `//` of real numbers by the exact remainder, and torch by a quotient that is rounded: that by a
+    power of two is exact."""
+    is_real = type(number) is torch.SymFloat or type(divisor) is float
+    if is_real and type(divisor) in (int, float) and abs(math.frexp(divisor)[0]) == 0.5:
+        return torch.sym_float(math.floor(number / divisor))
+    return _refused_if_real(torchs, number, divisor)
+
+
+def _refused_if_real(torchs: Callable[..., Any], *numbers: Any) -> Any:
     if any(type(number) in (float, torch.SymFloat) for number in numbers):
         raise refused_here(
             "// of real numbers that are computed from dynamic sizes is not supported, use math.floor(a / b)"
         )
     return torchs(*numbers)
+
+
+def _either(condition: torch.SymBool, other: Any) -> Any:
+    """`^` of conditions on sizes, which torch does not have."""
+    if isinstance(other, bool):
+        return torch.sym_not(condition) if other else condition
+    if not isinstance(other, torch.SymBool):
+        return NotImplemented
+    return (condition | other) & torch.sym_not(condition & other)
+
+
+def _contraction_path(planners: Callable[..., Any], equation: str, *operands: Any, **options: Any) -> Any:
+    """In which order `torch.einsum` multiplies its operands: that which is best for the example. All are right."""
+    shapes = [tuple(map(in_example, each.shape)) for each in operands]
+    return planners(equation, *shapes, shapes=True, **options)
 
 
 def _node_of(torchs: Callable[..., Any], node: Any, number: Any) -> Any:
@@ -91,10 +116,12 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
     FunctionAttribute(math, "pow", _pow),
     Attribute(of_module("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)),
     *(
-        FunctionCode(kind, name, _floor_division)
+        FunctionCode(kind, name, divide)
         for kind in (torch.SymInt, torch.SymFloat)
-        for name in ("__floordiv__", "__rfloordiv__")
+        for name, divide in (("__floordiv__", _floor_division), ("__rfloordiv__", _refused_if_real))
     ),
+    *(Attribute(torch.SymBool, name, lambda _: _either) for name in ("__xor__", "__rxor__")),
+    FunctionAttribute(of_module("opt_einsum"), "contract_path", _contraction_path),
     # Other threads may compile a script meanwhile.
     FunctionCode(table_of_builtins, "_find_builtin", _builtin_of, here=lambda: True),
 )

@@ -417,7 +417,7 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         inner = [part for entry in copied(value).items() for part in entry]
     elif issubclass(kind, (*_LISTS, *_FIXED, set)):
         inner = list(value)
-    elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
+    elif issubclass(kind, _CONTAINERS) or _may_hold_tensors(kind.__module__):
         attributes = getattr(value, "__dict__", None)
         inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
         inner += [getattr(value, name, None) for name in slots_of(kind)]

@@ -11,6 +11,7 @@ import torch
 
 from onnx_parity.exporter.containers import Whole, closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import DTYPES, Varying
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList
@@ -48,7 +49,8 @@ class TensorList(Whole, msgspec.Struct, frozen=True, eq=False):
     )
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise CaptureError(f"the program iterates over or indexes a list of unknown length. {self.REMEDY}")
+        refusal = CaptureError(f"the program iterates over or indexes a list of unknown length. {self.REMEDY}")
+        raise Reconsider(Decision.PARTS_OF_EXAMPLE, refusal=refusal)
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
 

@@ -22,6 +22,7 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = [
     "function_with_symbolic_numbers",
+    "in_example",
     "operator_with_symbolic_numbers",
     "read_number",
     "read_numbers_after",
@@ -79,6 +80,11 @@ def read_number(item: Any) -> Any:
     if type(item) in (list, tuple) and any(isinstance(part, torch.Tensor) for part in item):
         return type(item)(map(read_number, item))
     return item
+
+
+def in_example(size: Any) -> int:
+    """A size, as it is in the example if it is a symbol."""
+    return int(size.node.shape_env.number_in_example(size, {})) if isinstance(size, torch.SymInt) else size
 
 
 def _name_of(function: _Function) -> str:

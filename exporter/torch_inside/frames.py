@@ -161,11 +161,11 @@ def code_and_module(frame: FrameType) -> tuple[CodeType, str]:
 
 def is_raised_by_python(error: BaseException) -> bool:
     """Whether a `raise` or an `assert` raised an error, or Python itself because a sequence is too short or too long,
-    and not a function of C++."""
+    and not a function of C++, nor a symbolic number for what it cannot do."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    if place is None:
+    if place is None or place.tb_frame.f_code.co_qualname.startswith(("SymInt.", "SymFloat.", "SymBool.")):
         return False
     instruction = opcode.opname[place.tb_frame.f_code.co_code[place.tb_lasti]]
     if isinstance(error, ValueError) and instruction.startswith("UNPACK_"):

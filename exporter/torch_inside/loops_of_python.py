@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dis
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -53,22 +53,43 @@ def _known(code: CodeType, known: dict[int, tuple[CodeType, _Found]], find: Call
 
 
 def _tests_of_while(code: CodeType) -> dict[int, int]:
-    """Where code asks conditions of `while`, each with the place at which its body begins."""
-    steps = list(dis.get_instructions(code))
-    back = {step.offset: step.argval for step in steps if step.opcode in _JUMPS and step.argval <= step.offset}
+    """Where code asks conditions of `while`, each with the place at which its body begins.
+
+    Python asks at the head of the loop, and again after the body. The second place jumps back to behind the first one,
+    and both leave the loop for the same place; a `continue` jumps elsewhere. From 3.14 on, it asks at the head alone.
+    """
+    # From Python 3.14 on, a note stands behind each jump.
+    steps = [step for step in dis.get_instructions(code) if step.opname != "NOT_TAKEN"]
     tests: dict[int, int] = {}
+    #: By the places after tests, where these tests jump to, and which they are.
+    heads: dict[int, tuple[int, dis.Instruction, dis.Instruction]] = {}
     for before, step, after in zip(steps, steps[1:], steps[2:], strict=False):
         if not step.opname.startswith("POP_JUMP") or "NONE" in step.opname:
             continue
-        body = None
-        if step.offset in back:
-            body = step.argval if step.opname.endswith("TRUE") else None
+        if step.argval <= step.offset:
+            body, end = step.argval if step.opname.endswith("TRUE") else None, after.offset
         elif step.opname.endswith("FALSE"):
-            body = back.get(after.offset) if after.opname == "JUMP_BACKWARD" else None
-            if body is None and any(after.offset == to and at < step.argval for at, to in back.items()):
-                body = after.offset
-        if body is not None:
-            tests[step.offset] = tests[before.offset if before.opname == "TO_BOOL" else step.offset] = body
+            body, end = after.argval if after.opname == "JUMP_BACKWARD" else None, step.argval
+            heads[after.offset] = end, before, step
+        else:
+            continue
+        if body in heads and heads[body][0] == end:
+            for asking, test in (heads[body][1:], (before, step)):
+                tests[test.offset] = tests[asking.offset if asking.opname == "TO_BOOL" else test.offset] = body
+    return tests | _tests_at_heads(steps) if sys.version_info >= (3, 14) else tests
+
+
+def _tests_at_heads(steps: Sequence[dis.Instruction]) -> dict[int, int]:
+    last = {step.argval: step.offset for step in steps if step.opname == "JUMP_BACKWARD"}
+    tests: dict[int, int] = {}
+    for head, end in last.items():
+        inside = [number for number, step in enumerate(steps) if step.offset >= head]
+        if steps[inside[0]].opcode == _FOR_ITER:
+            continue
+        at = next(number for number in inside if "JUMP" in steps[number].opname)
+        before, step, after = steps[at - 1 : at + 2]
+        if step.opname == "POP_JUMP_IF_FALSE" and step.argval > end:
+            tests[step.offset] = tests[before.offset if before.opname == "TO_BOOL" else step.offset] = after.offset
     return tests
 
 

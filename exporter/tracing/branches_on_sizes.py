@@ -134,7 +134,7 @@ def _that_matter_to_torch(
                 mattering.add(branch.expression)
                 break
             # What has been answered otherwise in the same recording makes no difference either.
-            waiting = deque(each for each in waiting if each.expression.at(sizes) == each.answer)
+            waiting = deque(each for each in waiting if not _all_hold([Not.of(each.holding)], sizes))
     return mattering
 
 

@@ -16,6 +16,7 @@ model and is warned about. A write to any other tensor that the program did not 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ __all__ = ["Traced", "trace"]
 
 #: How much of what was read is looked at, each time with a recording.
 _MOST_ALTERED = 16
+#: How often further functions are followed where a program fails in the same way.
+_MOST_FOLLOWED = 3
 
 
 def trace(wanted: ToRecord, axes: Axes) -> Traced:
@@ -77,6 +80,8 @@ class _Tracing:
         self._earlier: list[Survivors] = []
         #: Axes that become static because the program runs with no other size.
         self._static_axes: list[AxesFixed] = []
+        #: How often the program has failed with each text.
+        self._failures: Counter[str] = Counter()
         #: Why a recording failed in which a number that was read from a tensor was a symbol.
         self._failure: BaseException | None = None
 
@@ -90,8 +95,13 @@ class _Tracing:
             except ProgramFailedError as error:
                 if self._attempt.has(Decision.PLAIN_NUMBERS) or not self._attempt.has(Decision.SYMBOLS):
                     raise
-                # A function that is not followed may have told a dynamic size from an int.
-                if not self._reached.follow(codes_running(error)):
+                # A function that is not followed may have told a dynamic size from an int. A program that makes its
+                # functions anew each time fails in the same way again.
+                self._failures[str(error)] += 1
+                is_followed = self._failures[str(error)] <= _MOST_FOLLOWED and self._reached.follow(
+                    codes_running(error)
+                )
+                if not is_followed:
                     # It may need plain numbers, as `table[len(x)]` does.
                     self._attempt = self._attempt.deciding(Decision.PLAIN_NUMBERS)
             except FrozenSizes as found:

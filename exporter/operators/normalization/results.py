@@ -31,6 +31,17 @@ def batch_norm(
     return Contiguous(input.dtype, tuple(input.shape)) if input.dtype.is_floating_point else NotImplemented
 
 
+@result_of("aten::instance_norm", why=_WHY)
+def instance_norm(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: Any, var: Any, *options: object
+) -> Any:
+    channels = describe(input).shape[1:2]
+    fits = all(describe(each).shape == channels for each in (weight, bias) if each is not None)
+    if mean is not None or var is not None or not fits or input.ndim < 3 or not are_contiguous(input):
+        return NotImplemented
+    return Contiguous(input.dtype, tuple(input.shape)) if input.dtype is torch.float32 else NotImplemented
+
+
 @result_of("aten::native_layer_norm", why=_WHY)
 def native_layer_norm(
     input: torch.Tensor, sizes: Sequence[Size], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float

@@ -52,6 +52,23 @@ def diagonal(torchs: _Function, input: torch.Tensor, offset: Any = 0, dim1: int 
     return input.diagonal(0, dim1, dim2)
 
 
+@with_symbolic_numbers(torch.Tensor.unfold, "aten::unfold")
+def unfold(torchs: _Function, input: torch.Tensor, dimension: int, size: Any, step: Any) -> Any:
+    """Windows of an axis, whose size is not known. They are a view where they lie side by side, and else a copy."""
+    size, step = read_number(size), read_number(step)
+    if not any(isinstance(each, torch.SymInt) for each in (size, step)):
+        return torchs(input, dimension, size, step)
+    axis = dimension % input.ndim
+    count = (input.shape[axis] - size) // step + 1
+    if same_size(size, step):
+        windows = input.narrow(axis, 0, count * size).unflatten(axis, (count, size))
+    else:
+        starts, offsets = (torch.arange(each, device=input.device) for each in (count, size))
+        places = (starts * step).unsqueeze(1) + offsets
+        windows = input.index_select(axis, places.flatten()).unflatten(axis, (count, size))
+    return windows.movedim(axis + 1, -1)
+
+
 @with_symbolic_numbers("aten::diag")
 def diag(operator: _Function, input: torch.Tensor, offset: Any) -> Any:
     """The diagonal of a matrix as a new tensor."""

@@ -1,8 +1,7 @@
 """Patches torchvision's detectors, which loop over a data-dependent number of boxes in Python.
 
 torchvision has scripted alternatives for these loops, which it uses while TorchScript traces, so the patch reports that
-it does. The detectors also use `len` of tensors, and `min` and `max` of numbers. These stay symbols here, where Python
-needs ints. So does the size to which images are padded, if the images may have any size.
+it does. The size to which images are padded stays a symbol, if the images may have any size.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.errors import OnnxExporterWarning
+from onnx_parity.exporter.sizes.symbolic_numbers import in_example
 from onnx_parity.exporter.torch_inside.frames import module_that_calls
 from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch, of_module
@@ -24,12 +24,6 @@ __all__ = ["PATCHES"]
 
 #: The modules that have scripted alternatives for their loops.
 _WITH_SCRIPTS = frozenset({"torchvision.models.detection.roi_heads", "torchvision.ops.boxes"})
-#: The modules that compare sizes of images, or numbers of boxes.
-_COMPARING = (
-    "torchvision.models.detection._utils", "torchvision.models.detection.transform", "torchvision.ops.poolers",
-)  # fmt: skip
-#: The modules that count boxes.
-_COUNTING = ("torchvision.models.detection.roi_heads", "torchvision.models.detection._utils", "torchvision.ops.poolers")
 
 
 def _is_tracing(torchs: Callable[[], bool]) -> bool:
@@ -37,22 +31,8 @@ def _is_tracing(torchs: Callable[[], bool]) -> bool:
     return module_that_calls(2) in _WITH_SCRIPTS or torchs()
 
 
-def _length(torchs: Callable[..., int], of: Any) -> Any:
-    return of.shape[0] if isinstance(of, torch.Tensor) and of.ndim else torchs(of)
-
-
 def _is_symbolic(numbers: Iterable[Any]) -> bool:
     return any(isinstance(each, (torch.SymInt, torch.SymFloat)) for each in numbers)
-
-
-def _least(torchs: Callable[..., Any], *of: Any, **options: Any) -> Any:
-    numbers = of[0] if len(of) == 1 else of
-    return functools.reduce(torch.sym_min, numbers) if _is_symbolic(numbers) else torchs(*of, **options)
-
-
-def _greatest(torchs: Callable[..., Any], *of: Any, **options: Any) -> Any:
-    numbers = of[0] if len(of) == 1 else of
-    return functools.reduce(torch.sym_max, numbers) if _is_symbolic(numbers) else torchs(*of, **options)
 
 
 def _batch_images(torchs: Callable[..., Any], self: Any, images: list[torch.Tensor], size_divisible: int = 32) -> Any:
@@ -77,13 +57,9 @@ def _infer_scale(torchs: Callable[..., Any], feature: torch.Tensor, original_siz
         OnnxExporterWarning,
         stacklevel=3,
     )
-    known = [_in_example(size) for size in sizes]
+    known = [in_example(size) for size in sizes]
     inferred = torchs(torch.empty(known[:2], device="meta"), known[2:])
     return inferred
-
-
-def _in_example(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.shape_env.number_in_example(size, {}))
 
 
 def _batched_nms(
@@ -99,9 +75,6 @@ def _transform() -> Any:
 
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(of_module("torchvision"), "_is_tracing", _is_tracing),
-    *(FunctionAttribute(of_module(module), "min", _least) for module in _COMPARING),
-    *(FunctionAttribute(of_module(module), "max", _greatest) for module in _COMPARING),
-    *(FunctionAttribute(of_module(module), "len", _length) for module in _COUNTING),
     FunctionCode(of_module("torchvision.ops.boxes"), "batched_nms", _batched_nms),
     FunctionAttribute(_transform, "batch_images", _batch_images),
     FunctionAttribute(of_module("torchvision.ops.poolers"), "_infer_scale", _infer_scale),

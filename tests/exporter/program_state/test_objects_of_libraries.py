@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +31,14 @@ class Distribution:
     def sum(self):
         return self.normal.mean + self.normal.stddev + self.kept
 
+class OnlyOneOfTorch:
+    def of(self, mean):
+        self.normal = torch.distributions.Normal(mean, torch.ones_like(mean), validate_args=False)
+        return self
+
+    def sum(self):
+        return self.normal.mean + self.normal.stddev
+
 class Memo:
     pass
 
@@ -49,10 +58,10 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
 
 
 class Policy(nn.Module):
-    def __init__(self, library: ModuleType) -> None:
+    def __init__(self, distribution: Any) -> None:
         super().__init__()
         self.linear = nn.Linear(3, 3)
-        self.distribution = library.Distribution()
+        self.distribution = distribution
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.distribution.of(self.linear(x)).sum()
@@ -77,10 +86,17 @@ AXES = [None, {"x": {0: "rows"}}]
 
 @pytest.mark.parametrize("axes", AXES)
 def test_an_object_that_a_module_holds(axes: dict[str, dict[int, str]] | None, library: ModuleType) -> None:
-    policy, x = Policy(library), torch.rand(2, 3)
+    policy, x = Policy(library.Distribution()), torch.rand(2, 3)
     exported = onnx_parity.export(policy, (x,), input_names=["x"], dynamic_axes=axes)
     assert policy.distribution.kept is None and policy.distribution.normal is None
     assert_agrees(exported, policy, torch.rand(2 if axes is None else 7, 3))
+
+
+def test_an_object_that_holds_only_one_of_torch(library: ModuleType) -> None:
+    policy, x = Policy(library.OnlyOneOfTorch()), torch.rand(2, 3)
+    exported = onnx_parity.export(policy, (x,), input_names=["x"])
+    assert not vars(policy.distribution)
+    assert_agrees(exported, policy, x)
 
 
 @pytest.mark.parametrize("axes", AXES)

@@ -234,6 +234,12 @@ WITNESSES: dict[str, Witness] = {
     "math_functions: torch.SymFloat.__rfloordiv__": Witness(
         exporting(lambda x: x + 1 // (x.shape[0] / 40), X, **ROWS), "another result", FLOOR
     ),
+    "math_functions: torch.SymBool.__xor__": Witness(
+        exporting(lambda x: x + ((x.shape[0] > 3) ^ True), X, **ROWS), "unsupported operand"
+    ),
+    "math_functions: torch.SymBool.__rxor__": Witness(
+        exporting(lambda x: x + (True ^ (x.shape[0] > 3)), X, **ROWS), "unsupported operand"
+    ),
     "math_functions: torch.jit._builtins._find_builtin": Witness(
         exporting(script_of_math, X, **ROWS), "traceback, frame, or code object"
     ),

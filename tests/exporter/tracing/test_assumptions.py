@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
@@ -95,6 +96,15 @@ def number_of_parts(x: torch.Tensor) -> torch.Tensor:
     return x * len(x.chunk(3))
 
 
+@functools.lru_cache
+def _scale(size: int) -> float:
+    return size * 0.5
+
+
+def key_on_the_other_side(x: torch.Tensor) -> torch.Tensor:
+    return x if x.shape[0] <= 5 else x * _scale(x.shape[0])
+
+
 def source_written(x: torch.Tensor) -> torch.Tensor:
     x = x + 0
     y = x.t().contiguous()
@@ -117,6 +127,7 @@ def source_written(x: torch.Tensor) -> torch.Tensor:
         (written_through_a_copy_of_a_reshaped_copy, "(m != 1) and (n != 1)"),
         (squeezed_after_a_question_of_torch, "n != 1"),
         (number_of_parts, "((n - 1)//((n + 2)//3)) + 1 == 2"),
+        (key_on_the_other_side, "n <= 5"),
         (source_written, "(m != 1) and (n != 1)"),
     ],
 )

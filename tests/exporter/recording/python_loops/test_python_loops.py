@@ -220,3 +220,22 @@ def test_refused(program: Callable[..., Any], line: int, words: str) -> None:
     first = inspect.getsourcelines(function)[1] + (3 if line == 0 else line)
     places = [f"{__file__}:{first + offset}" for offset in (-1, 0, 1)]
     assert any(place in str(caught.value) for place in places)
+
+
+def _continues(x: Tensor) -> Tensor:
+    total, left = x.sum(0) * 0, x.shape[0] + 1
+    for factor in (1, 2):
+        if x.shape[0] > 20:
+            continue
+        total = total + factor
+    while left > 1:
+        left //= 2
+        if x.shape[0] > 30:
+            continue
+        total = total * 0.5 + left
+    return total
+
+
+def test_a_continue_is_no_test_of_a_while() -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="rows > 20"):
+        _assert_follows(_continues, 5, 1, 7)
