@@ -86,8 +86,6 @@ def _either(condition: torch.SymBool, other: Any) -> Any:
     """`^` of conditions on sizes, which torch does not have."""
     if isinstance(other, bool):
         return torch.sym_not(condition) if other else condition
-    if not isinstance(other, torch.SymBool):
-        return NotImplemented
     return (condition | other) & torch.sym_not(condition & other)
 
 

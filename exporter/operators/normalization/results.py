@@ -14,7 +14,7 @@ from onnx_parity.exporter.registry.results import Contiguous, result_of
 _WHY = "torch's fake kernels import sympy, and take 5 to 30 ms with dynamic sizes"
 
 
-@result_of("aten::batch_norm", why=_WHY)
+@result_of("aten::batch_norm", "aten::instance_norm", why=_WHY)
 def batch_norm(
     input: torch.Tensor,
     weight: torch.Tensor | None,
@@ -26,20 +26,9 @@ def batch_norm(
     channels = describe(input).shape[1:2]
     by_channel = [each for each in (weight, bias, running_mean, running_var) if each is not None]
     fits = all(describe(each).shape == channels for each in by_channel)
-    if running_mean is None or running_var is None or not fits or not are_contiguous(input):
+    if not fits or not are_contiguous(input):
         return NotImplemented
     return Contiguous(input.dtype, tuple(input.shape)) if input.dtype.is_floating_point else NotImplemented
-
-
-@result_of("aten::instance_norm", why=_WHY)
-def instance_norm(
-    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: Any, var: Any, *options: object
-) -> Any:
-    channels = describe(input).shape[1:2]
-    fits = all(describe(each).shape == channels for each in (weight, bias) if each is not None)
-    if mean is not None or var is not None or not fits or input.ndim < 3 or not are_contiguous(input):
-        return NotImplemented
-    return Contiguous(input.dtype, tuple(input.shape)) if input.dtype is torch.float32 else NotImplemented
 
 
 @result_of("aten::native_layer_norm", why=_WHY)

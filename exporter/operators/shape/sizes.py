@@ -56,7 +56,7 @@ def diagonal(torchs: _Function, input: torch.Tensor, offset: Any = 0, dim1: int 
 def unfold(torchs: _Function, input: torch.Tensor, dimension: int, size: Any, step: Any) -> Any:
     """Windows of an axis, whose size is not known. They are a view where they lie side by side, and else a copy."""
     size, step = read_number(size), read_number(step)
-    if not any(isinstance(each, torch.SymInt) for each in (size, step)):
+    if type(size) is type(step) is int:
         return torchs(input, dimension, size, step)
     axis = dimension % input.ndim
     count = (input.shape[axis] - size) // step + 1
