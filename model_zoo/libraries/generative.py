@@ -214,23 +214,25 @@ pytorch_metric_learning = library(
     },
 )
 
+
+def _metric(name: str) -> Built:
+    return Built(
+        Calling(named(f"torchmetrics.functional:{name}")),
+        {"x": floats(3, 5, low=0.1, high=1), "y": floats(3, 5, low=0.1, high=1)},
+        {"batch": (2, 7)},
+        dynamic={**BATCH, "y": {0: "batch"}},
+    )
+
+
 torchmetrics = library(
     "torchmetrics",
     {
-        name: lambda name=name, args=args: Built(
-            Calling(lambda x, y: named(f"torchmetrics.functional:{name}")(x, y, **args)),
-            {"x": floats(3, 5, low=0.1, high=1), "y": floats(3, 5, low=0.1, high=1)},
-            {"batch": (2, 7)},
-            dynamic={**BATCH, "y": {0: "batch"}},
-        )
-        for name, args in {
-            "mean_squared_error": {},
-            "cosine_similarity": {},
-            "pearson_corrcoef": {},
-            "explained_variance": {},
-            "kl_divergence": {},
-            "signal_noise_ratio": {},
-        }.items()
+        "mean_squared_error": lambda: _metric("mean_squared_error"),
+        "cosine_similarity": lambda: _metric("cosine_similarity"),
+        "pearson_corrcoef": lambda: _metric("pearson_corrcoef"),
+        "explained_variance": lambda: _metric("explained_variance"),
+        "kl_divergence": lambda: _metric("kl_divergence"),
+        "signal_noise_ratio": lambda: _metric("signal_noise_ratio"),
     },
 )
 
