@@ -301,6 +301,50 @@ transformer = op(
     dynamic={"x0": {0: "source", 1: "batch"}, "x1": {0: "target", 1: "batch"}},
 )
 
+# --- caches and states ------------------------------------------------------------------------------------------------
+
+
+def _in_cache(cache: torch.Tensor, new: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """A cache of a fixed size, into which new tokens are written from a position on."""
+    positions = torch.arange(new.shape[2], device=new.device) + start
+    return cache.index_copy(2, positions, new)
+
+
+def _gated_delta_rule(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, decay: torch.Tensor, state: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Linear attention with a state that decays and is corrected, as a loop over the tokens."""
+    results = torch.zeros_like(value)
+    for token in range(query.shape[1]):
+        state = state * torch.sigmoid(decay[:, token, :, None])
+        row = (value[:, token] - (state * key[:, token, :, None]).sum(-2)) / 8
+        state = state + key[:, token, :, None] * row[:, None, :]
+        results[:, token] = (state * query[:, token, :, None]).sum(-2)
+    return results, state
+
+
+in_cache = op(
+    _in_cache,
+    floats(2, 3, 9, 4),
+    floats(2, 3, 2, 4),
+    given(5),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch", 2: "new"}},
+    sizes={"new": (1, 4)},
+)
+gated_delta_rule = op(
+    _gated_delta_rule,
+    floats(2, 7, 4),
+    floats(2, 7, 4),
+    floats(2, 7, 3),
+    floats(2, 7, 4),
+    floats(2, 4, 3),
+    dynamic={
+        **{name: {0: "batch", 1: "tokens"} for name in ("x0", "x1", "x2", "x3")},
+        "x4": {0: "batch"},
+    },
+    dtypes=[torch.float32],
+)
+
 # --- flexible attention -----------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ which one of this does not hold stay loops.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -175,25 +174,22 @@ class _Recurrence:
         }
         return self._finished(arguments)
 
-    def _update(self) -> tuple[Value, Value, list[Value | float], Value]:
+    def _update(self) -> tuple[Value, Value, list[Value], Value]:
         """The key, the row, the factors of the state, and the state with these factors."""
         node = self._node(self._end)
         if node is None or node.op is not _aten.add.Tensor or node.arguments.get("alpha", 1) != 1:
             raise NotForAllTokens
         for kept, new in _both(node):
-            decays: list[Value | float] = []
+            decays: list[Value] = []
             state = bare(kept)
             while state is not self._state:
                 inner = self._node(state)
-                if inner is None or inner.op is not _aten.mul.Tensor:
+                pairs = [] if inner is None else _factors(inner)
+                pairs = [(one, other) for one, other in pairs if self._depends(one) and not self._depends(other)]
+                if not pairs:
                     break
-                one, other = inner.arguments["self"], inner.arguments["other"]
-                if self._depends(other):
-                    one, other = other, one
-                if not self._depends(one) or self._depends(other):
-                    break
-                decays.append(other)
-                state = bare(one)
+                decays.append(pairs[0][1])
+                state = bare(pairs[0][0])
             if state is self._state:
                 return (*self._product(bare(new)), decays, kept)
         raise NotForAllTokens
@@ -217,11 +213,10 @@ class _Recurrence:
             return row, [], None
         row = self._without_axes(row)
         node = self._node(row)
-        if node is not None and node.op is _aten.mul.Tensor:
-            for one, other in _both(node):
-                if self._depends(one) and not self._depends(other):
-                    value, rates, read = self._row(one)
-                    return value, [*rates, other], read
+        for one, other in [] if node is None else _factors(node):
+            if self._depends(one) and not self._depends(other):
+                value, rates, read = self._row(one)
+                return value, [*rates, other], read
         if node is not None and node.op is _aten.sub.Tensor and node.arguments.get("alpha", 1) == 1:
             value, seen = node.arguments["self"], node.arguments["other"]
             if isinstance(value, Value) and isinstance(seen, Value) and not self._depends(value):
@@ -351,10 +346,8 @@ class _Recurrence:
         return self._all.squeeze(by_head, 3)
 
     def _rate(self, rates: Sequence[Value]) -> Value:
-        if not rates:
-            raise NotForAllTokens
         found = None
-        for rate in rates:
+        for rate in rates or [Value(self._state.dtype, (), constant=torch.ones((), dtype=self._state.dtype))]:
             rank = len(rate.shape)
             if rank and not same_size(rate.shape[-1], 1):
                 raise NotForAllTokens
@@ -369,7 +362,7 @@ class _Recurrence:
         assert found is not None
         return self._number_by_head(found)
 
-    def _decay(self, factors: Sequence[Value | float]) -> Value:
+    def _decay(self, factors: Sequence[Value]) -> Value:
         """The sum of the logarithms of factors, which are known to be positive."""
         logarithms = [self._logarithm(factor) for factor in factors]
         sizes = [[each.shape[axis] if len(each.shape) >= -axis else 1 for axis in (self._keys, self._values)]
@@ -388,12 +381,8 @@ class _Recurrence:
         assert found is not None
         return self._by_head(found) if is_by_element else self._number_by_head(found)
 
-    def _logarithm(self, factor: Value | float) -> Value:
+    def _logarithm(self, factor: Value) -> Value:
         """The logarithm of a factor that is known to be positive, as a value of the body or from before the loop."""
-        if not isinstance(factor, Value):
-            if factor <= 0:
-                raise NotForAllTokens
-            return Value(self._state.dtype, (), constant=torch.tensor(math.log(factor), dtype=self._state.dtype))
         factor = bare(factor)
         node, known = factor.node, factor.constant
         if known is not None and not factor.is_learned and bool((known > 0).all()):
@@ -487,8 +476,25 @@ class _Recurrence:
 
 
 def _both(node: Node) -> list[tuple[Value, Value]]:
-    """The two tensors of an operator, in both orders."""
-    one, other = node.arguments["self"], node.arguments["other"]
-    if not isinstance(one, Value) or not isinstance(other, Value):
-        return []
+    """The two operands of an operator, in both orders."""
+    one, other = (_as_value(node.arguments[name], node) for name in ("self", "other"))
     return [(one, other), (other, one)]
+
+
+def _factors(node: Node) -> list[tuple[Value, Value]]:
+    """The two factors of a product, in both orders; a divisor that is a number is one too."""
+    if node.op is _aten.mul.Tensor:
+        return _both(node)
+    divisor = node.arguments.get("other")
+    if node.op is _aten.div.Tensor and isinstance(divisor, (int, float)) and divisor:
+        return [(node.arguments["self"], _as_value(1 / divisor, node))]
+    return []
+
+
+def _as_value(operand: Any, node: Node) -> Value:
+    if isinstance(operand, Value):
+        return operand
+    (result,) = node.outputs
+    if result is None or not isinstance(operand, (int, float)):
+        raise NotForAllTokens
+    return Value(result.dtype, (), constant=torch.tensor(operand, dtype=result.dtype))

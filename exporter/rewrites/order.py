@@ -16,6 +16,7 @@ from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.tables.arithmetic import ARITHMETIC
 from onnx_parity.exporter.rewrites.tables.batch_norm import BATCH_NORM
 from onnx_parity.exporter.rewrites.tables.biases import BIASES
+from onnx_parity.exporter.rewrites.tables.cache_writes import CACHE_WRITES
 from onnx_parity.exporter.rewrites.tables.casts import CASTS
 from onnx_parity.exporter.rewrites.tables.expansions import EXPANSIONS
 from onnx_parity.exporter.rewrites.tables.fourier_transforms import FOURIER_TRANSFORMS
@@ -89,7 +90,10 @@ ORDER = (
         (*NEUTRAL_OPERANDS, *CASTS, *ARITHMETIC),
         "after folding, which shows that an operand is 1 or 0; in this order, as each makes the next possible",
     ),
-    Step((*REPEATS, *FOURIER_TRANSFORMS), "before moves, which merge the reshapes that these look for with others"),
+    Step(
+        (*REPEATS, *FOURIER_TRANSFORMS, *CACHE_WRITES),
+        "before moves, which merge the reshapes and transposes that these look for with others",
+    ),
     Step(_MOVES, "after all that looks for operators which are moved"),
     Step(ELEMENTWISE_TRANSPOSES, "after transposes that follow each other have become one"),
     Step(_MOVES, "for moves that follow each other now", only_after_changes=True),

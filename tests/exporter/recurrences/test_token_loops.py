@@ -74,6 +74,17 @@ def delta(query: Tensor, key: Tensor, value: Tensor, rate: Tensor, state: Tensor
     return results, state
 
 
+def halved(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
+    """Factors that are numbers, and no rate."""
+    results = []
+    for token in range(query.shape[0]):
+        state = state / 2 * 1.5
+        row = value[token] - (state * key[token, :, None]).sum(0)
+        state = state + key[token, :, None] * row[None]
+        results.append((state * query[token, :, None]).sum(0))
+    return torch.stack(results)
+
+
 def gated_delta(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, rate: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     results = torch.zeros_like(v)
     for token in range(q.shape[2]):
@@ -100,6 +111,7 @@ RECOGNIZED: list[tuple[Callable[..., Any], tuple[Tensor, ...]]] = [
     (gated, (*vectors(*BATCHED), random(BATCH, TOKENS), state(*BATCHED).mT.contiguous())),
     (gated_by_element, (*vectors(*BY_HEAD), -random(*BY_HEAD, TOKENS, KEYS).abs(), state(*BY_HEAD))),
     (delta, (*vectors(*ONE, normalized=True), random(TOKENS).sigmoid(), state().mT.contiguous())),
+    (halved, (*vectors(normalized=True), state())),
     (
         gated_delta,
         (
