@@ -31,7 +31,7 @@ BUDGETS = {
     "exporter/recurrences": 800,
     "exporter/registry": 700,
     "exporter/request": 1650,
-    "exporter/rewrites": 4000,
+    "exporter/rewrites": 4050,
     "exporter/runtime": 550,
     "exporter/script": 3000,
     "exporter/sizes": 1900,

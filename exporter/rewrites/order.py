@@ -18,6 +18,7 @@ from onnx_parity.exporter.rewrites.tables.batch_norm import BATCH_NORM
 from onnx_parity.exporter.rewrites.tables.biases import BIASES
 from onnx_parity.exporter.rewrites.tables.cache_writes import CACHE_WRITES
 from onnx_parity.exporter.rewrites.tables.casts import CASTS
+from onnx_parity.exporter.rewrites.tables.causal_convolutions import CAUSAL_CONVOLUTIONS
 from onnx_parity.exporter.rewrites.tables.expansions import EXPANSIONS
 from onnx_parity.exporter.rewrites.tables.fourier_transforms import FOURIER_TRANSFORMS
 from onnx_parity.exporter.rewrites.tables.joins import JOINS
@@ -86,6 +87,7 @@ ORDER = (
     Step(SUMS_OF_CONSTANTS, "after folding, which shows what is constant"),
     Step(_fold, "the sums of constants", only_after_changes=True),
     Step((*PADS, *BATCH_NORM), "after folding, which computes the amounts, and the weights that a program scales"),
+    Step(CAUSAL_CONVOLUTIONS, "after paddings have become part of convolutions"),
     Step(
         (*NEUTRAL_OPERANDS, *CASTS, *ARITHMETIC),
         "after folding, which shows that an operand is 1 or 0; in this order, as each makes the next possible",

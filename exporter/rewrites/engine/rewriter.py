@@ -47,6 +47,8 @@ class Op(msgspec.Struct, frozen=True):
     sizes: Iterable[Any] | None
     dtype: ir.DataType | None
     instead_of: ir.Node | None
+    #: Results that the operator has to have beside the first one, which nothing reads, by the ends of their names.
+    unread: tuple[str, ...] = ()
 
 
 def op(
@@ -56,7 +58,8 @@ def op(
     sizes: Iterable[Any] | None = None,
     dtype: ir.DataType | None = None,
     instead_of: ir.Node | None = None,
-    **attributes: float | Sequence[int],
+    unread: tuple[str, ...] = (),
+    **attributes: float | str | Sequence[int],
 ) -> Op:
     """Describe a node, whose inputs may be described too.
 
@@ -68,12 +71,14 @@ def op(
     given = {} if attributes_of is None else dict(attributes_of.attributes)
     for name, value in attributes.items():
         given[name] = _attribute(name, value)
-    return Op(op_type, inputs, tuple(given.values()), sizes, dtype, instead_of)
+    return Op(op_type, inputs, tuple(given.values()), sizes, dtype, instead_of, unread)
 
 
-def _attribute(name: str, value: float | Sequence[int]) -> ir.Attr:
+def _attribute(name: str, value: float | str | Sequence[int]) -> ir.Attr:
     if isinstance(value, float):
         return ir.AttrFloat32(name, value)
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
     return ir.AttrInt64(name, value) if isinstance(value, int) else ir.AttrInt64s(name, list(value))
 
 
@@ -132,6 +137,9 @@ class Walk:
         for place, value in enumerate(inputs):
             if node.inputs[place] is not value:
                 node.replace_input_with(place, value)
+        node.resize_outputs(1 + len(new.unread))
+        for value, end in zip(node.outputs[1:], new.unread, strict=True):
+            value.name = value.name or f"{node.outputs[0].name}_{end}"
         _remove_unread(*before)
 
     def _inputs(self, new: Op, node: ir.Node) -> list[ir.Value | None]:
