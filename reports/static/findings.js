@@ -17,7 +17,7 @@ orSay(document.getElementById("findings"), load("findings").then((findings) => {
   table(document.getElementById("findings"), {
     id: "ledger", noun: "finding", caption: "Findings", rows, filters,
     columns: [
-      ...columns.map((name, at) => ({ name, key: (row) => row[name] ?? "", show: (row) => at ? cell(name === "link" ? shortLink(row[name] ?? "") : row[name] ?? "", { class: name === "title" ? "by" : "" }) : h("th", { scope: "row" }, row[name]) })),
+      ...columns.map((name, at) => ({ name, key: (row) => row[name] ?? "", show: (row) => at ? cell(name === "link" ? shortLink(row[name] ?? "") : row[name] ?? "", { class: name === "title" ? "by" : name }) : h("th", { scope: "row" }, row[name]) })),
       { name: "more", show: (row) => cell(row.rest.length || row.script ? more(row) : "", { class: "by" }) },
     ],
   });
