@@ -73,7 +73,7 @@ def query(
                     print_text("  ".join(_value(column, record) for column in columns).rstrip())
     except (QueryError, RunStoreError) as error:
         refuse(str(error))
-    print_text(f"{found} cells", error=not count)
+    print_text(f"{found} {'cell' if found == 1 else 'cells'}", error=not count)
 
 
 def _write(file: Path, matching: Callable[[], Iterable[Record]]) -> None:

@@ -87,7 +87,7 @@ class Rerun:
 
 def run_and_bundle(cell: Cell, seed: int, folder: Path, *, issue: bool = False) -> Rerun:
     """Run a cell, and write its bundle before the temporary files of its model are removed."""
-    from onnx_parity.exporter.verification.bundle import write_bundle
+    from onnx_parity.exporter.verification.bundle import BundleError, write_bundle
     from onnx_parity.harness.axes import Tier
     from onnx_parity.harness.bisecting.history import histories_of, words_of
     from onnx_parity.harness.judging.bundle import bundle_of
@@ -118,5 +118,7 @@ def run_and_bundle(cell: Cell, seed: int, folder: Path, *, issue: bool = False) 
             rerun.tracker = tracker_of(culprit_of(record, outcome.details))
         reruns.append(rerun)
 
-    Bench(seed).run(cell, ended=keep)
+    outcome = Bench(seed).run(cell, ended=keep)
+    if not reruns:
+        raise BundleError(f"{cell.id} is {outcome.status} at {outcome.stage}: {outcome.reason}")
     return reruns[0]

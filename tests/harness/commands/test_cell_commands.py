@@ -170,6 +170,13 @@ def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
     assert (faulty / "mine" / "thesis.tex").read_text() == "everything"
 
 
+def test_a_cell_whose_runtime_is_missing_is_reported(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OnnxRuntime, "missing", lambda self, device: "it is not installed")
+    for command in ("repro", "localise", "reduce"):
+        assert invoke(command, _CELL) == (2, f"{_CELL} is absent at build: it is not installed\n")
+    assert not (project / "repro").exists()
+
+
 def test_a_cell_that_passes_is_reported(project: Path) -> None:
     assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise or reduce.\n")
     code, text = invoke("repro", _CELL)

@@ -121,7 +121,7 @@ def test_the_command_shows_cells_fields_records_and_counts(run: Path) -> None:
     )
     assert query(run, "opset == 9", "--fields", "opset,metrics.headroom,seconds.export,blame") == (
         0,
-        "9  1.5  0.2\n1 cells\n",
+        "9  1.5  0.2\n1 cell\n",
     )
     assert query(run, "opset > 9", "--count") == (0, "2 cells\n")
     line = query(run, "opset == 13", "--json")[1].splitlines()[0]
