@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5300,
     "exporter/operators": 17150,
-    "exporter/patches": 1450,
+    "exporter/patches": 1425,
     "exporter/program_state": 1075,
     "exporter/recording": 5650,
     "exporter/recurrences": 800,

@@ -4,8 +4,8 @@ Its caches ask whether they are empty, or whether the window is full, and comput
 another way then. The answers here are the same numbers, always computed in one way.
 
 Its selective scans are a loop of Python over the tokens where they are exported, because torch.onnx has no
-associative scan. Here it is a loop of the model. So is its gated delta rule over chunks of tokens, and so are the
-recurrences of RWKV and RecurrentGemma.
+associative scan. Here it is a loop of the model. Its gated delta rule is linear attention, whatever the size of chunks.
+The recurrence of RecurrentGemma has one form for a single token and for several.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onnx_parity.exporter.patches.libraries.gated_delta_rule import gated_delta_rule
-from onnx_parity.exporter.patches.libraries.recurrences import gated_sums, weighted_averages
+from onnx_parity.exporter.patches.libraries.recurrences import gated_sums
 from onnx_parity.exporter.torch_inside.imports import attribute_of
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch, of_module
 
@@ -74,9 +74,6 @@ PATCHES: tuple[Patch, ...] = (
     *(
         FunctionAttribute(of_module(module), "torch_chunk_gated_delta_rule", gated_delta_rule)
         for module in _WITH_DELTA_RULE
-    ),
-    FunctionAttribute(
-        of_module("transformers.models.rwkv.modeling_rwkv"), "rwkv_linear_attention_cpu", weighted_averages
     ),
     FunctionAttribute(_recurrent_gemma, "_rnn_scan", gated_sums),
 )
