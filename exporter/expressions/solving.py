@@ -20,7 +20,7 @@ from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Nu
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 from onnx_parity.exporter.expressions.polynomials import monomials
 
-__all__ = ["follows_from", "holds_everywhere", "in_order", "narrowed", "where_holds"]
+__all__ = ["follows_from", "holds_everywhere", "in_order", "in_short", "narrowed", "where_holds"]
 
 
 #: Up to how many sizes are tried one by one.
@@ -76,6 +76,26 @@ def narrowed(ranges: Ranges, condition: Expression) -> dict[Symbol, Range]:
             if within.lower <= within.upper:
                 found[solved[0]] = within
     return found
+
+
+def in_short(comparison: Comparison, ranges: Ranges) -> Expression:
+    """A comparison of two products without the factors that both have and that are positive within the ranges; `n >= 1`
+    for `max(1, n) == n`."""
+    if any(each.is_float for each in comparison.args):
+        return comparison
+    (number, one), (other_number, other) = (each.factors() for each in comparison.args)
+    left, others = list(one), list(other)
+    for each in one:
+        if each in others and bounds(each, ranges).lower > 0:
+            left.remove(each)
+            others.remove(each)
+    divisor = math.gcd(number, other_number) or 1
+    sides = Mul.of(Number(number // divisor), *left), Mul.of(Number(other_number // divisor), *others)
+    if isinstance(comparison, Equal | Unequal):
+        for most, least in (sides, sides[::-1]):
+            if most == Max.of(Number(1), least):
+                return (GreaterOrEqual if isinstance(comparison, Equal) else Less).of(least, Number(1))
+    return type(comparison).of(*sides)
 
 
 def holds_everywhere(condition: Expression, ranges: Ranges) -> bool:

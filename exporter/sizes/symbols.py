@@ -25,7 +25,7 @@ from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth, 
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
-from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, narrowed
+from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, in_short, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import (
@@ -310,11 +310,13 @@ class Symbols(NumbersOfValues):
     def _is_usual(self, question: Expression) -> bool:
         """Whether a question of torch has the same answer for all sizes that are neither 0 nor 1, or is whether a size
         that is computed from others is one of these."""
-        if isinstance(question, And | Or | Not):
-            return all(map(self._is_usual, question.args))
-        if isinstance(question, Comparison) and question.args[1] in (0, 1, 2):
+        if isinstance(question, And | Or | Not) and all(map(self._is_usual, question.args)):
             return True
         general = {**self._read, **{symbol: known & _GENERAL for symbol, known in self._ranges.items()}}
+        if isinstance(question, Comparison):
+            question = in_short(question, general)
+            if not isinstance(question, Comparison) or question.args[1] in (0, 1, 2):
+                return True
         return holds_everywhere(question, general) or holds_everywhere(Not.of(question), general)
 
     # --- answers --------------------------------------------------------------------------------------------------

@@ -23,7 +23,10 @@ class _Window(NamedTuple):
     dilation: int
 
 
-@result_of("aten::convolution", why="torch's fake kernel imports sympy, and takes 5 to 30 ms with dynamic sizes")
+@result_of(
+    "aten::convolution",
+    why="torch's fake kernel imports sympy, and takes 5 to 30 ms with dynamic sizes",
+)
 def convolution(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -66,13 +69,18 @@ def windows_of(rank: int, *options: Sequence[Any]) -> list[_Window] | None:
 
 
 def count_windows(sizes: Sequence[Size], windows: Sequence[_Window], *, ceil: bool) -> list[Size] | None:
-    """How often windows fit on static axes; None if an axis is too short, or dynamic: torch asks whether it is."""
+    """How often windows fit on axes; None if an axis is too short. With `ceil`, no window on a dynamic axis may see
+    padding alone. Nothing is asked of such an axis if it is long enough in the example: where it is not, torch fails.
+    """
     results: list[Size] = []
     for size, (width, stride, padding, dilation) in zip(sizes, windows, strict=True):
-        if not isinstance(size, int):
-            return None
         left = size + 2 * padding - dilation * (width - 1) - 1
         steps = (left + (stride - 1 if ceil else 0)) // stride
+        if not isinstance(size, int):
+            if not left.node.has_hint() or left.node.hint < 0:  # type: ignore[union-attr]
+                return None
+            results.append(steps + 1)
+            continue
         if ceil and steps * stride >= size + padding:
             steps -= 1  # The last window would only see padding.
         if left < 0 or steps < 0 or not size:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -16,7 +17,9 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.spatial import Interpolation, OffImage
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, are_on_one_device, describe
 from onnx_parity.exporter.registry.lowerings import lowering
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 #: The modes and the paddings, by the numbers that torch gives them.
 _MODES: tuple[Interpolation, ...] = ("bilinear", "nearest", "bicubic")
@@ -26,6 +29,21 @@ _CUBIC_A = -0.75
 
 #: Along one axis, the coordinate of a pixel and its weight; None stands for a weight of 1.
 _Tap = tuple[Value, Value | None]
+
+
+@result_of(
+    "aten::grid_sampler_2d",
+    "aten::grid_sampler_3d",
+    why="torch computes it by its definition, in a second",
+)
+def at_points(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool) -> Any:
+    image, points = describe(input), describe(grid)
+    axes = len(image.shape) - 2
+    fits = len(points.shape) == axes + 2 and points.shape[-1] == axes and image.shape[0] == points.shape[0]
+    is_plain = fits and image.dtype == points.dtype and image.dtype.is_floating_point and 0 not in image.shape[2:]
+    if not is_plain or not are_contiguous(input) or not are_on_one_device(input, grid):
+        return NotImplemented
+    return Contiguous(image.dtype, (*input.shape[:2], *grid.shape[1:-1]))
 
 
 @lowering("aten::grid_sampler_2d", "aten::grid_sampler_3d")

@@ -26,7 +26,7 @@ from onnx_parity.exporter.expressions.conditions import (
 )
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Symbol, expression_of
 from onnx_parity.exporter.expressions.polynomials import exact_quotient, monomials, reduced
-from onnx_parity.exporter.expressions.solving import in_order, where_holds
+from onnx_parity.exporter.expressions.solving import in_order, in_short, where_holds
 
 N, M, K = (Symbol(name) for name in "nmk")
 RANGES = {N: Range(0, math.inf), M: Range(1, 6), K: Range(2, math.inf)}
@@ -172,6 +172,21 @@ def test_quotients_of_polynomials() -> None:
     assert exact_quotient(N * N + 1, N + 1) is None
     assert reduced(12 * N * M, 8 * N) == (3 * M, Number(2))
     assert monomials((N + 1) * (N - 1)) == {(N, N): 1, (): -1}
+
+
+@pytest.mark.parametrize(
+    ("comparison", "text"),
+    [
+        (Unequal(K * 6 * (M + 1), Number(6)), "k*(m + 1) != 1"),
+        (Less(K * 6 * M, K * N * M * 6), "n > 1"),
+        (LessOrEqual(K * 4, K * M * M * 2), "m**2 >= 2"),
+        (Less(N * 2, N * M), "2*n < m*n"),  # Both are 0 where n is.
+        (Equal(K * M, K * M * 2), "False"),
+        (Unequal(of.Max.of(Number(1), N - 2) * 3, (N - 2) * 3), "n - 2 < 1"),
+    ],
+)
+def test_comparisons_in_short(comparison: Comparison, text: str) -> None:
+    assert str(in_short(comparison, RANGES)) == text
 
 
 def test_real_numbers_are_computed_as_python_computes_them() -> None:

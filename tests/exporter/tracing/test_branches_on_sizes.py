@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onnx_parity
+from onnx_parity.exporter.tracing import trace as tracing
 from tests.exporter.subjects import assert_agrees
 
 
@@ -204,3 +205,25 @@ def test_a_copy_that_one_branch_makes_is_no_difference() -> None:
         warnings.simplefilter("error", onnx_parity.TracerWarning)
         program = onnx_parity.export(makes_contiguous, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
     assert_agrees(program, makes_contiguous, torch.rand(1, 4))
+
+
+def test_a_network_over_images_of_any_size_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch asks whether heads, pyramids and grids lie in memory in order, which is so for all sizes but 0 and 1."""
+    convolution, pair = torch.nn.Conv2d(3, 3, 3, 2, padding=1), torch.nn.Conv2d(3, 2, 3)
+
+    def detects(image: torch.Tensor) -> torch.Tensor:
+        features = [convolution(image).relu()]
+        features.append(convolution(torch.nn.functional.max_pool2d(features[0], 3, 1)).relu())
+        grid = pair(image).permute(0, 2, 3, 1)
+        features.append(torch.nn.functional.grid_sample(image, grid, align_corners=False))
+        return torch.cat([each.permute(0, 2, 3, 1).reshape(each.shape[0], -1, 3).softmax(-1) for each in features], 1)
+
+    recordings: list[int] = []
+    recorded = tracing.record
+    monkeypatch.setattr(tracing, "record", lambda *given: recordings.append(1) or recorded(*given))
+    axes = {"image": {0: "batch", 2: "height", 3: "width"}}
+    program = onnx_parity.export(detects, (torch.rand(2, 3, 32, 48),), input_names=["image"], dynamic_axes=axes)
+    assert len(recordings) == 1
+    assert program.assumptions == ()
+    for shape in ((1, 3, 17, 23), (5, 3, 40, 9)):
+        assert_agrees(program, detects, torch.rand(shape))
