@@ -198,8 +198,8 @@ class FunctionCode(_OfOwner):
 
     @property
     def target(self) -> str:
-        function = self._function() if self.find is None or self._has_owner() else None
-        return _name_of(function) if isinstance(function, FunctionType) else ""
+        function = self._made()[1] if self.find is None or self._has_owner() else None
+        return "" if function is None else _name_of(function)
 
     def put_in(self) -> bool:
         if self.find is not None and not self._has_owner():
@@ -215,17 +215,14 @@ class FunctionCode(_OfOwner):
         function.__code__ = ours
         return True
 
-    def _function(self) -> Any:
-        found = vars(self._owner).get(self._name)
-        return getattr(found, "__func__", found)  # That of a class method.
-
     def _made(self) -> Any:
-        function = self._function()
+        held = vars(self._owner).get(self._name)
+        function = getattr(held, "__func__", held)  # That of a class method.
         if not isinstance(function, FunctionType):
             return _NOTHING
         code, copied = function.__code__, copied_function(function)
         ours = code_that_calls(self._make(copied), code.co_freevars)
-        return vars(self._owner)[self._name], function, code, copied, ours
+        return held, function, code, copied, ours
 
     def take_out(self) -> None:
         _, function, code, copied, ours = self._change

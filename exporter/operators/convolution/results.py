@@ -69,21 +69,23 @@ def windows_of(rank: int, *options: Sequence[Any]) -> list[_Window] | None:
 
 
 def count_windows(sizes: Sequence[Size], windows: Sequence[_Window], *, ceil: bool) -> list[Size] | None:
-    """How often windows fit on axes; None if an axis is too short. With `ceil`, no window on a dynamic axis may see
-    padding alone. Nothing is asked of such an axis if it is long enough in the example: where it is not, torch fails.
-    """
+    """How often windows fit on axes; None if one is too short. Nothing is asked of dynamic ones that are long enough in
+    the example: where it is not, torch fails."""
     results: list[Size] = []
     for size, (width, stride, padding, dilation) in zip(sizes, windows, strict=True):
-        left = size + 2 * padding - dilation * (width - 1) - 1
+        reach = dilation * (width - 1) + 1
+        left = size + 2 * padding - reach
         steps = (left + (stride - 1 if ceil else 0)) // stride
         if not isinstance(size, int):
             if not left.node.has_hint() or left.node.hint < 0:  # type: ignore[union-attr]
                 return None
-            results.append(steps + 1)
-            continue
-        if ceil and steps * stride >= size + padding:
-            steps -= 1  # The last window would only see padding.
-        if left < 0 or steps < 0 or not size:
-            return None
+            if ceil and stride + padding > reach:
+                # If a window may be dropped, the windows are those that begin before the end of the input.
+                steps = (size + padding + stride - 1) // stride - 1
+        else:
+            if ceil and steps * stride >= size + padding:
+                steps -= 1  # The last window would only see padding.
+            if left < 0 or steps < 0 or not size:
+                return None
         results.append(steps + 1)
     return results

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.operators.convolution.results import count_windows, windows_of
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.results import Contiguous, result_of
@@ -93,21 +92,13 @@ def _pooled(
     windows = windows_of(axes, kernel, stride or kernel, padding, dilation)
     if windows is None:
         return NotImplemented
-    sizes: list[Size] | None
-    if ceil and any(
+    may_drop = ceil and any(
         not isinstance(size, int) and each.stride + each.padding > each.dilation * (each.size - 1) + 1
         for size, each in zip(x.shape[-axes:], windows, strict=True)
-    ):
-        sizes = []
-        for size, each in zip(x.shape[-axes:], windows, strict=True):
-            reach = each.dilation * (each.size - 1) + 1
-            # If a window may be dropped, the windows are those that begin before the end of the input.
-            may_drop = each.stride + each.padding > reach
-            begins = size + each.padding if may_drop else size + 2 * each.padding - reach + each.stride
-            sizes.append((begins + each.stride - 1) // each.stride)
-        return Contiguous(x.dtype, (*x.shape[:-axes], *sizes))
+    )
     is_plain = x.ndim == axes + 2 and x.dtype.is_floating_point and x.shape[1] != 0
-    if not is_plain or not are_contiguous(x) or any(2 * each.padding > each.size for each in windows):
-        return NotImplemented
+    is_like_torchs = is_plain and are_contiguous(x) and all(2 * each.padding <= each.size for each in windows)
+    if not may_drop and not is_like_torchs:
+        return NotImplemented  # torch itself decides once whether a window is dropped.
     sizes = count_windows(x.shape[-axes:], windows, ceil=ceil)
     return NotImplemented if sizes is None else Contiguous(x.dtype, (*x.shape[:-axes], *sizes))
