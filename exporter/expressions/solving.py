@@ -78,10 +78,10 @@ def narrowed(ranges: Ranges, condition: Expression) -> dict[Symbol, Range]:
     return found
 
 
-def in_short(comparison: Comparison, ranges: Ranges) -> Expression:
+def in_short(comparison: Expression, ranges: Ranges) -> Expression:
     """A comparison of two products without the factors that both have and that are positive within the ranges; `n >= 1`
     for `max(1, n) == n`."""
-    if any(each.is_float for each in comparison.args):
+    if not isinstance(comparison, Comparison) or any(each.is_float for each in comparison.args):
         return comparison
     (number, one), (other_number, other) = (each.factors() for each in comparison.args)
     left, others = list(one), list(other)

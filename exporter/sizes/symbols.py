@@ -310,13 +310,11 @@ class Symbols(NumbersOfValues):
     def _is_usual(self, question: Expression) -> bool:
         """Whether a question of torch has the same answer for all sizes that are neither 0 nor 1, or is whether a size
         that is computed from others is one of these."""
-        if isinstance(question, And | Or | Not) and all(map(self._is_usual, question.args)):
-            return True
         general = {**self._read, **{symbol: known & _GENERAL for symbol, known in self._ranges.items()}}
-        if isinstance(question, Comparison):
-            question = in_short(question, general)
-            if not isinstance(question, Comparison) or question.args[1] in (0, 1, 2):
-                return True
+        question = in_short(question, general)
+        is_small = isinstance(question, Comparison) and question.args[1] in (0, 1, 2)
+        if is_small or (isinstance(question, And | Or | Not) and all(map(self._is_usual, question.args))):
+            return True
         return holds_everywhere(question, general) or holds_everywhere(Not.of(question), general)
 
     # --- answers --------------------------------------------------------------------------------------------------
