@@ -1,9 +1,11 @@
-"""Every architecture of transformers that a small configuration, made up from the default one, can build."""
+"""Every architecture of transformers, and every class of a model, that a small configuration can build, which is made
+up from the default one. `python -m benchmarks.classes_of_transformers` counts which classes export right."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -75,7 +77,7 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
     dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), 24),
 )
 #: Sizes that some architectures have no default for, and do not work without.
-_MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4}
+_MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4, "pad_token_id": 0}
 _MOST_WEIGHTS = 2**25
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -123,10 +125,33 @@ def _names() -> Sequence[str]:
 
 
 def _build(name: str) -> Built:
+    transformers = _transformers()
+    return _first_that_builds(name, transformers.CONFIG_MAPPING[name], transformers.AutoModel.from_config)
+
+
+@cache
+def _class_names() -> Sequence[str]:
+    """All classes of models, by their names alone: importing them takes minutes."""
+    listed = dir(_transformers())
+    return sorted(
+        name for name in listed
+        if re.search("[a-z0-9](Model|For[A-Z][A-Za-z0-9]*)$", name) and not re.match("Auto|.*PreTrainedModel$|TF", name)
+    )  # fmt: skip
+
+
+def _build_class(name: str) -> Built:
+    cls = getattr(_transformers(), name)
+    config = getattr(cls, "config_class", None)
+    if config is None or not hasattr(cls, "_from_config"):
+        raise CannotBuildError("it is no class of a model with a configuration")
+    return _first_that_builds(config.model_type, config, cls._from_config)
+
+
+def _first_that_builds(name: str, config: Any, make: Callable[[Any], Any]) -> Built:
     reasons = []
     for other_sizes in _VARIANTS:
         try:
-            module, inputs = _built(name, {**other_sizes, **_OWN_SIZES.get(name, {})})
+            module, inputs = _built(config, make, {**other_sizes, **_OWN_SIZES.get(name, {})})
         except CannotBuildError as error:
             reasons.append(error)
             if "input_ids" not in str(error) and "builds no small one" not in str(error):
@@ -136,18 +161,19 @@ def _build(name: str) -> Built:
     raise reasons[0]
 
 
-def _built(name: str, other_sizes: Mapping[str, int | Sequence[int] | None]) -> tuple[nn.Module, Mapping[str, Maker]]:
-    transformers = _transformers()
+def _built(
+    of: Any, make: Callable[[Any], Any], other_sizes: Mapping[str, int | Sequence[int] | None]
+) -> tuple[nn.Module, Mapping[str, Maker]]:
     try:
-        config = _small(transformers.CONFIG_MAPPING[name], other_sizes)
+        config = _small(of, other_sizes)
         if other_sizes:
-            _refuse_if_large(transformers.AutoModel, config)
+            _refuse_if_large(make, config)
         try:
-            model = transformers.AutoModel.from_config(config).eval()
+            model = make(config).eval()
         except ValueError as error:
             if "backbone is not set" not in str(error):
                 raise
-            model = transformers.AutoModel.from_config(_with_backbone(config)).eval()
+            model = make(_with_backbone(config)).eval()
     except Exception as error:
         first = str(error).partition("\n")[0]
         raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
@@ -174,10 +200,10 @@ def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> A
     return cls(**settings)
 
 
-def _refuse_if_large(models: Any, config: Any) -> None:
+def _refuse_if_large(make: Callable[[Any], Any], config: Any) -> None:
     """Refuse a model of gigabytes, which other sizes than the small ones may make."""
     with torch.device("meta"):
-        count = sum(each.numel() for each in models.from_config(config).parameters())
+        count = sum(each.numel() for each in make(config).parameters())
     if count > _MOST_WEIGHTS:
         raise ValueError(f"it has {count:,} weights")
 
@@ -204,6 +230,9 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
     if main == "input_ids":
         yield {**ids, **decoder}
         yield {"input_ids": ids["input_ids"]}
+        # Several choices of each sample; where words are on a page; pictures beside them.
+        yield {"input_ids": ints(2, 3, 7, low=3, high=_TOKENS - 3)}
+        yield {**ids, **{name: maker for name, maker in _BESIDE_WORDS.items() if name in accepted}}
     for image in _images(config) if "pixel_values" in accepted else ():
         yield {"pixel_values": image}
         if "input_ids" in accepted:
@@ -218,10 +247,34 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         frames = 2 * getattr(config, "max_source_positions", 16)
         yield {"input_features": floats(2, bins, frames), **decoder}
         yield {"input_features": floats(2, frames, bins), **decoder}
+    if "past_values" in accepted:
+        length = getattr(config, "context_length", 32)
+        channels = getattr(config, "num_input_channels", 1)
+        yield {"past_values": floats(2, length, channels)}
+        lags = max(getattr(config, "lags_sequence", None) or [0])
+        past = {"past_values": floats(2, length + lags), "past_observed_mask": floats(2, length + lags, low=1, high=1)}
+        yield {**past, "past_time_features": floats(2, length + lags, getattr(config, "num_time_features", 0))}
+    if "audio_values" in accepted or "speech" in accepted:
+        yield {"audio_values": floats(2, 1, 1600)}
+    if "inputs" in accepted:
+        yield {"inputs": ints(2, 7, low=3, high=_TOKENS - 3)}
+    if "hidden_states" in accepted:
+        yield {"hidden_states": floats(2, 7, getattr(config, "hidden_size", 32))}
+    if "input_embeds" in accepted or "inputs_embeds" in accepted:
+        yield {"inputs_embeds": floats(2, 7, getattr(config, "hidden_size", 32))}
     if "pixel_values_videos" in accepted:
         for image in _images(config):
             pictures = getattr(config, "frames_per_clip", getattr(config, "num_frames", 4))
             yield {"pixel_values_videos": floats(2, pictures, *image.shape[1:])}
+
+
+#: What some models take beside words, or in place of them.
+_BESIDE_WORDS = {
+    "bbox": ints(2, 7, 4, high=20),
+    "visual_feats": floats(2, 5, 2048),
+    "visual_pos": floats(2, 5, 4),
+    "visual_embeds": floats(2, 5, 512),
+}
 
 
 def _images(config: Any) -> Iterator[Maker]:
@@ -241,3 +294,4 @@ def _images(config: Any) -> Iterator[Maker]:
 transformers_models = every(
     "transformers", _names, _build, extra="zoo", few=("bert", "gpt2", "llama", "vit"), dynamic=_AXES
 )
+transformers_classes = every("transformers", _class_names, _build_class, extra="zoo", dynamic=_AXES)

@@ -1,0 +1,1 @@
+"""Which classes of transformers export right: see `__main__.py`."""
