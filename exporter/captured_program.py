@@ -19,7 +19,12 @@ from onnx_parity.exporter.recording.known_values import KnownValues
 from onnx_parity.exporter.registry.lowerings import Lowering
 from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
-from onnx_parity.exporter.rewrites.order import MayCompute, optimize, rewrite_for_onnxruntime
+from onnx_parity.exporter.rewrites.order import (
+    MayCompute,
+    optimize,
+    rewrite_for_onnxruntime,
+    use_operators_of_onnxruntime,
+)
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
 from onnx_parity.exporter.rewrites.unique_names import give_unique_names
 from onnx_parity.exporter.rewrites.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
@@ -48,6 +53,8 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     refers_to_files: bool = False
     #: Whether the model has one more output, which tells whether its assumptions hold.
     assumptions_output: bool = False
+    #: The runtime whose own operators the model may have; None for ONNX's alone.
+    target: str | None = None
 
     def __post_init__(self) -> None:
         check_switches(
@@ -168,6 +175,8 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
         elif options.folds and options.optimize:
             optimize(model, opset, options.may_compute)
+            if options.target is not None:
+                use_operators_of_onnxruntime(model, opset)
         give_unique_names(model)
         if not options.strip_doc_string:
             from onnx_parity.exporter.rewrites.origins import write_origins

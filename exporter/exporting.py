@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
@@ -21,7 +22,7 @@ from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.keywords import suggesting_keywords
-from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
+from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, checked_runtime
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
@@ -73,6 +74,7 @@ def export(
     assumptions_output: bool = False,
     return_written: bool = False,
     allow_ignored_inputs: bool = False,
+    target: str | None = None,
 ) -> ONNXProgram:
     """Export a PyTorch program to ONNX.
 
@@ -140,6 +142,9 @@ def export(
         allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do, or that
             changes a plain number in an object which it is given and gives back. The model ignores this input or
             number, and does what was decided for the example. Otherwise that is an error.
+        target: `"onnxruntime"` lets the model have operators that only onnxruntime has, where they are faster. If the
+            program is a language model with a cache, `genai_config.json` is written beside it, with which
+            onnxruntime-genai runs it. The default, None, is a model of ONNX's operators alone, which any runtime runs.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -168,6 +173,7 @@ def export(
         export_modules_as_functions=export_modules_as_functions,
         assumptions_output=assumptions_output,
         refers_to_files=isinstance(external_data, ExternalData) and bool(external_data.safetensors),
+        target=checked_runtime(target),
     )
     record_options = RecordOptions(
         input_names=input_names,
@@ -211,4 +217,8 @@ def export(
         if f is not None:
             with steps.step("write"):
                 program.save(f, external_data=external_data)
+                if target is not None and isinstance(f, (str, os.PathLike)):
+                    from onnx_parity.exporter.runtime.genai_config import write_genai_config
+
+                    write_genai_config(program.model, model, Path(f))
     return program

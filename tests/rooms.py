@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3480,
+    "exporter": 3500,
     "exporter/dispatch": 600,
     "exporter/expressions": 1600,
     "exporter/fallback": 400,
@@ -31,8 +31,8 @@ BUDGETS = {
     "exporter/recurrences": 800,
     "exporter/registry": 700,
     "exporter/request": 1650,
-    "exporter/rewrites": 4050,
-    "exporter/runtime": 550,
+    "exporter/rewrites": 4140,
+    "exporter/runtime": 625,
     "exporter/script": 3000,
     "exporter/sizes": 1900,
     "exporter/sources": 500,

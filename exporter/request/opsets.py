@@ -13,6 +13,7 @@ __all__ = [
     "OPSETS",
     "checked_custom_opsets",
     "checked_opset",
+    "checked_runtime",
     "refuse_unused_opsets",
 ]
 
@@ -24,6 +25,13 @@ DEFAULT_OPSET = 18
 IR_VERSIONS = dict(zip(OPSETS, (3, 3, 4, 5, 6, 7, 7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14), strict=True))
 #: onnxruntime 1.31 runs models of opsets up to this one.
 NEWEST_OF_ONNXRUNTIME = 26
+
+
+def checked_runtime(target: str | None) -> str | None:
+    """The runtime whose own operators a model may have, if there is one."""
+    if target not in (None, "onnxruntime"):
+        raise ArgumentError(f'target is {target!r}: give "onnxruntime", or None for a model that any runtime runs')
+    return target
 
 
 def checked_opset(opset_version: int | None) -> int:

@@ -20,6 +20,7 @@ from onnx_parity.exporter.rewrites.tables.cache_writes import CACHE_WRITES
 from onnx_parity.exporter.rewrites.tables.casts import CASTS
 from onnx_parity.exporter.rewrites.tables.causal_convolutions import CAUSAL_CONVOLUTIONS
 from onnx_parity.exporter.rewrites.tables.expansions import EXPANSIONS
+from onnx_parity.exporter.rewrites.tables.for_onnxruntime import FOR_ONNXRUNTIME
 from onnx_parity.exporter.rewrites.tables.fourier_transforms import FOURIER_TRANSFORMS
 from onnx_parity.exporter.rewrites.tables.joins import JOINS
 from onnx_parity.exporter.rewrites.tables.linear_layers import LINEAR_LAYERS
@@ -33,7 +34,7 @@ from onnx_parity.exporter.rewrites.tables.sums_of_constants import SUMS_OF_CONST
 from onnx_parity.exporter.rewrites.tables.transposes import ELEMENTWISE_TRANSPOSES, TRANSPOSES
 from onnx_parity.exporter.rewrites.tables.vector_products import VECTOR_PRODUCTS
 
-__all__ = ["ORDER", "REQUIRED", "MayCompute", "optimize", "rewrite_for_onnxruntime"]
+__all__ = ["ORDER", "REQUIRED", "MayCompute", "optimize", "rewrite_for_onnxruntime", "use_operators_of_onnxruntime"]
 
 Table = Sequence[Rewrite[Any]]
 
@@ -106,6 +107,12 @@ ORDER = (
 def rewrite_for_onnxruntime(model: ir.Model, opset: int) -> None:
     """Apply the rewrites without which onnxruntime would refuse a model, or get it wrong."""
     apply_rewrites(model, REQUIRED, opset, operators_of(model))
+
+
+def use_operators_of_onnxruntime(model: ir.Model, opset: int) -> None:
+    """Apply the rewrites to operators that no other runtime has."""
+    if apply_rewrites(model, FOR_ONNXRUNTIME, opset, operators_of(model)):
+        remove_unused(model)
 
 
 def optimize(model: ir.Model, opset: int, may_compute: MayCompute) -> None:

@@ -23,7 +23,7 @@ def give_unique_names(model: ir.Model) -> None:
     kept = {*graph.inputs, *graph.outputs}
     taken = {value.name for value in kept}
     for value in [*graph.initializers.values(), *_results(graph)]:
-        if value in kept or value.name is None:
+        if value in kept or not value.name:
             continue
         if value.name in taken:
             value.name = free_name(value.name, taken)

@@ -39,7 +39,7 @@ class NoMatch(msgspec.Struct, frozen=True):
 
 
 class Op(msgspec.Struct, frozen=True):
-    """A node of ONNX that is computed instead of another one; `op` makes it."""
+    """A node that is computed instead of another one; `op` makes it."""
 
     op_type: str
     inputs: tuple[ir.Value | Op | None, ...]
@@ -49,6 +49,8 @@ class Op(msgspec.Struct, frozen=True):
     instead_of: ir.Node | None
     #: Results that the operator has to have beside the first one, which nothing reads, by the ends of their names.
     unread: tuple[str, ...] = ()
+    #: A domain other than ONNX's, for a node that is added.
+    domain: str = ""
 
 
 def op(
@@ -59,6 +61,7 @@ def op(
     dtype: ir.DataType | None = None,
     instead_of: ir.Node | None = None,
     unread: tuple[str, ...] = (),
+    domain: str = "",
     **attributes: float | str | Sequence[int],
 ) -> Op:
     """Describe a node, whose inputs may be described too.
@@ -71,7 +74,7 @@ def op(
     given = {} if attributes_of is None else dict(attributes_of.attributes)
     for name, value in attributes.items():
         given[name] = _attribute(name, value)
-    return Op(op_type, inputs, tuple(given.values()), sizes, dtype, instead_of, unread)
+    return Op(op_type, inputs, tuple(given.values()), sizes, dtype, instead_of, unread, domain)
 
 
 def _attribute(name: str, value: float | str | Sequence[int]) -> ir.Attr:
@@ -103,8 +106,11 @@ class Walk:
 
     def add(self, new: Op, before: ir.Node) -> ir.Value:
         """Add a node, and those before it, and return its result."""
-        self._operators.add(new.op_type)
-        node = ir.Node("", new.op_type, self._inputs(new, before), new.attributes)
+        self._operators.add("" if new.domain else new.op_type)
+        if new.domain:
+            self.graph.opset_imports.setdefault(new.domain, 1)
+        inputs = self._inputs(new, before)
+        node = ir.Node(new.domain, new.op_type, inputs, new.attributes, num_outputs=1 + len(new.unread))
         node.meta.update(before.meta)
         node.metadata_props.update(before.metadata_props)
         node.doc_string = before.doc_string
@@ -257,7 +263,7 @@ def _read_instead(node: ir.Node, value: ir.Value) -> bool:
     """Let a value that exists take the place of a node's result. Whether it could: an output has one name."""
     old, graph = node.outputs[0], node.graph
     if value.shape is None:
-        value.shape = old.shape
+        value.shape, value.type = old.shape, value.type or old.type
     if not old.is_graph_output():
         old.replace_all_uses_with(value)
         return True

@@ -26,22 +26,22 @@ from onnx_parity.exporter.rewrites.engine.matching import (
 )
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, first_match, op
 
-__all__ = ["LAYER_NORMS", "RMS_NORMS"]
+__all__ = ["LAYER_NORMS", "RMS_NORMS", "Norm", "find_rms_norm"]
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
-class _Norm(msgspec.Struct, frozen=True):
+class Norm(msgspec.Struct, frozen=True):
     #: The tensor that is normalized, its scale, and perhaps its bias.
     inputs: tuple[ir.Value, ...]
     epsilon: float
 
 
-def _find_layer_norm(total: ir.Node, _walk: Walk) -> _Norm | NoMatch:
+def _find_layer_norm(total: ir.Node, _walk: Walk) -> Norm | NoMatch:
     return first_match(_layer_norms(total), "it has not two inputs")
 
 
-def _layer_norms(total: ir.Node) -> Iterator[_Norm | NoMatch]:
+def _layer_norms(total: ir.Node) -> Iterator[Norm | NoMatch]:
     """For the sum of a normalized, scaled tensor and a bias: the tensor, the scale and the bias."""
     for bias, scaled in pairs_of(total):
         product = producer_of(scaled, "Mul")
@@ -49,7 +49,7 @@ def _layer_norms(total: ir.Node) -> Iterator[_Norm | NoMatch]:
             yield NoMatch("it adds to no product of float32 that is read here alone")
             continue
         for norm in _rms_norms(product):
-            x = _find_centred(norm.inputs[0]) if isinstance(norm, _Norm) else None
+            x = _find_centred(norm.inputs[0]) if isinstance(norm, Norm) else None
             if isinstance(norm, NoMatch):
                 yield norm
             elif x is None:
@@ -57,7 +57,7 @@ def _layer_norms(total: ir.Node) -> Iterator[_Norm | NoMatch]:
             elif sizes_of(bias) != sizes_of(norm.inputs[1]) or bias.type != x.type:
                 yield NoMatch("the bias has not one number for each feature")
             else:
-                yield _Norm((x, norm.inputs[1], bias), norm.epsilon)
+                yield Norm((x, norm.inputs[1], bias), norm.epsilon)
 
 
 def _find_centred(difference: ir.Value) -> ir.Value | None:
@@ -67,11 +67,11 @@ def _find_centred(difference: ir.Value) -> ir.Value | None:
     return x if node is not None and x is not None and _mean_of(node.inputs[1], x) is x else None
 
 
-def _find_rms_norm(product: ir.Node, _walk: Walk) -> _Norm | NoMatch:
+def find_rms_norm(product: ir.Node, _walk: Walk) -> Norm | NoMatch:
     return first_match(_rms_norms(product), "it has not two inputs")
 
 
-def _rms_norms(product: ir.Node) -> Iterator[_Norm | NoMatch]:
+def _rms_norms(product: ir.Node) -> Iterator[Norm | NoMatch]:
     """For the product of a normalized tensor and a scale: the tensor and the scale."""
     for scale, normalized in pairs_of(product):
         if scale.shape is None or len(scale.shape) != 1 or scale.type != normalized.type:
@@ -92,7 +92,7 @@ def _rms_norms(product: ir.Node) -> Iterator[_Norm | NoMatch]:
             elif _width(whole) != scale.shape[0]:
                 yield NoMatch("the scale has not one number for each feature")
             else:
-                yield _Norm((whole, scale), epsilon)
+                yield Norm((whole, scale), epsilon)
 
 
 def _is_float32(x: ir.Value) -> bool:
@@ -159,11 +159,11 @@ def _width(x: ir.Value) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _normalize_layer(_total: ir.Node, norm: _Norm, _walk: Walk) -> Op:
+def _normalize_layer(_total: ir.Node, norm: Norm, _walk: Walk) -> Op:
     return op("LayerNormalization", *norm.inputs, axis=-1, epsilon=norm.epsilon)
 
 
-def _normalize_by_root_mean_square(_product: ir.Node, norm: _Norm, _walk: Walk) -> Op:
+def _normalize_by_root_mean_square(_product: ir.Node, norm: Norm, _walk: Walk) -> Op:
     return op("RMSNormalization", *norm.inputs, axis=-1, epsilon=norm.epsilon)
 
 
@@ -172,7 +172,7 @@ RMS_NORMS = (
     Rewrite(
         name="root mean square norm",
         at=("Mul",),
-        find=_find_rms_norm,
+        find=find_rms_norm,
         write=_normalize_by_root_mean_square,
         since=23,
     ),

@@ -25,7 +25,9 @@ _SIZE = 2
 
 def parsed(text: str, opset: int, weights: Collection[str] = ()) -> ir.Model:
     """A model from the text of its graph. The weights among its initializers are learned, and others are constants."""
-    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "mine": 1]> graph {text}')
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": {opset}, "mine": 1, "com.microsoft": 1]> graph {text}'
+    )
     model = ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))
     for name, value in model.graph.initializers.items():
         assert value.const_value is not None
