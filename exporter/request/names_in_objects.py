@@ -10,6 +10,7 @@ run the model. This table is all that is known of these caches:
 | `past_key_values.self_attention_cache.layers[0].keys` | `past_key_values.0.decoder.key` |
 | `past_key_values.cross_attention_cache.layers[0].keys` | `past_key_values.0.encoder.key` |
 | the same in a result | `present.0.key`, ... |
+| `cache.layers[0].keys` in a result, as transformers 5.24 has it | `present.0.key`, ... |
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _LAYERS = "layers"
 _OF_A_LAYER = {"keys": "key", "values": "value"}
 _OF_BOTH = {"self_attention_cache": "decoder", "cross_attention_cache": "encoder"}
 _GIVEN, _RETURNED = "past_key_values", "present"
+#: The field of a result that transformers 5.24 has for it.
+_RETURNED_SINCE_5_24 = "cache"
 
 
 def named(root: str, path: _Path) -> str:
@@ -65,7 +68,7 @@ def output_names_in(result: Any, paths: Sequence[_Path]) -> list[str] | None:
 
 
 def _output_name(path: _Path) -> str:
-    if path and path[0] == _GIVEN:
+    if path and (path[0] == _GIVEN or (path[0] == _RETURNED_SINCE_5_24 and _LAYERS in path)):
         return named(_RETURNED, path[1:])
     unnamed = not path or isinstance(path[0], int)
     inside = path[1:] if path and unnamed else path

@@ -72,6 +72,18 @@ def test_a_cache_that_nobody_registered() -> None:
         assert present.layers[1].seen == length + 3
 
 
+def test_a_cache_that_is_called_cache() -> None:
+    """The field of a result that transformers 5.24 has: its tensors have the names of before."""
+
+    class Renamed(Model):
+        def forward(self, x: torch.Tensor, cache: Cache) -> dict[str, Any]:  # type: ignore[override]
+            result, cache = super().forward(x, cache)
+            return {"logits": result, "cache": cache}
+
+    program = onnx_parity.export(Renamed(), (new(2), Cache(5)))
+    assert program.output_names[:3] == ("logits", "present.0.key", "present.0.value")
+
+
 def test_a_number_that_is_a_size_must_be_that_size() -> None:
     shapes = {"x": {1: "sequence"}, "past_key_values": {1: "past"}}
     program = onnx_parity.export(Model(), (new(2), Cache(5)), dynamic_shapes=shapes)
