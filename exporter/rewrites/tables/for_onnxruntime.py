@@ -14,10 +14,10 @@ from onnx_parity.exporter.rewrites.engine.matching import producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
-__all__ = ["DOMAIN", "FOR_ONNXRUNTIME"]
+__all__ = ["FOR_ONNXRUNTIME"]
 
 #: The domain of onnxruntime's own operators.
-DOMAIN = "com.microsoft"
+_DOMAIN = "com.microsoft"
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
@@ -57,7 +57,7 @@ def _normalize_sum(_node: ir.Node, found: _NormOfSum, walk: Walk) -> ir.Value:
     norm = op(
         "SkipSimplifiedLayerNormalization", *total.inputs, found.scale, epsilon=found.epsilon, sizes=sizes,
         unread=("mean", "inverse", "sum"),
-        domain=DOMAIN,
+        domain=_DOMAIN,
     )  # fmt: skip
     result = walk.add(norm, total)
     producer = result.producer()

@@ -26,7 +26,7 @@ from onnx_parity.exporter.rewrites.engine.matching import (
 )
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, first_match, op
 
-__all__ = ["LAYER_NORMS", "RMS_NORMS", "Norm", "find_rms_norm"]
+__all__ = ["LAYER_NORMS", "RMS_NORMS"]
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
