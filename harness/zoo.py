@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.case import Case, Declaration, DeclarationError, DynamicAxes, Listing, Maker
 from onnx_parity.harness.cases.dynamic_axes import named_axes
-from onnx_parity.harness.cases.model_weights import build_module, fill
+from onnx_parity.harness.cases.model_weights import build_module, convert, fill
 from onnx_parity.harness.cases.program import CannotBuildError, OwnProgram, Program
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.one_line import error_line
@@ -138,7 +138,7 @@ class ListedModel(Case, OwnProgram):
         makers = built.inputs.values()
         _settle(module, [[maker.make(seed, Dtype.FLOAT32) for maker in makers] for seed in range(_SETTLED_BY)])
         if dtype.is_floating:
-            module.to(getattr(torch, dtype))
+            convert(module, getattr(torch, dtype))
         module.eval().to(device)
         axes_by_name = source.dynamic if built.dynamic is None else built.dynamic
         dynamic = {name: axes for name, axes in axes_by_name.items() if name in built.inputs}

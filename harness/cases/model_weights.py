@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
+from onnx_parity.exporter.arrays import in_width
 from onnx_parity.harness.cases.generators import seeded
 
 #: Up to this number of elements, a constructor's random fill takes no measurable time.
@@ -55,6 +56,12 @@ def build_module(factory: Callable[..., object], keywords: Mapping[str, object],
         raise TypeError(f"{factory!r} gave a {type(module).__name__}, but a model needs an nn.Module.")
     fill(module, seed)
     return module
+
+
+def convert(module: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Give the weights of a module another dtype, and complex ones the complex dtype of that width."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.data = in_width(tensor.data, dtype)
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Case, Declaration, Maker, OrNone
 from onnx_parity.harness.cases.arguments import Slot, arguments_of
 from onnx_parity.harness.cases.dynamic_axes import example_sizes, length_of, named_axes
-from onnx_parity.harness.cases.model_weights import build_module
+from onnx_parity.harness.cases.model_weights import build_module, convert
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Listed
 from onnx_parity.harness.record import Kind
@@ -152,7 +152,7 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
         settings = {name: value for name, value in keywords.items() if name not in passed}
         inner = build_module(declaration.program, settings, stable_seed(run_seed, case.label, "weights"))
         if dtype.is_floating:
-            inner.to(getattr(torch, dtype))
+            convert(inner, getattr(torch, dtype))
     else:
         passed = keywords
     if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments.positional):
