@@ -36,19 +36,6 @@ pytorch_tabnet = library(
 tab_transformer_pytorch = library(
     "tab_transformer_pytorch",
     {
-        "tab": lambda: Built(
-            made(
-                "tab_transformer_pytorch:TabTransformer",
-                categories=(4, 4, 4),
-                num_continuous=5,
-                dim=16,
-                dim_out=1,
-                depth=1,
-                heads=2,
-                dim_head=8,
-            ),
-            **_MIXED,
-        ),
         "ft": lambda: Built(
             made(
                 "tab_transformer_pytorch:FTTransformer",
