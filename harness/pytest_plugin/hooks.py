@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,7 @@ from onnx_parity.harness import axes
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.project import Project, holds_declarations
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, pack, unpack
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
@@ -157,7 +159,15 @@ def pytest_make_collect_report(
     # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
     if raised is not None and isinstance(raised.value, DeclarationError):
         report.longrepr = str(raised.value)
+    elif raised is not None and isinstance(raised.value.__cause__, ImportError) and holds_declarations(collector.path):
+        report.longrepr = _missing_package(collector.path, raised.value.__cause__)
     return report
+
+
+def _missing_package(file: Path, error: ImportError) -> str:
+    """The line of a file of declarations that imports what cannot be imported, and why."""
+    lines = [number for frame, number in walk_tb(error.__traceback__) if Path(frame.f_code.co_filename) == file]
+    return f"{file}:{lines[-1] if lines else 1}: {error_line(error)}"
 
 
 @contextmanager

@@ -116,6 +116,15 @@ def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> 
     )
 
 
+def test_a_package_that_cannot_be_imported_is_a_line(pytester: pytest.Pytester) -> None:
+    vocabulary = "from onnx_parity.harness.case import floats, op"
+    pytester.makepyfile(missing_package=f"{vocabulary}\nimport nosuchpackage\nsine = op(abs, floats(2))\n")
+    result = pytester.runpytest_inprocess(*LEAN, "missing_package.py")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*missing_package.py:2: ModuleNotFoundError: No module named 'nosuchpackage'"])
+    assert "Traceback" not in result.stdout.str()
+
+
 def test_an_invalid_declaration_fails_its_collection(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(cases="from onnx_parity.harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
     result = pytester.runpytest_inprocess(*LEAN, "cases.py")
