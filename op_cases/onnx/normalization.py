@@ -205,7 +205,7 @@ mean_variance_normalization = node(
     without_mean_and_variance,
     call((2, 2, 3, 2)),
     call((2, 2, 3, 2), axes=[2, 3]),
-    call((0, 2, 3, 2)),
+    call((2, 0, 3, 2)),
     call((1, 2, 3, 2)),
     call((3, 3), axes=[0]),
 )

@@ -60,6 +60,18 @@ def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "first.tar.zst").read_bytes() == (tmp_path / "second.tar.zst").read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("list_", "select"), [("core", "*"), ("node-tests", "onnx.a*")])
+def test_the_oldest_numpy_writes_the_same_bytes(tmp_path: Path, list_: str, select: str) -> None:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "older")]
+    subprocess.run([*install, "numpy==2.0.2"], check=True, capture_output=True)
+    for name, path in (("here", str(ROOT)), ("there", f"{tmp_path / 'older'}{os.pathsep}{ROOT}")):
+        command = [sys.executable, "-m", "onnx_parity", "pack", str(tmp_path / name), "--list", list_, "-k", select]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path}, capture_output=True)
+    here = contents(tmp_path / "here")
+    assert len(here) > 100 and here == contents(tmp_path / "there")
+
+
 def test_the_archive_is_the_folder_again(tmp_path: Path) -> None:
     write_pack(tmp_path / "pack", planned("Elu-6-float-*"))
     pack.pack_archive(tmp_path / "pack", tmp_path / "pack.tar.zst")
