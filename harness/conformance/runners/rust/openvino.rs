@@ -72,8 +72,9 @@ impl Runtime for OpenVino {
         let mut version = Version { build: std::ptr::null(), description: std::ptr::null() };
         let told: unsafe extern "C" fn(*mut Version) -> c_int = unsafe { std::mem::transmute(opened.find("ov_get_openvino_version")) };
         unsafe { told(&mut version) };
+        // 2026.4.1-22982-e213a147257-releases/2026/4
         let build = unsafe { CStr::from_ptr(version.build) }.to_string_lossy().into_owned();
-        Ok((opened, build))
+        Ok((opened, build.split('-').next().unwrap_or(&build).to_string()))
     }
 
     fn run(&self, model: &Path, test: &Json, inputs: Vec<Vec<Value>>) -> Result<Vec<Vec<Value>>, Failure> {
