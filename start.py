@@ -64,7 +64,7 @@ class Command:
 
 
 COMMANDS = {
-    "matrix": Command("run the default matrix and write its HTML report", (("parity", "run"),)),
+    "matrix": Command("run the default matrix, and show its report as it fills", (("parity", "run", "--serve"),)),
     "tests": Command("run the tests and the default tier of the matrix", (("pytest", "-n", "auto"),)),
     "coverage": Command(
         "run the same, and print which statements of the project they run",

@@ -45,7 +45,7 @@ BUDGETS = {
     "harness/bisecting": 500,
     "harness/cases": 2050,
     "harness/cluster": 2300,
-    "harness/commands": 4700,
+    "harness/commands": 4750,
     "harness/conformance": 1500,
     "harness/drawing": 750,
     "harness/expecting": 1250,

@@ -7,9 +7,12 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -27,11 +30,13 @@ from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.profile import describe_profile, profile_of
 from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records
+from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records, record_files
 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _INVALID_OPTIONS, _NOTHING_SELECTED = 2, 4, 5
 _PYTEST_FAILED = 3
+#: Seconds between looks for the folder of a run that begins.
+_LOOK = 1.0
 _OPTIONS_WITH_PATHS = tuple(map(prefix_option, ("runs", "resume", "since", "reuse", "durations-of")))
 #: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
 #: pytest's filters for them would take longer than many cells.
@@ -92,6 +97,10 @@ def run(
         typer.Option(help="A run that was stopped: its folder. The cells that it lacks are run, with its own options."),
     ] = None,
     report: Annotated[bool, typer.Option(help="Write the HTML report at the end.")] = True,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Serve the report while cells run, and print its address."),
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print where the time of the run went, by stage and by worker.")
     ] = False,
@@ -121,6 +130,8 @@ def run(
         parity run --resume runs/last
 
         parity run --tier smoke --profile
+
+        parity run --serve
 
         parity run --reuse ~/.cache/parity
 
@@ -152,6 +163,8 @@ def run(
     if job.is_jobs_address(on):
         if runs is not None:
             refuse("--runs is for runs of this machine: leave it out, or give it with --follow.")
+        if serve:
+            refuse("--serve is for runs of this machine: leave it out.")
         if profile:
             refuse("--profile is for runs of this machine: leave it out.")
         options += ["-n", workers] if _is_given(context, "workers") else []
@@ -167,7 +180,8 @@ def run(
     command += _with_joined_paths([*context.args, *map(str, paths or ())])
     folder = runs or defaults.runs()
     before = _runs_in(folder)
-    code, process = _pytest(command, quiet=as_json)
+    with _served(folder) if serve else nullcontext(_not_served) as begun:
+        code, process = _pytest(command, quiet=as_json, begun=begun)
     if code == _NOTHING_SELECTED and keyword:
         similar = _similar_names(keyword, paths or defaults.declarations())
         print_text(f"No cell of this tier matches -k '{keyword}'. {similar}", error=True)
@@ -251,11 +265,44 @@ def _with_joined_paths(words: Sequence[str]) -> Iterator[str]:
         yield f"{word}={next(rest, '')}" if word in _OPTIONS_WITH_PATHS else word
 
 
-def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
+def _not_served(process: int) -> None:
+    """What is done when a run begins whose report is written at its end."""
+
+
+@contextmanager
+def _served(runs: Path) -> Iterator[Callable[[int], None]]:
+    """A context in which the report of a run is served by a process of its own, from when the run has a folder. It
+    gives the function that is to be called with the number of the run's process."""
+    ended = threading.Event()
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def wait_for(process: int) -> None:
+        while not ended.wait(_LOOK):
+            run = _run_of(process, runs, _runs_in(runs))
+            if run is not None and any(file.stat().st_size for file in record_files(run)):
+                # The cells come first. What it says on standard error is for those who began it themselves.
+                command = ["nice", "-n", "5", sys.executable, "-m", "onnx_parity", "report", str(run), "--serve"]
+                command += ["--port", "0"]
+                servers.append(subprocess.Popen(command, stdout=sys.stderr, stderr=subprocess.DEVNULL))
+                return
+
+    def begin(process: int) -> None:
+        threading.Thread(target=wait_for, args=(process,), daemon=True).start()
+
+    try:
+        yield begin
+    finally:
+        ended.set()
+        for server in servers:
+            server.send_signal(signal.SIGINT)
+            server.wait()
+
+
+def _pytest(command: list[str], *, quiet: bool, begun: Callable[[int], object] = _not_served) -> tuple[int, int]:
     """The exit code for a pytest, and the number of its process."""
     print_text(f"$ pytest {shlex.join(command[3:])}", error=quiet)
     sys.stdout.flush()
-    code, process = exit_code_of(command, sys.stderr if quiet else None)
+    code, process = exit_code_of(command, sys.stderr if quiet else None, begun)
     if code < 0:
         # This process was not asked to stop, so the system has killed pytest, as it does when memory runs out.
         name = signal.Signals(-code).name

@@ -27,9 +27,11 @@ _DEBUGGING = (prefix_option("in-process"), "--pdb", "--trace")
 STOPPED = 2
 
 
-def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, int]:
+def exit_code_of(
+    command: Sequence[str], stdout: TextIO | None, begun: Callable[[int], object] = lambda _: None
+) -> tuple[int, int]:
     """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop, and the number of
-    the command's process.
+    the command's process, with which `begun` is called when it begins.
 
     The command gets a process group of its own. In this process's group it would receive Ctrl-C twice, from the
     terminal and from here, and pytest does not finish its work at a second interrupt.
@@ -64,6 +66,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, in
             command, stdout=stdout, process_group=0, pass_fds=(theirs,), env={**os.environ, STARTED_BY: str(theirs)}
         )
         os.close(theirs)
+        begun(process.pid)
         if requests:
             pass_on(signal.SIGTERM)
         code = process.wait()
