@@ -40,6 +40,10 @@ class Sink(Protocol):
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
+#: Weights of more bytes hold no sizes, which are what inference of shapes reads.
+_LARGE_WEIGHT = 1024
+
+
 class _Weight(msgspec.Struct, frozen=True):
     """An initializer: its protobuf header without data, and the source of the data."""
 
@@ -72,6 +76,30 @@ def serialize(model: ir.Model) -> bytes:
     _refuse_too_large(model)
     with one_thread():
         return b"".join(_chunks(model, external=None))
+
+
+@leaving_garbage()
+def serialize_outline(model: ir.Model) -> tuple[bytes, dict[str, ir.TensorProtocol]]:
+    """A model of the same graph whose larger weights are inputs, and these weights by their names.
+
+    What looks at the graph, or takes weights as they are in memory, needs neither encode nor decode them.
+    """
+    initializers, inputs = model.graph.initializers, model.graph.inputs
+    values = list(initializers.values())
+    large = [each for each in values if each.const_value is not None and each.const_value.nbytes > _LARGE_WEIGHT]
+    further = [value for value in large if not value.is_graph_input()]
+    try:
+        for value in large:
+            initializers.pop(value.name)
+        inputs.extend(further)
+        outline = serialize(model)
+    finally:
+        for _ in further:
+            inputs.pop()
+        initializers.clear()
+        for value in values:
+            initializers.add(value)
+    return outline, {str(value.name): value.const_value for value in large if value.const_value is not None}
 
 
 @leaving_garbage()

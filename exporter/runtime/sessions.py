@@ -127,13 +127,15 @@ class ReferenceSession:
         from onnx.reference import ReferenceEvaluator
 
         from onnx_parity.exporter.fallback.onnx_reference import ATen
+        from onnx_parity.exporter.runtime.convolution_of_nothing import Conv
 
-        proto = onnx.load_model_from_string(write.serialize(model))
-        self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])
+        outline, weights = write.serialize_outline(model)
+        self._weights = {name: tensor.numpy() for name, tensor in weights.items()}
+        self._evaluator = ReferenceEvaluator(onnx.load_model_from_string(outline), new_ops=[ATen, Conv])
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
         # Copied, because its results may share memory with initializers of the model.
-        return _restored(list(self._evaluator.run(None, _arrays_of(feeds))), to_tensor)
+        return _restored(list(self._evaluator.run(None, {**self._weights, **_arrays_of(feeds)})), to_tensor)
 
 
 def _arrays_of(feeds: Mapping[str, Given]) -> dict[str, Fed]:

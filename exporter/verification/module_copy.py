@@ -101,14 +101,18 @@ class _Copying:
         self._weights = weights
         #: Copies by the identity of the original. The originals are kept alive by the program.
         self._copies: dict[int, Any] = {}
+        #: The modules whose parameters and buffers have been copied.
+        self._seen: set[torch.nn.Module] = set()
 
     def module(self, module: torch.nn.Module) -> Any:
         if id(module) in self._copies:
             return self._copies[id(module)]
         if isinstance(module, torch.jit.ScriptModule):
             return self._script(module)
-        for part in module.modules():
-            self._tensors_of(part)
+        if module not in self._seen:
+            for part in module.modules():
+                self._seen.add(part)
+                self._tensors_of(part)
         # Created without `__init__` and `__new__` of the class, whose arguments are unknown here.
         result = self._copies[id(module)] = object.__new__(type(module))
         vars(result).update({name: self._value(value) for name, value in vars(module).items()})

@@ -311,6 +311,9 @@ def is_surely_right(got: Array, value: Array, noise: float = 0.0) -> bool:
         return False
     if ((value == 0) & (got == 0) & (np.signbit(got) != np.signbit(value))).any():
         return False
+    with np.errstate(invalid="ignore", over="ignore"):
+        if (np.abs(got - value) <= _SURELY_NEAR * FLOOR_ULPS * epsilon(value.dtype) / 2 * np.abs(value)).all():
+            return True  # A unit in the last place is at least half of this share of the element.
     wide = np.where(finite, value, 0.0).astype(np.float64)
     typical = typical_magnitude(value)
     floor = np.maximum(

@@ -21,7 +21,15 @@ from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
 from onnx_parity.exporter.verification.full_precision import in_full_precision
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
-from onnx_parity.exporter.verification.oracle import JUMP, Expected, Verdict, is_surely_right, judge, typical_magnitude
+from onnx_parity.exporter.verification.oracle import (
+    JUMP,
+    NOISE_FACTOR,
+    Expected,
+    Verdict,
+    is_surely_right,
+    judge,
+    typical_magnitude,
+)
 from onnx_parity.exporter.verification.reference import MOVES, Measurement, Twin
 from onnx_parity.exporter.verification.trials import Trial
 
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ProgramOutputs"]
 
+#: Operators of ONNX that compute one step after another, as if each were a graph of its own.
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 #: In graphs with at most this many nodes, the tolerance of an element follows from its own sensitivity to the inputs.
 #: In larger ones thousands of roundings add up, and the tolerance follows from torch's largest error over the output.
 _SMALL = 20
@@ -55,14 +65,15 @@ class ProgramOutputs:
         """`nodes` is the number of nodes in the model's graph, and `operators` are those that it has at any depth."""
         self._source = source
         self._returned = returned
-        self._is_small = nodes <= _SMALL
+        self._is_small = nodes <= _SMALL and _RECURRENT.isdisjoint(operators)
         self._differentiates = source.recorded is not None and source.recorded.differentiates
         self._has_signed_zeros = _has_signed_zeros(source.recorded, operators)
         self._rounded_by = 0.0 if source.recorded is None else _rounded_by(source.recorded)
         #: A description of the current inputs, for messages.
         self._what = ""
-        #: torch's largest error in each output of a large program, as a share of the output's typical element. It is
-        #: measured once. For other inputs, half of the tolerance that follows from it is taken to be right.
+        #: torch's largest error in each output of a large program, and the least noise of an element of a small one,
+        #: as a share of the output's typical element. It is measured once. For other inputs, half of the tolerance
+        #: that follows from it is taken to be right.
         self._noise: list[float] = []
         self._twin = Twin(source.program, torch.float64, self._call)
         self._coarse = Twin(source.program, torch.float32, self._call)
@@ -92,8 +103,11 @@ class ProgramOutputs:
             verdict = judge(outputs, expected)
             if verdict.passed:
                 break
-        if not self._noise and not self._is_small and measured.exact is not None:
-            self._noise = [_relative_noise(*pair) for pair in zip(values, measured.exact, strict=True)]
+        if not self._noise and measured.exact is not None and (not self._is_small or verdict.passed):
+            self._noise = [
+                _least_noise(each) if self._is_small else _relative_noise(value, exact)
+                for value, exact, each in zip(values, measured.exact, expected, strict=True)
+            ]
         return verdict, expected
 
     def expected(self, trial: Trial) -> list[Expected]:
@@ -201,6 +215,15 @@ def _relative_noise(value: Array, exact: Float64Array) -> float:
     finite = np.isfinite(value) & np.isfinite(exact)
     noise = float(np.abs(np.where(finite, value.astype(np.float64) - exact, 0.0)).max()) / typical
     return noise if noise <= JUMP.get(value.dtype, 0.0) else 0.0
+
+
+def _least_noise(expected: Expected) -> float:
+    """The noise of the element with the least tolerance, as a share of the output's typical element."""
+    typical = 0.0 if expected.centre is None else typical_magnitude(expected.centre)
+    if expected.tolerance is None or not typical:
+        return 0.0
+    noise = float(expected.tolerance.min()) / NOISE_FACTOR / typical
+    return noise if noise <= JUMP.get(expected.value.dtype, 0.0) else 0.0
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:

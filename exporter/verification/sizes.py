@@ -38,8 +38,10 @@ class Sizes:
     def changes(self) -> Iterator[dict[str, int]]:
         """The changes of the example's sizes to try, those that tell most first."""
         primes: dict[str, int] = {}
+        least = 1 if len(self._free) == 1 else 2
         for name, size in self._free.items():
-            primes[name] = _prime_above(size, primes.values())
+            # Of a single axis, 2 is the prime above 1: it would be tried besides.
+            primes[name] = _prime_above(max(size, least), primes.values())
         columns = [
             {name: (primes[name], 1, 2)[(place + column) % _COLUMNS] for place, name in enumerate(self._free)}
             for column in range(_COLUMNS)
@@ -79,8 +81,8 @@ class Sizes:
 
 
 def _prime_above(size: int, taken: Collection[int]) -> int:
-    """The least prime above a size, and above 2, that is not taken."""
-    number = max(size, 2) + 1
+    """The least prime above a size that is not taken."""
+    number = max(size, 1) + 1
     while number in taken or any(number % divisor == 0 for divisor in range(2, math.isqrt(number) + 1)):
         number += 1
     return number

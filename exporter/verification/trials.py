@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
@@ -15,7 +16,7 @@ from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.verification.sizes import Sizes
 
-__all__ = ["Trial", "at_sizes", "sizes_of", "trials"]
+__all__ = ["Trial", "at_sizes", "at_sizes_with_other_values", "other_decisions", "other_values", "sizes_of", "trials"]
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -42,19 +43,21 @@ class Trial(msgspec.Struct, frozen=True):
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
 
-def trials(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
-    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers; and the
-    example's values in reverse order, and smaller. The last ones reveal results that became constants of the model: a
-    sum or a maximum is the same in any order.
-
-    Of each list those inputs count that the program accepts first. `keeps_order` is for programs that search sorted
-    sequences: sorted tensors stay sorted.
-    """
-    yield [Trial.given(source, None, None)]
+def trials(source: Source) -> Iterator[Trial]:
+    """The first inputs to verify a model with: the example; lists of other lengths, None, and other numbers."""
+    yield Trial.given(source, None, None)
     if source.layout is not None:
-        yield from ([trial] for trial in _other_contents(source))
+        yield from _other_contents(source)
+
+
+def other_values(source: Source, keeps_order: bool) -> list[Trial]:
+    """The example's values in reverse order, and smaller, of which those count that the program accepts first. They
+    reveal results that became constants of the model: a sum or a maximum is the same in any order.
+
+    `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
+    """
     before = Trial("", source.args, source.kwargs).tensors()
-    in_reverse = _still_sorted if keeps_order else _reversed
+    in_reverse = _in_reverse(keeps_order)
     changed = [
         Trial(what, *pytree.tree_map_only(torch.Tensor, change, (source.args, source.kwargs)))
         for what, change in (
@@ -63,8 +66,11 @@ def trials(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
             ("the example's numbers in reverse", in_reverse),
         )
     ]
-    if any(not torch.equal(a, b) for a, b in zip(changed[0].tensors(), before, strict=True)):
-        yield changed
+    return changed if any(not torch.equal(a, b) for a, b in zip(changed[0].tensors(), before, strict=True)) else []
+
+
+def other_decisions(source: Source) -> Iterator[Trial]:
+    """Other values in each input that the program decides by."""
     inputs = source.inputs(source.args, source.kwargs)
     for position in source.looked_at:
         given = inputs[position]
@@ -73,7 +79,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[list[Trial]]:
         for other in (_half_changed(given), _negated(given), _larger(given)):
             if not torch.equal(other, given):
                 others = [*inputs[:position], other, *inputs[position + 1 :]]
-                yield [Trial("other values in an input that the program decides by", *source.with_inputs(others))]
+                yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
@@ -94,6 +100,10 @@ def _other_contents(source: Source) -> Iterator[Trial]:
                 change(given) if isinstance(mark, kind) else given for mark, given in zip(marks, inputs, strict=True)
             ]
             yield Trial(what, *source.with_inputs(changed))
+
+
+def _in_reverse(keeps_order: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    return _still_sorted if keeps_order else _reversed
 
 
 def _reversed(tensor: torch.Tensor) -> torch.Tensor:
@@ -174,23 +184,35 @@ def sizes_of(source: Source, further: Mapping[str, Sequence[int]] | None = None)
     return Sizes(sizes, source.axes.ranges, further)
 
 
-def at_sizes(source: Source, before: Sizes, sizes: Mapping[str, int], keeps_order: bool) -> list[Trial]:
+def at_sizes(source: Source, before: Sizes, sizes: Mapping[str, int], keeps_order: bool) -> Iterator[Trial]:
     """Inputs of these sizes, with the values of the example, of which those count that the program accepts first.
 
     `before` are the sizes of the example. First, integers that are counts of an axis, such as lengths and offsets, have
     the same share of it, and measured values differ from each other; then all values are the example's own; and then
     positions are within the axes that have become shorter.
     """
-    resized = [
-        _resized(source, sizes, keeps_order, unlike=True, changed=partial(_counted, before.example, sizes)),
-        _resized(source, sizes, keeps_order, unlike=False, changed=torch.Tensor.detach),
-        _resized(source, sizes, keeps_order, unlike=False, changed=partial(_shortened, before.example, sizes)),
+    changes: list[tuple[bool, Callable[[torch.Tensor], torch.Tensor]]] = [
+        (True, partial(_counted, before.example, sizes)),
+        (False, torch.Tensor.detach),
+        (False, partial(_shortened, before.example, sizes)),
     ]
     different: list[Trial] = []
-    for trial in resized:
+    for unlike, changed in changes:
+        trial = _resized(source, sizes, keeps_order, unlike=unlike, changed=changed)
         if not any(all(map(torch.equal, trial.tensors(), known.tensors())) for known in different):
             different.append(trial)
-    return different
+            yield trial
+
+
+def at_sizes_with_other_values(source: Source, before: Sizes, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
+    """Inputs of these sizes, with the values of the example in reverse order, and smaller."""
+    in_reverse = _in_reverse(keeps_order)
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        return _smaller(in_reverse(_counted(before.example, sizes, tensor)))
+
+    trial = _resized(source, sizes, keeps_order, unlike=True, changed=changed)
+    return replace(trial, what=f"{trial.what}, with the example's numbers in reverse, and smaller")
 
 
 def _counted(before: Mapping[str, int], sizes: Mapping[str, int], tensor: torch.Tensor) -> torch.Tensor:
@@ -218,6 +240,8 @@ def _has_integers(tensor: torch.Tensor) -> bool:
     return is_integer and tensor.numel() > 0
 
 
+#: How many elements of a tensor tell whether all are unlike.
+_LOOKED_AT = 1024
 #: By how much of their distance to the middle the repeated values of an example are moved for each repetition.
 _MOVED = 1 / 64
 
@@ -270,8 +294,10 @@ def _resized(
 
 
 def _are_unlike(tensor: torch.Tensor) -> bool:
-    """Whether no two elements are alike, as with measured values; masks and one-hot rows are left as they are."""
-    values = tensor.detach()
+    """Whether no two elements are alike, as with measured values; masks and one-hot rows are left as they are. Of many
+    elements some are looked at, among which few measured values are alike by chance."""
+    values = tensor.detach().flatten()
+    values = values[:: -(-values.numel() // _LOOKED_AT) or 1]
     return (
         _has_arithmetic(values)
         and values.numel() > 1

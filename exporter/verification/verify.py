@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,7 +30,15 @@ from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.silent import silent
-from onnx_parity.exporter.verification.trials import Trial, at_sizes, sizes_of, trials
+from onnx_parity.exporter.verification.trials import (
+    Trial,
+    at_sizes,
+    at_sizes_with_other_values,
+    other_decisions,
+    other_values,
+    sizes_of,
+    trials,
+)
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.graph.assumptions import Assumption
@@ -89,11 +97,16 @@ class _Verification:
                 "an example input is on the meta device, which has no data to run the model on: give an example with "
                 "values, or export without verify=True"
             )
-        for alternatives in trials(source, keeps_order):
-            self._compare(alternatives)
-        self._compare_at_other_sizes(keeps_order)
+        for trial in trials(source):
+            self._compare([trial])
+        values = other_values(source, keeps_order)
+        if not self._compare_at_other_sizes(keeps_order, with_values=bool(values)):
+            self._compare(values)
+        for trial in other_decisions(source):
+            self._compare([trial])
 
-    def _compare_at_other_sizes(self, keeps_order: bool) -> None:
+    def _compare_at_other_sizes(self, keeps_order: bool, with_values: bool) -> bool:
+        """Whether values other than the example's were compared too, which is tried once `with_values`."""
         source = self._program.source
         assumptions = self._program.assumptions
         stated = [each for each in assumptions if each.is_stated]
@@ -102,6 +115,7 @@ class _Verification:
         tried: list[dict[str, int]] = [sizes.example]
         refused: list[str] = []
         accepted = 0
+        compared_values = False
         while pending:
             change = pending.popleft()
             reasons: list[str] = []
@@ -109,6 +123,13 @@ class _Verification:
                 if variant in tried or any(each.holds_for(variant) is False for each in stated):
                     continue
                 tried.append(variant)
+                if with_values:
+                    with_values = False
+                    trial = at_sizes_with_other_values(source, sizes, variant, keeps_order)
+                    compared_values = not self._compare([trial])
+                    if compared_values:
+                        accepted += 1
+                        break
                 reason = self._compare(at_sizes(source, sizes, variant, keeps_order))
                 if not reason:
                     accepted += 1
@@ -124,8 +145,9 @@ class _Verification:
                 + "\n  - ".join(refused)
                 + "\nExport with these axes static, or write the program for any size."
             )
+        return compared_values
 
-    def _compare(self, alternatives: Sequence[Trial]) -> str:
+    def _compare(self, alternatives: Iterable[Trial]) -> str:
         """Compare the model with the program, for the inputs that it accepts first. Returns the first error of the
         program if it accepts none of them."""
         reasons = []
@@ -135,7 +157,7 @@ class _Verification:
             if not reason:
                 return ""
             reasons.append(reason)
-        return reasons[0]
+        return reasons[0] if reasons else ""
 
     def _compared(self, trial: Trial) -> str:
         program = self._program
@@ -251,10 +273,7 @@ def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
         except errors_of_runtimes() as error:
             raise VerificationError(f"onnxruntime cannot load the model: {error}") from error
     try:
-        if runtime is not None and runtime.path is not None:
-            onnx.checker.check_model(runtime.path, full_check=True)
-        else:
-            onnx.checker.check_model(write.serialize(program.model), full_check=True)
+        onnx.checker.check_model(write.serialize_outline(program.model)[0], full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise VerificationError(f"the model is not valid ONNX: {error}") from error
     return runtime if runtime is not None else ReferenceSession(program.model)

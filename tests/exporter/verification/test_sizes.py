@@ -17,7 +17,8 @@ from onnx_parity.exporter.verification.sizes import Sizes
 
 def test_one_axis_is_tried_at_a_larger_prime_and_at_1_2_and_0() -> None:
     assert list(Sizes({"n": 3}).changes()) == [{"n": 5}, {"n": 1}, {"n": 2}, {"n": 0}]
-    assert next(Sizes({"n": 1}).changes()) == {"n": 3}
+    assert next(Sizes({"n": 1}).changes()) == {"n": 2}
+    assert next(Sizes({"n": 1, "m": 4}).changes()) == {"n": 3, "m": 1}
     assert next(Sizes({"n": 224}).changes()) == {"n": 227}
 
 
