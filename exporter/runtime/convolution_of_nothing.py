@@ -20,7 +20,7 @@ class Conv(ConvOfReference):  # type: ignore[misc]
 
     op_domain = ""
 
-    def _run(self, X: Array, W: Array, B: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # noqa: N803
+    def _run(self, X: Array, W: Array, B: Array | None = None, **attributes: Any) -> tuple[Array, ...]:
         if X.shape[0] or not (X.shape[1] and W.shape[0]):
             result: tuple[Array, ...] = super()._run(X, W, B, **attributes)
             return result

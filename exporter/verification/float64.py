@@ -68,19 +68,18 @@ class _InDtype(TorchDispatchMode):
             _refuse_indices_without_bag(args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
-        if schema_of(func).is_mutable:
+        if _is_mutable(func):
             self._refuse_lost_write(func, args, kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags and (_draws_alike(func) or not _has_floats(args)):
+        if _is_random(func) and (_draws_alike(func) or not _has_floats(args)):
             return self._drawn(func, args, kwargs)
         if self._moves is not None:
             args, kwargs = self._moves.arguments(func, args, kwargs)
         arguments = [self._all_converted(argument) for argument in args]
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
-        unnamed = _may_name_a_dtype(func) and options.get("dtype") is None
         result = func(*arguments, **options)
         if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
             return result
-        if unnamed:
+        if _may_name_a_dtype(func) and options.get("dtype") is None:
             return func(*arguments, **{**options, "dtype": self._instead[result.dtype]})
         # The operator has promoted integers to the default dtype.
         return func(*tree_map_only(torch.Tensor, self._promoted, arguments), **options)
@@ -129,6 +128,8 @@ class _InDtype(TorchDispatchMode):
 
     def _converted(self, value: object) -> object:
         if isinstance(value, torch.Tensor):
+            if value.dtype is self._dtype:
+                return value
             return in_width(value, self._dtype)
         if isinstance(value, torch.dtype) and value.is_complex:
             return self._dtype.to_complex()
@@ -149,6 +150,16 @@ def _refuse_indices_without_bag(args: Sequence[Any], kwargs: Mapping[str, Any]) 
 def _draws_alike(func: OpOverload) -> bool:
     """Whether an operator draws the same numbers for floats that are rounded, but not for those of another dtype."""
     return fills(func) or schema_of(func).name in ("aten::bernoulli", "aten::multinomial")
+
+
+@cache
+def _is_mutable(func: OpOverload) -> bool:
+    return schema_of(func).is_mutable
+
+
+@cache
+def _is_random(func: OpOverload) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 @cache
