@@ -90,7 +90,7 @@ def serialize_outline(model: ir.Model) -> tuple[bytes, dict[str, ir.TensorProtoc
     further = [value for value in large if not value.is_graph_input()]
     try:
         for value in large:
-            initializers.pop(value.name)
+            initializers.pop(str(value.name))
         inputs.extend(further)
         outline = serialize(model)
     finally:

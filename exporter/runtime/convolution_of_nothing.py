@@ -5,6 +5,7 @@ For the 120 convolutions of DenseNet-121 that takes as long as running it in onn
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,14 @@ from onnx_parity.exporter.arrays import Array
 __all__ = ["Conv"]
 
 
-class Conv(ConvOfReference):  # type: ignore[misc]
+class Conv(ConvOfReference):
     """`Conv`, whose result has no elements where the batch is empty: only its sizes are computed, from one channel."""
 
     op_domain = ""
 
-    def _run(self, X: Array, W: Array, B: Array | None = None, **attributes: Any) -> tuple[Array, ...]:
-        if X.shape[0] or not (X.shape[1] and W.shape[0]):
-            result: tuple[Array, ...] = super()._run(X, W, B, **attributes)
-            return result
-        (of_one,) = super()._run(X[:, :1], W[:1, :1], None, **{**attributes, "group": 1})
-        return (np.zeros((0, W.shape[0], *of_one.shape[2:]), X.dtype),)
+    def _run(self, x: Array, weight: Array, bias: Array | None = None, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override]
+        run: Callable[..., tuple[Array, ...]] = super()._run
+        if x.shape[0] or not (x.shape[1] and weight.shape[0]):
+            return run(x, weight, bias, **attributes)
+        (of_one,) = run(x[:, :1], weight[:1, :1], None, **{**attributes, "group": 1})
+        return (np.zeros((0, weight.shape[0], *of_one.shape[2:]), x.dtype),)

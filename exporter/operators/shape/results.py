@@ -64,18 +64,22 @@ def roll(self: torch.Tensor, shifts: Sequence[Size], dims: Sequence[int] = ()) -
     ),
     static=False,
 )
-def squeeze(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> Contiguous | OfAnyRank:
+def squeeze(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> Strided | OfAnyRank:
     dims = (
         range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
     )
     kept: list[Size] = []
+    strides: list[Size] = []
     stays_open = False
-    for axis, size in enumerate(self.shape):
+    for axis, (size, stride) in enumerate(zip(self.shape, self.stride(), strict=True)):
         is_one, depends = _is_one(size) if axis in dims else (False, False)
         stays_open |= depends
         if not is_one:
             kept.append(size)
-    return OfAnyRank(self.new_empty(kept)) if stays_open else Contiguous(self.dtype, tuple(kept))
+            strides.append(stride)
+    if stays_open:
+        return OfAnyRank(self.new_empty_strided(kept, strides))
+    return Strided(self.dtype, tuple(kept), tuple(strides))
 
 
 def _is_one(size: Size) -> tuple[bool, bool]:
