@@ -11,6 +11,7 @@ import torch
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.graph.graph import Input, Size, Value, same_size
 from onnx_parity.exporter.kinds.quantized import Quantized
+from onnx_parity.exporter.recording.fakes.metadata import at_least_one
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
@@ -235,6 +236,23 @@ def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: Fakes
         meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
         return fakes.tensor(meta, device)
     with fakes:
-        fake = torch.empty(shape, dtype=example.dtype, device=device)
+        if example.layout is not torch.strided or example.is_contiguous():
+            fake = torch.empty(shape, dtype=example.dtype, device=device)
+        else:
+            fake = torch.empty_strided(shape, _strides_like(example, shape), dtype=example.dtype, device=device)
     assert isinstance(fake, FakeTensor)
     return fake
+
+
+def _strides_like(example: torch.Tensor, shape: Sequence[Size]) -> list[Size]:
+    """Strides for a shape: its axes lie in memory in the order of the example's, as far apart beyond their sizes."""
+    before = example.stride()
+    strides: list[Size] = [0] * example.ndim
+    in_example = 1
+    here: Size = 1
+    for axis in sorted(range(example.ndim), key=lambda axis: (before[axis], -axis)):
+        if before[axis]:
+            strides[axis] = here + max(before[axis] - in_example, 0)
+            in_example = before[axis] * example.shape[axis]
+            here = strides[axis] * at_least_one(shape[axis])
+    return strides

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,8 @@ def program(x):
 """
 _DTYPES = (torch.float32, torch.float32, torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _SIZES = range(10)
+#: The share of programs whose matrices are transposed ones.
+_TRANSPOSED = 0.2
 #: What programs raise for sizes that they do not take.
 _REFUSALS = (RuntimeError, IndexError, ValueError, ZeroDivisionError)
 
@@ -129,6 +131,8 @@ class SizesProgram:
     lines: tuple[str, ...]
     dtype: torch.dtype
     example: tuple[int, int]
+    #: Whether the rows of a matrix are its columns in memory.
+    is_transposed: bool = False
 
     @property
     def text(self) -> str:
@@ -148,7 +152,8 @@ class SizesProgram:
 
     def matrix(self, rows: int, columns: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(self.seed + 16 * rows + columns)
-        return torch.randn(rows, columns, generator=generator).to(self.dtype)
+        matrix = torch.randn(rows, columns, generator=generator).to(self.dtype)
+        return matrix.t().contiguous().t() if self.is_transposed else matrix
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,7 @@ def drawn(seed: int) -> SizesProgram:
     statements = [each for group in STATEMENTS.values() for each in group]
     lines = draw.choices(statements, k=draw.randint(1, 5))
     example = draw.choice([1, 2, 3, 4, 6]), draw.choice([1, 2, 3, 5, 5])
-    return SizesProgram(seed, tuple(lines), draw.choice(_DTYPES), example)
+    return SizesProgram(seed, tuple(lines), draw.choice(_DTYPES), example, draw.random() < _TRANSPOSED)
 
 
 def difference(program: SizesProgram, folder: Path) -> Difference | int:
@@ -265,9 +270,7 @@ def reduced(program: SizesProgram, folder: Path) -> tuple[SizesProgram, Differen
     found = difference(program, folder)
     assert isinstance(found, Difference)
     for place in reversed(range(len(program.lines))):
-        fewer = SizesProgram(
-            program.seed, program.lines[:place] + program.lines[place + 1 :], program.dtype, program.example
-        )
+        fewer = replace(program, lines=program.lines[:place] + program.lines[place + 1 :])
         other = difference(fewer, folder)
         if isinstance(other, Difference):
             program, found = fewer, other
@@ -284,5 +287,6 @@ def look_at(seed: int) -> list[str]:
         if isinstance(found, int):
             return [str(found)]
         program, found = reduced(program, folder)
-    where = f"{program.dtype}, an example of {program.example[0]} x {program.example[1]}"
+    how = "a transposed" if program.is_transposed else "an"
+    where = f"{program.dtype}, {how} example of {program.example[0]} x {program.example[1]}"
     return [str(found.compared), f"program {seed} ({where}): {found.what}", *program.lines]
