@@ -1,7 +1,7 @@
-"""Files that are being written, under names of their own beside their final places.
+"""Files that are being written, under names of their own beside their final places, and folders of sessions.
 
-A process that is killed leaves such a file behind. The next export to the same place removes it: the name tells which
-process on which machine wrote it, and a process that runs is never disturbed.
+A process that is killed leaves such a file or folder behind. The next export to the same place removes it: the name
+tells which process on which machine wrote it, and a process that runs is never disturbed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -32,8 +33,11 @@ def remove_unfinished(final: Path) -> None:
             if found is None or found["final"] != final.name or found["machine"] != _machine():
                 continue
             if not _runs(int(found["process"])):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
 
 
 def _machine() -> str:

@@ -26,7 +26,16 @@ from onnx_parity.exporter.files.put_in_place import NewFile, put_in_place
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 
-__all__ = ["Sink", "checked_target", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
+__all__ = [
+    "Sink",
+    "checked_target",
+    "fits_inline",
+    "serialize",
+    "serialize_outline",
+    "size_of_weights",
+    "write_file",
+    "write_to",
+]
 
 #: Protobuf refuses messages of 2 GiB and more.
 INLINE_LIMIT = 2**31 - 1
@@ -110,6 +119,8 @@ def write_to(model: ir.Model, sink: Sink) -> None:
         with one_thread():
             for chunk in _chunks(model, external=None):
                 _write_whole(sink, chunk)
+        if isinstance(sink, io.BufferedIOBase):
+            sink.flush()  # A disk that is full is noticed by then.
     except WriteError:
         raise
     # A closed file raises a ValueError.

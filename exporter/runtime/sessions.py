@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +22,7 @@ import torch
 
 from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed, to_tensor
 from onnx_parity.exporter.files import write
+from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.request.marked_inputs import Given
 
 if TYPE_CHECKING:
@@ -104,10 +107,13 @@ class RuntimeSession:
     def __init__(self, model: ir.Model, initializer: Initializer = plain_session) -> None:
         #: The path of the written model; None if onnxruntime was given bytes.
         self.path: str | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         if not write.fits_inline(model):
-            self._folder = tempfile.TemporaryDirectory(prefix="onnx-parity-", ignore_cleanup_errors=True)
-            self.path = str(Path(self._folder.name) / "model.onnx")
+            place = Path(tempfile.gettempdir(), "onnx-parity-session")
+            remove_unfinished(place)
+            folder = name_unfinished(place)
+            folder.mkdir(mode=0o700)
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.path = str(folder / "model.onnx")
             write.write_file(model, self.path, external_data=True)
             self.session = initializer(self.path)
         else:

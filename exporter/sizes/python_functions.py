@@ -168,12 +168,14 @@ def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:
 
 
 class _Identical:
-    """Contains what is True, or False: also a condition on sizes that holds, or does not."""
+    """Contains what is True, False, or an integer: also a condition on sizes that holds, or does not, and a size."""
 
-    def __init__(self, value: bool) -> None:
+    def __init__(self, value: int) -> None:
         self._value = value
 
     def __contains__(self, value: Any, /) -> bool:
+        if type(value) is torch.SymInt and type(self._value) is int:
+            return bool(value == self._value)
         return (bool(value) if type(value) is torch.SymBool else value) is self._value
 
 
@@ -221,7 +223,7 @@ CALLS_WITH_SIZES = ExchangedCalls(
     _WITH_SIZES,
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
     {"numel": _numel},
-    {value: _Identical(value) for value in (True, False)},
+    _Identical,
     _comprehension,
 )
 

@@ -33,8 +33,9 @@ _NULL_IS_ABOVE = sys.version_info >= (3, 13)
 #: `in` where `is` stands, in as many bytes, if there is such an instruction.
 _IS, _IN = opmap["IS_OP"], opmap["CONTAINS_OP"]
 _IN_HAS_ITS_SIZE = sys.version_info < (3, 13)
-#: Stands among the names in code that compares by `is`, and may do so with True or False.
+#: Stands among the names in code that compares by `is` with a constant of these types, of which Python has one each.
 _IDENTITY = "is"
+_IDENTICAL = (bool, int)
 #: The names of code, before Python 3.12 also of comprehensions that make a list, that goes over what it is given.
 _COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>"})
 #: The most codes for which something is kept.
@@ -129,6 +130,8 @@ def names_in(code: CodeType) -> Set[str]:
     if known is not None:
         return known[1]
     names = set(code.co_names)
+    if _compares_by_identity(code):
+        names.add(_IDENTITY)
     for const in code.co_consts:
         kind = type(const)
         if kind is str:
@@ -140,12 +143,18 @@ def names_in(code: CodeType) -> Set[str]:
                 names.add(const.co_name)
         elif kind is tuple or kind is frozenset:
             names.update(_texts_in(const))
-        elif kind is bool and _IDENTITY not in names and _IS in code.co_code[::2]:
-            names.add(_IDENTITY)
     if len(_names) >= _MOST:
         _names.clear()
     _names[id(code)] = code, names
     return names
+
+
+def _compares_by_identity(code: CodeType) -> bool:
+    """Whether `is` asks for one of the first constants that is a boolean or an integer."""
+    instructions, numbers = code.co_code, [type(const) in _IDENTICAL for const in code.co_consts[:256]]
+    return _IS in instructions and any(
+        is_number and bytes((_LOAD_CONST, place, _IS)) in instructions for place, is_number in enumerate(numbers)
+    )
 
 
 def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
@@ -229,15 +238,16 @@ class ExchangedCalls:
         builtins: Mapping[str, Callable[..., Any]],
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
-        identities: Mapping[bool, Container[Any]],
+        identical: Callable[[int], Container[Any]],
         comprehension: Callable[[Any, Callable[[Any], Any]], Any],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
         functions, each with the one to call, by the names by which files import them. `methods` are called in the place
-        of all methods of their names. `identities` contain the values that are to be True and False where `is` asks
-        for it. `comprehension` is called with what each comprehension goes over, and the comprehension itself."""
+        of all methods of their names. `identical` makes what contains the values that are to be a boolean or an integer
+        where `is` asks for it. `comprehension` is called with what each comprehension goes over, and the comprehension
+        itself."""
         self._comprehension = comprehension
-        self._identities = identities
+        self._identical = identical
         self._methods = methods
         self._imported = imported
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
@@ -338,18 +348,19 @@ class ExchangedCalls:
         return code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
 
     def _put_in_identities(self, code: CodeType, changed: bytearray, consts: list[Any]) -> bool:
-        """Make `value in container` of `value is True`; tell whether there is any."""
+        """Make `value in container` of `value is True` or `value is 4`; tell whether there is any."""
         before = len(consts)
-        added: dict[bool, int] = {}
+        added: dict[int, int] = {}
         for at in range(0, len(changed) - 2, 2) if _IN_HAS_ITS_SIZE else ():
             if changed[at] != _LOAD_CONST or changed[at + 2] != _IS or (at and changed[at - 2] == _EXTENDED_ARG):
                 continue
-            const = code.co_consts[changed[at + 1]]
-            if type(const) is bool and (const in added or len(consts) < 256):
-                if const not in added:
-                    added[const] = len(consts)
-                    consts.append(self._identities[const])
-                changed[at + 1], changed[at + 2] = added[const], _IN
+            place = changed[at + 1]
+            const = code.co_consts[place]
+            if type(const) in _IDENTICAL and (place in added or len(consts) < 256):
+                if place not in added:
+                    added[place] = len(consts)
+                    consts.append(self._identical(const))
+                changed[at + 1], changed[at + 2] = added[place], _IN
         return len(consts) > before
 
 

@@ -237,6 +237,17 @@ def test_the_identity_of_a_condition_on_sizes(program: Callable[..., Any]) -> No
         exported(X[:3])
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="there is no instruction of the size of `is` to put there")
+def test_the_identity_of_a_size() -> None:
+    """Python has one object for each small number, and warns of programs that rely on it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        code = compile("lambda x: x * 2 if x.shape[0] is 5 else x * 3", "identity.py", "eval")
+    exported = export(eval(code))
+    assert conditions(exported) == ["n != 5"]
+    torch.testing.assert_close(exported(X), X * 3)
+
+
 def is_other(x: torch.Tensor) -> torch.Tensor:
     others: list[Any] = [1, None, x > 0, x.shape[0]]
     return x * 3 if any(each is True or each is False for each in others) else x * 2
