@@ -16,15 +16,23 @@ _aten = torch.ops.aten
 #: Operators whose result is their argument.
 _SAME = frozenset({_aten.alias.default, _aten.clone.default, _aten.contiguous.default, _aten.detach.default})
 
+#: Operators whose result is one of their arguments if it is as large, by its name.
+_PARTS = {_aten.slice.Tensor: "self", _aten.slice_scatter.default: "src"}
+
 
 class NotForAllTokens(Exception):
     """An operator of the loop has no form for all tokens, or depends on the tokens before."""
 
 
 def bare(value: Value) -> Value:
-    """The value that this one is a copy of, which has the same shape and dtype."""
-    while value.node is not None and value.node.op in _SAME:
-        value = value.node.arguments["self"]
+    """The value that this one is a copy of, or the whole of."""
+    while (node := value.node) is not None:
+        if node.op in _SAME:
+            value = node.arguments["self"]
+        elif node.op in _PARTS and same_shape(value.shape, node.arguments[_PARTS[node.op]].shape):
+            value = node.arguments[_PARTS[node.op]]
+        else:
+            break
     return value
 
 
@@ -59,6 +67,7 @@ class AllTokens:
 
     def _of(self, value: Value) -> Value | None:
         """The value for all tokens, or None if it is the same for all of them and is computed before the loop."""
+        value = bare(value)
         key = id(value)
         if key not in self._inside:
             return None

@@ -279,7 +279,8 @@ class _Recurrence:
 
     def _depends(self, value: Any) -> bool:
         """Whether a value depends on the state, rather than on the token alone."""
-        if not isinstance(value, Value) or id(value) not in self._inside:
+        value = bare(value) if isinstance(value, Value) else value
+        if id(value) not in self._inside:
             return False
         key = id(value)
         if key not in self._dependent:

@@ -80,7 +80,7 @@ def halved(query: Tensor, key: Tensor, value: Tensor, state: Tensor) -> Tensor:
     for token in range(query.shape[0]):
         state = state / 2 * 1.5
         row = value[token] - (state * key[token, :, None]).sum(0)
-        state = state + key[token, :, None] * row[None]
+        state = state + key[token, :, None] * row[None, :]
         results.append((state * query[token, :, None]).sum(0))
     return torch.stack(results)
 
@@ -91,8 +91,8 @@ def gated_delta(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, rate: Tensor, st
         state = state * decay[:, :, token].exp()[..., None]
         seen = (state * k[:, :, token].unsqueeze(-1)).sum(dim=-2)
         new = (v[:, :, token] - seen) * rate[:, :, token].unsqueeze(-1)
-        state = state + k[:, :, token].unsqueeze(-1) * new.unsqueeze(-2)
-        results[:, :, token] = (state * q[:, :, token].unsqueeze(-1)).sum(dim=-2)
+        state = state + k[:, :, token].unsqueeze(-1) * new[:, :, None, :]
+        results[:, :, token, :] = (state * q[:, :, token].unsqueeze(-1)).sum(dim=-2)
     return results, state
 
 
