@@ -23,6 +23,7 @@ import torch
 from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
 from onnx_parity.exporter.graph.graph import Block, Node, Size, Value, same_shape, same_size
 from onnx_parity.exporter.recurrences.all_tokens import AllTokens, NotForAllTokens, bare
+from onnx_parity.exporter.recurrences.factors import both_operands, factors_of
 from onnx_parity.exporter.recurrences.linear_attention import LINEAR_ATTENTION
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
@@ -179,12 +180,12 @@ class _Recurrence:
         node = self._node(self._end)
         if node is None or node.op is not _aten.add.Tensor or node.arguments.get("alpha", 1) != 1:
             raise NotForAllTokens
-        for kept, new in _both(node):
+        for kept, new in both_operands(node):
             decays: list[Value] = []
             state = bare(kept)
             while state is not self._state:
                 inner = self._node(state)
-                pairs = [] if inner is None else _factors(inner)
+                pairs = [] if inner is None else factors_of(inner)
                 pairs = [(one, other) for one, other in pairs if self._depends(one) and not self._depends(other)]
                 if not pairs:
                     break
@@ -199,7 +200,7 @@ class _Recurrence:
         node = self._node(new)
         if node is None or node.op not in (_aten.mul.Tensor, _aten.matmul.default):
             raise NotForAllTokens
-        for key, row in _both(node):
+        for key, row in both_operands(node):
             shapes = [each.shape for each in (key, row)]
             if min(map(len, shapes)) < 2 or self._depends(key):
                 continue
@@ -213,7 +214,7 @@ class _Recurrence:
             return row, [], None
         row = self._without_axes(row)
         node = self._node(row)
-        for one, other in [] if node is None else _factors(node):
+        for one, other in [] if node is None else factors_of(node):
             if self._depends(one) and not self._depends(other):
                 value, rates, read = self._row(one)
                 return value, [*rates, other], read
@@ -235,7 +236,9 @@ class _Recurrence:
             axes = [axis % self._rank for axis in node.arguments["dim"] or []]
             if inner is None or inner.op is not _aten.mul.Tensor or axes != [self._rank + self._keys]:
                 return None
-            pairs = [(one, other) for one, other in _both(inner) if self._depends(other) and not self._depends(one)]
+            pairs = [
+                (one, other) for one, other in both_operands(inner) if self._depends(other) and not self._depends(one)
+            ]
             return pairs[0] if pairs and same_size(pairs[0][0].shape[self._values], 1) else None
         if node.op is _aten.matmul.default:
             one, other = node.arguments["self"], node.arguments["other"]
@@ -267,7 +270,7 @@ class _Recurrence:
         node = self._node(self._root(key))
         if node is None or node.op is not _aten.mul.Tensor:
             raise NotForAllTokens
-        for one, other in _both(node):
+        for one, other in both_operands(node):
             if same_size(other.shape[-1] if other.shape else 1, 1):
                 return [*self._split(one, reader), other]
         raise NotForAllTokens
@@ -474,28 +477,3 @@ class _Recurrence:
             whole = every.squeeze(whole, axis + 1)
         whole = every.expand(whole, [self._loop.tokens, *before.shape[:axis], *before.shape[axis + 1 :]])
         return every.permute(whole, [*range(1, axis + 1), 0, *range(axis + 1, len(before.shape))])
-
-
-def _both(node: Node) -> list[tuple[Value, Value]]:
-    """The two operands of an operator, in both orders."""
-    one, other = (_as_value(node.arguments[name], node) for name in ("self", "other"))
-    return [(one, other), (other, one)]
-
-
-def _factors(node: Node) -> list[tuple[Value, Value]]:
-    """The two factors of a product, in both orders; a divisor that is a number is one too."""
-    if node.op is _aten.mul.Tensor:
-        return _both(node)
-    divisor = node.arguments.get("other")
-    if node.op is _aten.div.Tensor and isinstance(divisor, (int, float)) and divisor:
-        return [(node.arguments["self"], _as_value(1 / divisor, node))]
-    return []
-
-
-def _as_value(operand: Any, node: Node) -> Value:
-    if isinstance(operand, Value):
-        return operand
-    (result,) = node.outputs
-    if result is None or not isinstance(operand, (int, float)):
-        raise NotForAllTokens
-    return Value(result.dtype, (), constant=torch.tensor(operand, dtype=result.dtype))
