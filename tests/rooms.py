@@ -28,7 +28,7 @@ BUDGETS = {
     "exporter/patches": 1425,
     "exporter/program_state": 1075,
     "exporter/recording": 5650,
-    "exporter/recurrences": 800,
+    "exporter/recurrences": 850,
     "exporter/registry": 700,
     "exporter/request": 1650,
     "exporter/rewrites": 4140,
