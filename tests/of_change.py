@@ -23,6 +23,7 @@ _ALWAYS = (
     "tests/packaging/test_rooms.py",
     "tests/packaging/test_documents.py",
     "tests/packaging/test_changelog.py",
+    "tests/packaging/test_surface.py",
     "tests/exporter/registry/test_index.py",
 )
 _FAMILIES = "exporter/operators"
