@@ -142,7 +142,7 @@ def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
     programs = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     for program in programs:
         exec(program, names)
-    assert len(programs) == 6 and len(names["chosen"]) == 8
+    assert len(programs) == 7 and len(names["chosen"]) == 8
 
 
 _PARTS = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
