@@ -268,7 +268,7 @@ def test_a_change_is_tested_by_the_tests_that_mirror_it() -> None:
         "README.md",
     ]
     tests, cells = commands_for(changed)
-    structure = [f"tests/packaging/test_{each}.py" for each in ("rooms", "documents", "changelog")]
+    structure = [f"tests/packaging/test_{each}.py" for each in ("rooms", "documents", "changelog", "surface")]
     always = [*structure, "tests/exporter/registry/test_index.py"]
     assert tests == ["pytest", "-q", *always, "tests/exporter/test_testing.py", "tests/exporter/files", changed[4]]
     declared = ["op_cases/activation.py", "op_cases/pooling.py"]
