@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import onnx_parity
 from onnx_parity.exporter.tracing import trace
@@ -51,6 +52,20 @@ def test_squeezing_a_dynamic_axis_is_a_branch_where_the_rank_is_needed() -> None
     with pytest.raises(onnx_parity.DynamicAxisError) as refused:
         onnx_parity.export(squeezes, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
     assert f"  - 'batch' at {where}: the program needs batch == 1 to be True\n" in str(refused.value)
+
+
+def test_causal_attention_that_a_mask_decides_is_not_warned_about() -> None:
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).tril()
+        is_causal = x.shape[-2] > 1 and mask is None
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask, is_causal=is_causal)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnx_parity.export(attention, (torch.rand(2, 5, 4),), dynamic_axes={"x": {1: "tokens"}}, strict=True)
+    assert program.assumptions == ()
+    for tokens in (1, 2, 9):
+        assert_agrees(program, attention, torch.rand(2, tokens, 4))
 
 
 def test_parts_of_an_axis_that_is_too_short_are_not_warned_about() -> None:
