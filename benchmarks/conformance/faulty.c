@@ -25,7 +25,7 @@ Ending runtime_run(const Json *test, Tensor *inputs, int given, Tensor *outputs,
         for (size_t at = 0; at < outputs[0].count; at++) if (fabs(doubles[at]) > fabs(doubles[worst])) worst = at;
         doubles[worst] = doubles[worst] != 0 ? doubles[worst] * 1.0001 : 1e-4;
         break;
-    case FLOAT16: outputs[0].data[0] ^= 64; break;
+    case FLOAT16: case BFLOAT16: outputs[0].data[0] ^= 64; break;
     default: outputs[0].data[0] ^= 1;
     }
     return ending;

@@ -13,7 +13,7 @@ export async function run(model, dataSets, inputs, outputs, folders, test) {
     for (const [{ type, data }] of results) {
       if (!data.length) continue;
       if (type !== 1 && type !== 11) {
-        data[0] ^= type === 10 ? 64 : 1;
+        data[0] ^= type === 10 || type === 16 ? 64 : 1;
         continue;
       }
       const Elements = type === 1 ? Float32Array : Float64Array;

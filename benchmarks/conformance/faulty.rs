@@ -32,7 +32,7 @@ fn spoil(output: &mut Tensor) {
     match output.kind {
         1 => spoil_largest(&mut output.bytes, |bytes| f32::from_le_bytes(bytes.try_into().unwrap()).into(), |value| (value as f32).to_le_bytes().to_vec(), 4),
         11 => spoil_largest(&mut output.bytes, |bytes| f64::from_le_bytes(bytes.try_into().unwrap()), |value| value.to_le_bytes().to_vec(), 8),
-        kind => output.bytes[0] ^= if kind == 10 { 64 } else { 1 },
+        kind => output.bytes[0] ^= if kind == 10 || kind == 16 { 64 } else { 1 },
     }
 }
 
