@@ -162,12 +162,7 @@ shifts = op(
     lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120, far=True), y=numbers(4, low=0, high=7), dtypes=INTS
 )
 shifts_named = op(
-    lambda x, y: (
-        torch.bitwise_left_shift(x, y),
-        torch.bitwise_right_shift(x, y),
-        torch.bitwise_left_shift(x, 2),
-        x << torch.arange(4, dtype=x.dtype),
-    ),
+    lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y), torch.bitwise_left_shift(x, 2)),
     numbers(3, 4, low=-100, high=120, far=True),
     y=numbers(4, low=0, high=7),
     dtypes=INTS,

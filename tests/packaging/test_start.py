@@ -241,7 +241,7 @@ def test_index_is_the_one_that_pip_would_ask(tmp_path: Path, monkeypatch: pytest
 USAGE = """\
 usage: python3 start.py COMMAND [ARGUMENTS...]
 
-  matrix    run the default matrix and write its HTML report
+  matrix    run the default matrix, and show its report as it fills
   tests     run the tests and the default tier of the matrix
   coverage  run the same, and print which statements of the project they run
   lint      check format and style with ruff

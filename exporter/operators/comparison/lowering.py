@@ -172,7 +172,6 @@ def right_shift(g: Graph, self: Operand, other: Operand) -> Value:
 pointwise(comparison, "eq.Scalar ge.Scalar gt.Scalar le.Scalar lt.Scalar ne.Scalar")
 pointwise(comparison, "eq.Tensor ge.Tensor gt.Tensor le.Tensor lt.Tensor ne.Tensor")
 pointwise(numbers, "clamp_max clamp_min maximum minimum")
-pointwise(numbers, "__lshift__.Tensor __rshift__.Tensor bitwise_left_shift.Tensor bitwise_right_shift.Tensor")
 pointwise(bits, "bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor")
 
 

@@ -21,8 +21,11 @@ def batch_norm(
     bias: torch.Tensor | None,
     running_mean: torch.Tensor | None,
     running_var: torch.Tensor | None,
+    of_input: bool,
     *options: object,
 ) -> Any:
+    if not of_input and (running_mean is None or running_var is None):
+        return NotImplemented
     channels = describe(input).shape[1:2]
     by_channel = [each for each in (weight, bias, running_mean, running_var) if each is not None]
     fits = all(describe(each).shape == channels for each in by_channel)

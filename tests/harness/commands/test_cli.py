@@ -93,7 +93,7 @@ def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What is run instead of pytest: each leaves a run of one cell, and fails."""
     given: list[list[str]] = []
 
-    def run(command: list[str], stdout: object) -> tuple[int, int]:
+    def run(command: list[str], stdout: object, begun: object) -> tuple[int, int]:
         given.append(command)
         write_run(Path("runs"), [RECORD])
         return 1, PROCESS
@@ -117,7 +117,7 @@ def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, comman
 def test_a_run_that_began_meanwhile_in_the_same_folder_is_another(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(command: list[str], stdout: object) -> tuple[int, int]:
+    def run(command: list[str], stdout: object, begun: object) -> tuple[int, int]:
         write_run(Path("runs"), [RECORD])
         write_run(Path("runs"), [], replace(INFO, id="20260131-101501-11"))
         return 0, PROCESS
@@ -156,7 +156,9 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
 
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (5, 1)
+        importlib.import_module("onnx_parity.harness.commands.run"),
+        "exit_code_of",
+        lambda command, stdout, begun: (5, 1),
     )
     code, text = invoke("run", "-k", "rellu or nothing")
     assert code == 2
@@ -183,7 +185,7 @@ def test_a_run_ends_as_every_command_does(
     monkeypatch.setattr(
         importlib.import_module("onnx_parity.harness.commands.run"),
         "exit_code_of",
-        lambda command, stdout: (pytests, 1),
+        lambda command, stdout, begun: (pytests, 1),
     )
     assert invoke("run")[0] == ours
 
@@ -200,7 +202,7 @@ def test_places_that_options_take_are_not_where_pytest_looks_for_its_configurati
 
 
 def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], stdout: object) -> tuple[int, int]:
+    def run(command: list[str], stdout: object, begun: object) -> tuple[int, int]:
         (kept,) = [Path(word.removeprefix("--parity-runs=")) for word in command if "--parity-runs=" in word]
         write_run(kept, [RECORD])
         return 0, PROCESS
@@ -384,7 +386,9 @@ def test_handlers_are_as_before_when_a_run_has_ended() -> None:
 
 def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (-9, 1)
+        importlib.import_module("onnx_parity.harness.commands.run"),
+        "exit_code_of",
+        lambda command, stdout, begun: (-9, 1),
     )
     code, text = invoke("run")
     assert (code, text.splitlines()[-1]) == (
@@ -431,7 +435,7 @@ def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypat
 def runs_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `parity run` run a pytest that need not import torch again."""
 
-    def run(command: Sequence[str], stdout: object) -> tuple[int, int]:
+    def run(command: Sequence[str], stdout: object, begun: object) -> tuple[int, int]:
         assert list(command[:3]) == [sys.executable, "-m", "pytest"]
         ended = forked.run(Path.cwd(), *command[2:])
         return ended.code, ended.process
