@@ -8,5 +8,5 @@ full tier runs its models, with random weights, once with static and once with d
 
 Not all of them can be exported: einx (`relative` and `dynamic_positions` of x_transformers) solves equations over sizes
 with numbers, and the parallel scan of mambapy and the filter of torchaudio write to views in loops over a dynamic axis.
-TimesNet and the contrastive loss decide by values: their models are right, and say so, for those of the example.
+TimesNet and the contrastive loss decide by values: their models are right for those of the example.
 """

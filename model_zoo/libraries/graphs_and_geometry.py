@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats, given, ints
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import Calling, library, made, named
+from onnx_parity.model_zoo.libraries.declaring import Calling, library, made, named
 
 _GRAPH: Any = {
     "inputs": {"x": floats(6, 8), "edge_index": ints(2, 14, high=6)},

@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import BATCH, IMAGES, Calling, library, made, named
+from onnx_parity.model_zoo.libraries.declaring import BATCH, IMAGES, Calling, library, made, named
 
 _PICTURE = floats(2, 3, 32, 40, low=0, high=1)
 _PICTURES: Any = {"inputs": {"x": _PICTURE}, "sizes": {"batch": (1, 3), "height": (29, 64), "width": (37, 64)}}

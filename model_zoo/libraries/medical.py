@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import IMAGES, library, made
+from onnx_parity.model_zoo.libraries.declaring import IMAGES, library, made
 
 _SLICES: Any = {
     "inputs": {"x": floats(2, 1, 64, 96)},

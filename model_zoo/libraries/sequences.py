@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats, ints
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import BATCH, Calling, library, made, named
+from onnx_parity.model_zoo.libraries.declaring import BATCH, Calling, library, made, named
 
 _STEPS: Any = {"sizes": {"batch": (1, 3), "time": (7, 31)}, "dynamic": {"x": {0: "batch", 1: "time"}}}
 _TOKENS: Any = {"inputs": {"x": ints(2, 12, high=50)}, **_STEPS}

@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats, given
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import BATCH, Calling, library, made, named
+from onnx_parity.model_zoo.libraries.declaring import BATCH, Calling, library, made, named
 
 _WAVE: Any = {
     "inputs": {"x": floats(2, 1200)},

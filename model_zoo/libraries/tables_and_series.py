@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_parity.harness.case import floats, ints
 from onnx_parity.harness.zoo import Built
-from onnx_parity.model_zoo.libraries.library import BATCH, Calling, library, made
+from onnx_parity.model_zoo.libraries.declaring import BATCH, Calling, library, made
 
 _ROWS: Any = {"sizes": {"batch": (1, 7)}}
 _TABLE: Any = {"inputs": {"x": floats(4, 6)}, **_ROWS}
