@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from traceback import walk_tb
-from types import CodeType, FrameType, TracebackType
+from types import CellType, CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 
 from onnx_parity.exporter import errors
+from onnx_parity.exporter.torch_inside.garbage import get_referents
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
@@ -319,7 +320,25 @@ def clear_locals(error: BaseException, outer: BaseException | None) -> None:
         place: TracebackType | None = each.__traceback__
         while place is not None:
             with suppress(RuntimeError):  # The frame is still running: it is one of the export's callers.
+                own = _cells_made_by(place.tb_frame)
                 place.tb_frame.clear()
                 # Before Python 3.13, a dict of the variables stays if it was asked for once. Asking again updates it.
                 _ = place.tb_frame.f_locals
+                for cell in own:
+                    with suppress(ValueError):  # It is empty already.
+                        del cell.cell_contents
             place = place.tb_next
+
+
+def _cells_made_by(frame: FrameType) -> list[CellType]:
+    """The variables of a frame of this package that its inner functions close over. Each frame of such a function
+    refers to them, even when it has been cleared.
+
+    A function of the program may be called again, so that what it closes over stays.
+    """
+    if not frame.f_code.co_cellvars or not str(frame.f_globals.get("__name__")).startswith("onnx_parity."):
+        return []
+    found = get_referents(frame)
+    running = [each for each in found if isinstance(each, FunctionType) and each.__code__ is frame.f_code]
+    given = {id(cell) for each in running for cell in each.__closure__ or ()}
+    return [each for each in found if isinstance(each, CellType) and id(each) not in given]
