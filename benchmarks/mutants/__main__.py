@@ -30,7 +30,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.mutants.conditions import Condition, may_hold
 from benchmarks.mutants.fate import Fate, Sound, in_batches, judge, spread
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import (
@@ -49,7 +48,7 @@ from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Mutant, conditional_mutants_of, mutants_of
 from benchmarks.mutants.unit_tests import FOLDER, Tests, noticed_by
 from benchmarks.mutants.unit_tests import tests as tests_of
-from onnx_parity.harness.axes import Shapes, Tier
+from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.content import contents, room_folder
@@ -62,11 +61,13 @@ def drawn(
     number: int,
     seed: int,
     statements: Collection[str],
-    meets: Callable[[Mutant], bool] | None = None,
     areas: Mapping[str, float] = AREAS,
+    *,
+    conditions: bool = False,
+    families: Collection[str] | None = None,
 ) -> list[Mutant]:
-    """A sample of the faults in statements that some cell runs, so many of each area. With `meets`, they hold under
-    conditions that cells may meet, and there are as many of each condition.
+    """A sample of the faults in statements that some cell runs, so many of each area. With `conditions`, they hold
+    under conditions that are met there, and there are as many of each condition; `families` says in which lowerings.
 
     Each has a place of its own in the order, so that a larger sample contains the smaller one of the same seed, and new
     cases and faults change little of a sample.
@@ -76,50 +77,21 @@ def drawn(
         return digest((str(seed), mutant.key))
 
     chosen: list[Mutant] = []
-    faults_of = conditional_mutants_of if meets else mutants_of
+    faults_of = conditional_mutants_of if conditions else mutants_of
     for pattern, share in areas.items():
         found = [
             mutant
             for path in sorted(root.glob(pattern.replace("*", "**/*.py")))
             for mutant in faults_of(path, path.relative_to(root).as_posix())
-            if mutant.place in statements
+            if mutant.place in statements and (families is None or mutant.family in families)
         ]
         found.sort(key=order)
-        if meets:
-            found = [mutant for mutant in found if meets(mutant)]
+        if conditions:
             found = _in_turns(
                 _in_turns(found, lambda mutant: (mutant.condition, mutant.kind)), lambda mutant: mutant.condition
             )
         chosen += found[: max(1, round(share * number))]
     return sorted(chosen, key=order)
-
-
-def _is_own(cell: Cell, family: str) -> bool:
-    return cell.case.family in files_of(family)
-
-
-def _may_meet(condition: Condition, cell: Cell) -> bool:
-    return may_hold(condition, cell.dtype.value, cell.opset, cell.shapes is Shapes.DYNAMIC)
-
-
-class _Meeting:
-    """Which conditions cells meet in a statement, as far as their dtypes, opsets and shapes say. If there are families,
-    faults are in the lowerings of these."""
-
-    def __init__(self, scope: Scope, reached: Reached, families: Collection[str] | None = None) -> None:
-        self._scope, self._reached, self._families = scope, reached, families
-        self._met: dict[str, frozenset[Condition]] = {}
-
-    def __call__(self, mutant: Mutant) -> bool:
-        assert mutant.condition is not None
-        if self._families is not None and mutant.family not in self._families:
-            return False
-        if mutant.place not in self._met:
-            cells = [self._scope.cells[each] for each in self._reached.touched(mutant.place)]
-            self._met[mutant.place] = frozenset(
-                each for each in Condition if any(_may_meet(each, cell) for cell in cells)
-            )
-        return mutant.condition in self._met[mutant.place]
 
 
 def _in_turns(mutants: Iterable[Mutant], group: Callable[[Mutant], object]) -> list[Mutant]:
@@ -175,13 +147,12 @@ def main(
         # Every thread waits for a process of its own.
         ThreadPoolExecutor(processes) as pool,
     ):
-        reached = scope.reached(pool, progress, terminal)
+        reached = scope.reached(pool, progress, terminal, with_conditions=conditions)
         # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
         gc.collect()
         gc.freeze()
         families = {cell.case.family for cell in scope.cells.values()} if family else None
-        meeting = _Meeting(scope, reached, families) if conditions else None
-        chosen = drawn(scope.root, mutants, seed, reached.statements, meeting, areas)
+        chosen = drawn(scope.root, mutants, seed, reached.statements, areas, conditions=conditions, families=families)
         judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)
         if tests:
             progress.add_task("what the unit tests run", total=None)
@@ -226,6 +197,7 @@ class _Judge:
         self._lock = threading.Lock()
         self._kept = KEPT / ("of_families.jsonl" if only_family else "fates.jsonl")
         self._known = self._read()
+        self._declared = digest(file.read_text("utf-8") for file in sorted(scope.by_file))
         self._seconds, self._search_depends_on = 0.0, ""
         self._tests: Tests | None = None
 
@@ -256,21 +228,8 @@ class _Judge:
         path, ids = self._scope.root / mutant.file, self._reached.touched(mutant.place)
         aside = self._folder / f"stderr of {threading.get_ident()}"
         fate = self._known.get(mutant.key)
-        if self._only_family:
-            if fate is None or fate.touched != len(ids):
-                fate = self._of_family(mutant, path, ids, aside)
-                self._keep(fate)
-            return fate
-        if fate is None or not (fate.tier or fate.touched == len(ids)):
-            few = [
-                (tier.value, self._few(mutant, (each for each in ids if (each in self._smoke) is (tier is Tier.SMOKE))))
-                for tier in (Tier.SMOKE, Tier.DEFAULT)
-            ]
-            fate = judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
-            by_family = self._by_family(mutant, path, ids, aside, fate)
-            fate = msgspec.structs.replace(
-                fate, depends_on=self._scope.depends_on, touched=len(ids), by_family=by_family
-            )
+        if fate is None or not (fate.tier or fate.declared == self._declared):
+            fate = self._by_cells(mutant, path, ids, aside)
             self._keep(fate)
         if self._tests is not None and not (fate.test or fate.not_planted or fate.tier):
             own = self._tests.reaching(mutant.place)
@@ -289,36 +248,44 @@ class _Judge:
             self._keep(fate)
         return fate
 
-    def _by_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path, fate: Fate) -> str | None:
-        """The cell of the fault's own family that notices it; empty if none does, None if it has no family."""
-        if not mutant.family or mutant.condition is None or fate.not_planted:
-            return None
-        if fate.notice is None:
-            return ""
-        first = fate.notice.cell
-        return (
-            first
-            if _is_own(self._scope.cells[first], mutant.family)
-            else self._of_family(mutant, path, ids, aside).by_family
+    def _by_cells(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path) -> Fate:
+        """What becomes of a fault if cells are run. Of one under a condition, those of its own family come first, and
+        further ones only if they say more: which tier notices it."""
+        own, others = list(ids), list[str]()
+        by_family = None
+        if mutant.family and mutant.condition is not None:
+            own = [each for each in ids if self._scope.cells[each].case.family in files_of(mutant.family)]
+            others = [] if self._only_family else [each for each in ids if each not in set(own)]
+        tiers = (Tier.SMOKE, Tier.DEFAULT)
+        fate = self._judged(mutant, path, own, tiers, aside)
+        if mutant.family and mutant.condition is not None:
+            by_family = fate.notice.cell if fate.notice else ""
+        if others and fate.tier != Tier.SMOKE and not fate.not_planted:
+            further = self._judged(mutant, path, others, tiers[:1] if fate.tier else tiers, aside)
+            fate = msgspec.structs.replace(
+                further if further.tier else fate,
+                ran=fate.ran + further.ran,
+                differed=fate.differed + further.differed,
+                seconds=fate.seconds + further.seconds,
+            )
+        return msgspec.structs.replace(
+            fate,
+            depends_on=self._scope.depends_on,
+            declared=self._declared,
+            touched=len(ids),
+            by_family=by_family,
         )
 
-    def _of_family(self, mutant: Mutant, path: Path, ids: Sequence[str], aside: Path) -> Fate:
-        """What becomes of a fault if only the cells of its own family are run."""
-        own = (each for each in ids if _is_own(self._scope.cells[each], mutant.family))
-        cells = [(Tier.DEFAULT.value, self._few(mutant, own))]
-        fate = judge(mutant, path, self._scope.functions, cells, self._sound, aside, self._most[1])
-        noticed = fate.notice.cell if fate.notice else ""
-        return msgspec.structs.replace(fate, depends_on=self._scope.depends_on, touched=len(ids), by_family=noticed)
+    def _judged(self, mutant: Mutant, path: Path, ids: Sequence[str], tiers: Sequence[Tier], aside: Path) -> Fate:
+        few = [
+            (tier.value, self._few(each for each in ids if (each in self._smoke) is (tier is Tier.SMOKE)))
+            for tier in tiers
+        ]
+        return judge(mutant, path, self._scope.functions, few, self._sound, aside, self._most[1])
 
-    def _few(self, mutant: Mutant, ids: Iterable[str]) -> list[Cell]:
-        """Those of the cells that are run for a fault, in their order. Where its condition does not hold, none is."""
-        found = spread(self._scope.cells[each] for each in ids)
-        if mutant.condition is not None:
-            holding = [cell for cell in found if _may_meet(mutant.condition, cell)]
-            # A program has values of other dtypes than its own, too.
-            others = [cell for cell in found if cell not in holding] if mutant.condition.is_dtype else []
-            found = [*holding, *others]
-        return in_batches(found[: self._most[0]])
+    def _few(self, ids: Iterable[str]) -> list[Cell]:
+        """Those of the cells that are run for a fault, in their order."""
+        return in_batches(spread(self._scope.cells[each] for each in ids)[: self._most[0]])
 
     def _keep(self, fate: Fate) -> None:
         with self._lock, self._kept.open("ab") as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cache, lru_cache
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,7 +24,7 @@ from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value as LoweredValue
 from onnx_parity.exporter.rewrites.engine.rewriter import Walk
 
-__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "may_hold", "without_nan"]
+__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "meeting", "places_met", "without_nan"]
 
 #: A tensor with more elements is large among those of cases.
 _MANY = 30
@@ -80,13 +81,31 @@ def holds(condition: str) -> bool:
     return found is not None and _holds_at(Condition(condition), *found)
 
 
-def may_hold(condition: Condition, dtype: str, opset: int, dynamic: bool) -> bool:
-    """Whether a condition may hold for a program of a dtype, as far as this says."""
-    if condition in _DTYPES:
-        return str(_DTYPES[condition]) == f"torch.{dtype}"
-    if condition in _OPSETS:
-        return opset in _OPSETS[condition]
-    return dynamic or condition is not Condition.DYNAMIC
+def meeting(place: str, condition: Condition) -> str:
+    """A statement that runs where a condition holds, as it is noted."""
+    return f"{place} {condition}"
+
+
+def places_met(place: str) -> frozenset[str]:
+    """A statement that runs, as it is noted: alone, and with each condition that holds there."""
+    found = _found(sys._getframe(1))
+    if found is None:
+        return frozenset((place,))
+    return _noted(place, _met(found.node, found) if isinstance(found, Graph) else _met(*found))
+
+
+@lru_cache(maxsize=1)
+def _met(node: Node | ir.Node, where: Graph | Walk) -> frozenset[Condition]:
+    """The conditions that hold for a node. Many statements run for one."""
+    if isinstance(where, Graph):
+        return frozenset(each for each in Condition if _holds_in(each, where))
+    assert isinstance(node, ir.Node)
+    return frozenset(each for each in Condition if _holds_at(each, node, where))
+
+
+@cache
+def _noted(place: str, met: frozenset[Condition]) -> frozenset[str]:
+    return frozenset((place, *(meeting(place, condition) for condition in met)))
 
 
 def in_fewer_bits(graph: Graph, value: Any) -> Any:

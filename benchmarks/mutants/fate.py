@@ -59,6 +59,8 @@ class Fate(msgspec.Struct, frozen=True):
     kind: str
     #: A hash of the files that it depends on: the exporter.
     depends_on: str
+    #: A hash of the files of declarations: what no cell noticed is asked again if these change.
+    declared: str = ""
     #: How many cells it can touch, and how many ran until one noticed.
     touched: int = 0
     ran: int = 0

@@ -96,14 +96,21 @@ class Reached:
 
 
 def _file_of(statement: str) -> str:
-    return statement.rpartition(":")[0]
+    return statement.partition(":")[0]
 
 
 def ran(
-    cells: Sequence[Cell], files: Mapping[str, Path], functions: Functions, depends_on: str, kept: Path, aside: Path
+    cells: Sequence[Cell],
+    files: Mapping[str, Path],
+    functions: Functions,
+    depends_on: str,
+    kept: Path,
+    aside: Path,
+    *,
+    with_conditions: bool = False,
 ) -> Ran:
-    """What the cells run of these files of the exporter: as it was kept, or found out in a copy of this process, which
-    is left as it is."""
+    """What the cells run of these files of the exporter, and, if asked for, under which conditions: as it was kept, or
+    found out in a copy of this process, which is left as it is."""
     digest = hashlib.sha256("\n".join([depends_on, *(cell.id for cell in cells)]).encode()).hexdigest()
     if kept.exists():
         before = msgspec.msgpack.decode(kept.read_bytes(), type=Ran)
@@ -111,7 +118,8 @@ def ran(
             return before
 
     def serve(channel: Channel) -> None:
-        channel.send(msgspec.msgpack.encode(_watched(cells, files, functions, digest)))
+        noted = [watch(path, name, functions, with_conditions=with_conditions) for name, path in files.items()]
+        channel.send(msgspec.msgpack.encode(_watched(cells, noted, digest)))
 
     child = ChildProcess.forked(serve, aside)
     try:
@@ -126,9 +134,8 @@ def ran(
     return msgspec.msgpack.decode(answer, type=Ran)
 
 
-def _watched(cells: Sequence[Cell], files: Mapping[str, Path], functions: Functions, depends_on: str) -> Ran:
+def _watched(cells: Sequence[Cell], noted: Sequence[set[str]], depends_on: str) -> Ran:
     torch.set_num_threads(1)
-    noted = [watch(path, name, functions) for name, path in files.items()]
     found, numbers, sets = Ran(depends_on), dict[str, int](), dict[frozenset[int], int]()
     program: object = None
     captures: dict[object, tuple[Captured, frozenset[str]]] = {}

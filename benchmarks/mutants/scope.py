@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.mutants import conditions
 from benchmarks.mutants.fate import import_what_cells_import
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.sites import Functions, functions_below
@@ -98,12 +99,15 @@ class Scope:
         depends_on = digest(map(" ".join, sorted(hashes.items())))
         return cls(root, by_file, found, functions_below(root / "exporter"), watched(root, areas), depends_on)
 
-    def reached(self, pool: Executor, progress: Progress, terminal: Console) -> Reached:
-        """What the cells run: as it was kept, or found out now."""
+    def reached(
+        self, pool: Executor, progress: Progress, terminal: Console, *, with_conditions: bool = False
+    ) -> Reached:
+        """What the cells run, and, if asked for, under which conditions: as it was kept, or found out now."""
         found = Reached()
         task = progress.add_task("what the cells run", total=len(self.by_file))
         # Statements of other files take time to note, and may not be wanted.
-        folder_of_these = KEPT / "ran" / digest(self.files)[:8]
+        noted = (*self.files, Path(conditions.__file__).read_text("utf-8") if with_conditions else "")
+        folder_of_these = KEPT / "ran" / digest(noted)[:8]
         with tempfile.TemporaryDirectory() as folder:
 
             def ran_of(file: Path) -> Ran:
@@ -111,7 +115,15 @@ class Scope:
                 depends_here = digest((self.depends_on, file.read_text("utf-8")))
                 aside = Path(folder) / f"stderr of {kept.name}"
                 try:
-                    return ran(self.by_file[file], self.files, self.functions, depends_here, kept, aside)
+                    return ran(
+                        self.by_file[file],
+                        self.files,
+                        self.functions,
+                        depends_here,
+                        kept,
+                        aside,
+                        with_conditions=with_conditions,
+                    )
                 except NotWatchedError as error:
                     terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)
                     return Ran(depends_here)

@@ -41,7 +41,9 @@ def shown(
     """Print the survivors and the figures; whether all targets are met. If only cells of own families ran, there is one
     figure."""
     planted = [(mutant, fate) for mutant, fate in fates if not fate.not_planted]
-    telling = [(mutant, fate) for mutant, fate in planted if fate.mutant not in equivalent]
+    # A condition may hold where the fault makes no difference.
+    changing = [(mutant, fate) for mutant, fate in planted if fate.tier or fate.differed or not fate.condition]
+    telling = [(mutant, fate) for mutant, fate in changing if fate.mutant not in equivalent]
     for mutant, fate in telling:
         if not fate.tier:
             differ = f"{fate.differed} of whose models are other ones"
@@ -64,7 +66,7 @@ def shown(
     for condition, number in Counter(fate.condition for _, fate in telling if fate.condition).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.condition == condition)
         terminal.print(f"  {number:4} {condition}, {survived} of them survive", highlight=False)
-    for kind, number in Counter(fate.kind for _, fate in planted).most_common():
+    for kind, number in Counter(fate.kind for _, fate in telling).most_common():
         survived = sum(not fate.tier for _, fate in telling if fate.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
     since = _Reruns(everything)
@@ -92,17 +94,15 @@ def shown(
     ]
     of_families = [fate for _, fate in telling if fate.by_family is not None]
     if of_families:
-        met = [fate for fate in of_families if fate.by_family or fate.differed or not only_family]
-        by_family = sum(bool(fate.by_family) for fate in met)
-        own = ("noticed by cells of their own family", by_family, len(met), FAMILY_KILLS)
+        by_family = sum(bool(fate.by_family) for fate in of_families)
+        own = ("noticed by cells of their own family", by_family, len(of_families), FAMILY_KILLS)
         figures = [own] if only_family else [*figures, own]
-        if only_family:
-            terminal.print(f"{len(of_families) - len(met)} change no model of a cell of their own family that ran")
     if searching:
         found = sum(fate.searched is not None for _, fate in telling)
         figures.append(("found by search alone", found, len(telling), SEARCHED))
     terminal.print(
-        f"{len(fates)} faults, {len(fates) - len(planted)} not planted, {len(planted) - len(telling)} equivalent; "
+        f"{len(fates)} faults, {len(fates) - len(planted)} not planted, {len(planted) - len(changing)} of which change "
+        f"no model of a cell that ran, {len(changing) - len(telling)} equivalent; "
         f"{sum(fate.seconds for _, fate in planted):.0f} s of processor time for their cells"
     )
     for what, number, of, least in figures:

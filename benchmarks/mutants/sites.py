@@ -16,7 +16,15 @@ from enum import StrEnum
 from pathlib import Path
 from types import CodeType, FunctionType
 
-from benchmarks.mutants.conditions import AXES, Condition, holds, in_fewer_bits, without_nan
+from benchmarks.mutants.conditions import (
+    AXES,
+    Condition,
+    holds,
+    in_fewer_bits,
+    meeting,
+    places_met,
+    without_nan,
+)
 
 
 class Mutation(StrEnum):
@@ -70,8 +78,9 @@ class Mutant:
 
     @property
     def place(self) -> str:
-        """The statement, as it is noted when it is run."""
-        return f"{self.file}:{self.statement}"
+        """The statement, as it is noted when it is run where the condition holds."""
+        place = f"{self.file}:{self.statement}"
+        return meeting(place, self.condition) if self.condition else place
 
     def __str__(self) -> str:
         return f"{self.key}, in line {self.line}"
@@ -398,19 +407,22 @@ def _change(mutant: Mutant, node: ast.AST, tree: ast.Module) -> ast.AST:
     return _under(mutant.condition, node, changed)
 
 
-def watch(path: Path, name: str, functions: Functions) -> set[str]:
-    """Let the functions of a file note which of their statements are run, in a set that this returns."""
+def watch(path: Path, name: str, functions: Functions, *, with_conditions: bool = False) -> set[str]:
+    """Let the functions of a file note which of their statements are run, in a set that this returns; if asked to, also
+    under which conditions."""
     noted: set[str] = set()
     tree = ast.parse(path.read_text("utf-8"))
     for node in list(ast.walk(tree)):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
-                setattr(node, field, [each for statement in block for each in _noting(statement, name)])
+                setattr(
+                    node, field, [each for statement in block for each in _noting(statement, name, with_conditions)]
+                )
     codes = _compiled(tree, path)
     for (file, _), them in functions.items():
         for each in them if file == str(path) else ():
-            each.__globals__[_NOTED] = noted
+            each.__globals__.update({_NOTED: noted, _MET: places_met})
             code = codes.get(_place(each.__code__))
             # A function of other variables of functions around it is one that a decorator has made.
             if code is not None and code.co_freevars == each.__code__.co_freevars:
@@ -420,11 +432,15 @@ def watch(path: Path, name: str, functions: Functions) -> set[str]:
 
 #: The name of the set in the globals of watched functions.
 _NOTED = "__statements_that_ran__"
+#: The name of what says under which conditions a statement runs.
+_MET = "__places_met__"
 
 
-def _noting(statement: ast.AST, name: str) -> Iterator[ast.AST]:
+def _noting(statement: ast.AST, name: str, with_conditions: bool) -> Iterator[ast.AST]:
     if isinstance(statement, ast.stmt) and not _is_docstring(statement):
-        note = ast.parse(f"{_NOTED}.add({name + ':' + str(statement.lineno)!r})").body[0]
+        place = f"{name}:{statement.lineno}"
+        added = f"update({_MET}({place!r}))" if with_conditions else f"add({place!r})"
+        note = ast.parse(f"{_NOTED}.{added}").body[0]
         yield ast.copy_location(note, statement)
     yield statement
 

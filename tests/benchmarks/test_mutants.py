@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.mutants import reached
 from benchmarks.mutants.__main__ import drawn
-from benchmarks.mutants.conditions import Condition, may_hold
+from benchmarks.mutants.conditions import Condition, meeting
 from benchmarks.mutants.fate import in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
 from benchmarks.mutants.models import Models
@@ -157,16 +157,15 @@ def test_conditions_take_turns(tmp_path: Path) -> None:
     root = tmp_path
     (root / NAME).parent.mkdir(parents=True)
     (root / NAME).write_bytes(FILE.read_bytes())
-    few = drawn(root, 40, 0, statements, lambda mutant: True)
+    few = drawn(root, 40, 0, statements, conditions=True)
     conditions = Counter(each.condition for each in few)
     assert max(conditions.values()) <= 2
-    more = drawn(root, 80, 0, statements, lambda mutant: True)
+    more = drawn(root, 80, 0, statements, conditions=True)
     assert {each.key for each in few} <= {each.key for each in more}
-    old = drawn(root, 40, 0, statements, lambda mutant: may_hold(mutant.condition or Condition.OLD, "int64", 9, False))
-    assert {each.condition for each in old} == {
-        Condition.INT64, Condition.OLDEST, Condition.EMPTY, Condition.ONE, Condition.MANY, Condition.SECOND,
-        Condition.NEGATIVE,
-    }  # fmt: skip
+    met = {each for each in statements if each.endswith((meeting("", Condition.OLD), meeting("", Condition.EMPTY)))}
+    old = drawn(root, 40, 0, met, conditions=True)
+    assert {each.condition for each in old} == {Condition.OLD, Condition.EMPTY}
+    assert not drawn(root, 40, 0, met, conditions=True, families=("pooling",))
 
 
 def test_a_cell_notices_only_what_it_runs_and_what_it_passes_without(tmp_path: Path) -> None:
@@ -200,6 +199,12 @@ def test_what_cells_run(tmp_path: Path) -> None:
     place = next(each.place for each in mutants_of(FILE, NAME) if each.function == "hardswish")
     assert every.touched(place) == [two[0].id]
     assert every.operators[two[0].id] == ("aten::hardswish",)
+    under = ran(two, {NAME: FILE}, FUNCTIONS, "", tmp_path / "under", tmp_path / "stderr", with_conditions=True)
+    every = Reached()
+    every.add(under)
+    opset = Condition.OLDEST if two[0].opset < 11 else Condition.MIDDLE if two[0].opset in (17, 18) else Condition.OLD
+    assert every.touched(meeting(place, opset)) == every.touched(place) == [two[0].id]
+    assert not every.touched(meeting(place, Condition.FLOAT64))
     # As it was kept, and not of another version.
     assert ran(two, {}, FUNCTIONS, "this version", kept, tmp_path / "stderr") == found
     assert not ran(two, {}, FUNCTIONS, "another", kept, tmp_path / "stderr").statements
