@@ -130,7 +130,8 @@ def _found(frame: FrameType | None) -> Graph | tuple[ir.Node, Walk] | None:
         variables: Mapping[str, object] = frame.f_locals
         for name in ("g", "self"):
             if isinstance(graph := variables.get(name), Graph):
-                return graph
+                # Before and after all nodes, there is none.
+                return graph if graph.node else None
         node, walk = variables.get("node"), variables.get("walk")
         if isinstance(node, ir.Node) and isinstance(walk, Walk):
             return node, walk

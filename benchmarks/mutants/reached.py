@@ -125,7 +125,7 @@ def ran(
     try:
         answer = child.answer(_SECONDS)
     except ProcessEndedError as ending:
-        words = "\n".join(aside.read_text("utf-8", errors="replace").splitlines()[:30])
+        words = "\n".join(aside.read_text("utf-8", errors="replace").splitlines()[-30:])
         raise NotWatchedError(f"The process that exported the cells of {kept.name} {ending}.\n{words}") from ending
     finally:
         child.kill()
