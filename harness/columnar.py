@@ -1,9 +1,9 @@
 """The columnar form of a run that has ended, `records.parquet`: one row per cell, which other tools read too.
 
 A column has the name and the type of its field of `Record`. `seconds` and `metrics` are structs, `aten`, `onnx`,
-`calls` and `options` are texts of JSON, and a field that is None is null. Rows are ordered by declaration and case. The
-metadata of the file name the lines that it was made from: if those have changed since, for example because the run was
-resumed, it is outdated and is not read. Every page of the file has a checksum.
+`calls`, `warned` and `options` are texts of JSON, and a field that is None is null. Rows are ordered by declaration and
+case. The metadata of the file name the lines that it was made from: if those have changed since, for example because
+the run was resumed, it is outdated and is not read. Every page of the file has a checksum.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ DeclarationKey: TypeAlias = tuple[str, str, str]
 _AS_JSON: Mapping[str, Any] = {
     "aten": tuple[str, ...],
     "onnx": tuple[OnnxUse, ...],
+    "warned": tuple[str, ...],
     "calls": tuple[str, ...],
     "options": tuple[str, ...],
     "depends": tuple[str, ...],

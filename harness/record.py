@@ -209,6 +209,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     declined: bool = False
     #: For a cell that ran on onnx.reference instead, the kernel that onnxruntime lacks: `Mod(13) of float16`.
     lacks: str = ""
+    #: What the exporter warned of, one line each.
+    warned: tuple[str, ...] = ()
     #: The options of the run that the node id does not tell: `--parity-seed=3`.
     options: tuple[str, ...] = ()
 

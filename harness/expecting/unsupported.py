@@ -89,6 +89,10 @@ class Unsupported(msgspec.Struct, frozen=True):
     torch: str
     refused: tuple[Refused, ...]
 
+    @property
+    def named(self) -> tuple[Refused, ...]:
+        return self.refused
+
     def holds(self, family: str, case: str, dtype: str, shapes: str, opset: int) -> bool:
         """Whether it says that these cells are refused at the opset."""
         return any(each.names(family, case, dtype, shapes) and opset in each.at() for each in self.refused)
@@ -139,10 +143,11 @@ def _entries(tables: Mapping[str, object], path: Path) -> Iterator[Refused]:
                 )
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise ExpectationError(f"{path}: [{family}] {opsets!r} is no list of texts such as 'topk[k=0] int64'.")
-            yield from (_entry(family, opsets, text, path) for text in texts)
+            yield from (entry(family, opsets, text, path) for text in texts)
 
 
-def _entry(family: str, opsets: str, text: str, path: Path) -> Refused:
+def entry(family: str, opsets: str, text: str, path: Path) -> Refused:
+    """The cells that a text of a table names."""
     *names, dtype, shapes = _split(text.split())
     if len(names) > 1 or (family == EVERY) == bool(names):
         name = "" if family == EVERY else "the name of a declaration or a case, and perhaps "

@@ -38,6 +38,8 @@ class Prepared:
     program: Program
     reference: Reference
     captured: dict[tuple[str, Capture, Shapes], Captured] = field(default_factory=dict)
+    #: What the exporter warned of in each of these captures.
+    warned: dict[tuple[str, Capture, Shapes], tuple[str, ...]] = field(default_factory=dict)
     #: The model that was exported last, with what distinguishes it. Only one is kept, since models may be large.
     _model: dict[tuple[str, Capture, Shapes, int], SharedModel] = field(default_factory=dict)
 
@@ -116,6 +118,7 @@ class Outcome:
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
     calls: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
     #: Used to explain a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
@@ -137,7 +140,7 @@ class Outcome:
 
     def onto(self, record: Record) -> Record:
         """Complete the blank record of the cell."""
-        left = {name: getattr(self, name) for name in _LEFT}
+        left = {name: getattr(self, name) for name in (*_LEFT, "warned")}
         if self.reused:
             left |= {"reused": self.reused, "ran": self.ran}
         return msgspec.structs.replace(record, **left, seconds=self.seconds, export_cpu=self.export_cpu)

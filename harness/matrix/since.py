@@ -24,7 +24,7 @@ from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cases.installed import involved, states
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.cases.watching import PACKAGE, PROGRAM, name_of, state_of, watch
-from onnx_parity.harness.expecting import no_kernel, unsupported
+from onnx_parity.harness.expecting import no_kernel, unsupported, warned
 from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, hash_declaration, list_imported, room_folder
@@ -76,8 +76,9 @@ class Since:
         if _is_expected(item):
             return "an expectation names them"
         folder = item.path.parent
-        if any(each.judge_record(record, folder, item.is_in_tier) is not record for each in (unsupported, no_kernel)):
-            return "what is refused has been edited"
+        lists = (unsupported, no_kernel, warned)
+        if any(each.judge_record(record, folder, item.is_in_tier) is not record for each in lists):
+            return "what is refused or warned of has been edited"
         if stable_seed(0, "sample", item.group) % SAMPLE == self.turn % SAMPLE:
             return "of a sample"
         return msgspec.structs.replace(record, carried=record.carried or self.info.id, rerun="")

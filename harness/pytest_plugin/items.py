@@ -6,7 +6,7 @@ import difflib
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ from onnx_parity.harness.axes import (
 )
 from onnx_parity.harness.case import Declaration, DeclarationError
 from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.expecting import unsupported
+from onnx_parity.harness.expecting import unsupported, warned
 from onnx_parity.harness.expecting.expectations import (
     FOLDER,
     Expectation,
@@ -165,24 +165,25 @@ class CellItem(pytest.Item):
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
 
 
-class UnsupportedFile(pytest.File):
-    """An `unsupported.toml`, collected so that a text that names no case fails."""
+class NamesFile(pytest.File):
+    """An `unsupported.toml` or a `warnings.toml`, collected so that a text that names no case fails."""
 
-    def collect(self) -> Iterator[UnsupportedItem]:
+    def collect(self) -> Iterator[NamesItem]:
+        list_ = warned if self.path.name == warned.FILE else unsupported
         try:
-            file = unsupported.load_once(self.path)
+            file = list_.load_once(self.path)
         except ExpectationError as error:
             raise self.CollectError(str(error)) from error
         assert file is not None
-        yield UnsupportedItem.from_parent(self, name="names", file=file)
+        yield NamesItem.from_parent(self, name="names", named=file.named)
 
 
-class UnsupportedItem(pytest.Item):
+class NamesItem(pytest.Item):
     """All texts of the file. It passes if each names cases of the declarations in its folder."""
 
-    def __init__(self, *, file: unsupported.Unsupported, **node: Any) -> None:
+    def __init__(self, *, named: Sequence[unsupported.Refused], **node: Any) -> None:
         super().__init__(**node)
-        self._file = file
+        self._named = named
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, self.name
@@ -195,7 +196,7 @@ class UnsupportedItem(pytest.Item):
                 names.update((case.label.partition("[")[0], unsupported.exactly(case.label)))
         gone = [
             f"[{each.family}] {each.text!r}"
-            for each in self._file.refused
+            for each in self._named
             if each.family != unsupported.EVERY and each.name not in declared.get(each.family, ())
         ]
         if gone:

@@ -21,7 +21,7 @@ import pytest
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
 from onnx_parity.harness.cases.installed import involved, normalise
 from onnx_parity.harness.cases.watching import PACKAGE, name_of, state_of, watch
-from onnx_parity.harness.expecting import no_kernel, unsupported
+from onnx_parity.harness.expecting import no_kernel, unsupported, warned
 from onnx_parity.harness.expecting.expectations import FILE, FOLDER, load
 from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
@@ -178,6 +178,7 @@ class Matrix:
                 load(file)
             unsupported.load_once(folder / unsupported.FILE)
             no_kernel.load_once(folder / no_kernel.FILE)
+            warned.load_once(folder / warned.FILE)
         split = self.part.split(items)
         self._rerun = split.rerun
         if split.carried and self.worker in ("main", "gw0"):
@@ -327,7 +328,7 @@ class Matrix:
         blank = self._blank(item)
         self.log.begin(blank)
         with warnings.catch_warnings():
-            # Warnings of torch and of the exporter are not part of a cell's outcome.
+            # Those of the exporter are noted where a program is captured; others are not part of a cell's outcome.
             warnings.simplefilter("ignore")
             kept: list[Kept] = []
 
@@ -356,7 +357,8 @@ class Matrix:
 
         folder = item.path.parent
         record = unsupported.judge_record(apply_expectations(left, folder), folder, item.is_in_tier)
-        record = no_kernel.judge_record(record, folder, item.is_in_tier)
+        for each in (no_kernel, warned):
+            record = each.judge_record(record, folder, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):

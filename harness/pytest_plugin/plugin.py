@@ -31,7 +31,7 @@ _MISSING = missing_packages()
 _HOOKS = "parity-hooks"
 _PROJECT: pytest.StashKey[Project] = pytest.StashKey()
 _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
-_EXPECTATIONS, _UNSUPPORTED = "expectations.toml", "unsupported.toml"
+_EXPECTATIONS, _NAMES = "expectations.toml", ("unsupported.toml", "warnings.toml")
 #: The folder of the expectations of other runtimes and of transformations.
 _FOLDER = "expectations"
 
@@ -131,7 +131,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     # Other projects' files may have this name.
     of_subject = file_path.suffix == ".toml" and file_path.parent.name == _FOLDER
     folder = file_path.parents[1] if of_subject else file_path.parent
-    named = of_subject or file_path.name in (_EXPECTATIONS, _UNSUPPORTED)
+    named = of_subject or file_path.name in (_EXPECTATIONS, *_NAMES)
     if not named or _MISSING:
         return None
     from onnx_parity.harness.project import holds_declarations
@@ -139,9 +139,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not holds_declarations(folder):
         return None
     _meet_declarations(parent)
-    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, UnsupportedFile
+    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, NamesFile
 
-    kind = UnsupportedFile if file_path.name == _UNSUPPORTED and not of_subject else ExpectationsFile
+    kind = NamesFile if file_path.name in _NAMES and not of_subject else ExpectationsFile
     collector: pytest.Collector = kind.from_parent(parent, path=file_path)
     return collector
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from onnx_parity.exporter.errors import OnnxExporterWarning
 from onnx_parity.exporter.files.external_data import EXTERNAL_FROM
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.harness.axes import MIDDLE_OPSET, ONNXRUNTIME, PARITY, Device, Shapes
@@ -143,6 +146,7 @@ class Bench:
         with self._stage(Stage.EXPORT, outcome), prepared.program.at_home():
             captured = self._capture(cell, exporter, prepared)
             outcome.aten = captured.operators
+            outcome.warned = prepared.warned[cell.exporter, cell.capture, cell.shapes]
             apart = _are_weights_apart(cell, prepared.program)
             if made.exported is None:
                 made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if apart else None))
@@ -222,7 +226,11 @@ class Bench:
             dynamic = program.declaration.asked(cell.shapes)
             inputs = prepared.reference.example.inputs
             request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
-            prepared.captured[key] = exporter.capture(request)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", OnnxExporterWarning)
+                prepared.captured[key] = exporter.capture(request)
+            ours = (each for each in caught if issubclass(each.category, OnnxExporterWarning))
+            prepared.warned[key] = tuple(one_line(str(each.message)).replace(f"{Path.cwd()}/", "") for each in ours)
         return prepared.captured[key]
 
     @contextmanager
