@@ -59,8 +59,6 @@ class Fate(msgspec.Struct, frozen=True):
     kind: str
     #: A hash of the files that it depends on: the exporter.
     depends_on: str
-    #: A hash of the files of declarations: what no cell noticed is asked again if these change.
-    declared: str = ""
     #: How many cells it can touch, and how many ran until one noticed.
     touched: int = 0
     ran: int = 0
@@ -83,6 +81,8 @@ class Fate(msgspec.Struct, frozen=True):
     search: float = 0.0
     #: A hash of the files that the search depends on.
     search_depends_on: str = ""
+    #: A hash of the files of declarations: what no cell noticed is asked again if these change.
+    declared: str = ""
     #: Why it could not be planted; empty if it was.
     not_planted: str = ""
 
