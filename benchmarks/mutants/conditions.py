@@ -131,7 +131,7 @@ def _found(frame: FrameType | None) -> Graph | tuple[ir.Node, Walk] | None:
         for name in ("g", "self"):
             if isinstance(graph := variables.get(name), Graph):
                 # Before and after all nodes, there is none.
-                node: Node | None = graph.node
+                node: object = graph.node
                 return None if node is None else graph
         node, walk = variables.get("node"), variables.get("walk")
         if isinstance(node, ir.Node) and isinstance(walk, Walk):

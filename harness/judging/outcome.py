@@ -28,6 +28,7 @@ _FRAMES = 3
 #: What the stages leave in the record of a cell, besides how long they took.
 _LEFT = (
     "runtime", "stage", "status", "declined", "lacks", "reason", "blame", "metrics", "aten", "onnx", "nodes", "calls",
+    "warned",
 )  # fmt: skip
 
 
@@ -140,7 +141,7 @@ class Outcome:
 
     def onto(self, record: Record) -> Record:
         """Complete the blank record of the cell."""
-        left = {name: getattr(self, name) for name in (*_LEFT, "warned")}
+        left = {name: getattr(self, name) for name in _LEFT}
         if self.reused:
             left |= {"reused": self.reused, "ran": self.ran}
         return msgspec.structs.replace(record, **left, seconds=self.seconds, export_cpu=self.export_cpu)

@@ -45,7 +45,8 @@ _SECONDS_OF_DAY = 86400.0
 _LOOK = 0.2
 #: What two outcomes of a cell have to have in common.
 _COMPARED = (
-    "status", "stage", "blame", "runtime", "declined", "lacks", "metrics", "aten", "onnx", "nodes", "calls", "reason",
+    "status", "stage", "blame", "runtime", "declined", "lacks", "metrics", "aten", "onnx", "nodes", "calls", "warned",
+    "reason",
 )  # fmt: skip
 #: What is another in each process: addresses of objects and names of temporary files.
 _OF_THE_PROCESS = re.compile(r"0x[0-9a-f]+|(/\w+)*/parity-\w+")

@@ -151,7 +151,10 @@ class Bench:
             if made.exported is None:
                 made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if apart else None))
             delivered = outcome.delivered = made.exported
+        warned = outcome.warned
         if self._reuse is not None and self._reuse.after_export(outcome, delivered, reference):
+            # The exporter may warn of other things, and write the same model.
+            outcome.warned = warned
             return
         with self._stage(Stage.CHECK, outcome):
             if not made.is_checked:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.cases.watching import VARIABLE, state_of
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Metrics, Record, Stage, Status
 from onnx_parity.harness.reuse import reuse as module
@@ -34,6 +35,7 @@ _CASES = """
 import os
 import torch.nn.functional as F
 from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.cases.watching import VARIABLE, state_of
 def _died(x):
     os.kill(os.getpid(), 9)
 died = op(_died, floats(2, 3))
@@ -56,13 +58,15 @@ def _reuse(folder: Path, grounds: Grounds | None = None, *, days: float = 7.0, r
     return Reuse(Store(folder), grounds or Grounds(0), run, folder, days)
 
 
-def _run(reuse: Reuse, make: Callable[[int], bytes] = lambda opset: one_node("Elu", opset)) -> tuple[Outcome, str]:
+def _run(
+    reuse: Reuse, make: Callable[[int], bytes] = lambda opset: one_node("Elu", opset), *depends: str
+) -> tuple[Outcome, str]:
     """Run a cell as a run does; what is wrong with what was known of it."""
     bench = Bench(0, exporters={"parity": FakeExporter(lambda opset, _: make(opset))}, reuse=reuse)
     it = cell(_ELU)
     blank = msgspec.structs.replace(RECORD, cell=it.id, began=time.time(), line=_ELU.line)
     outcome = bench.run(it)
-    wrong = reuse.settle(outcome, outcome.onto(blank), (), lambda: bench.run(it).onto(blank))
+    wrong = reuse.settle(outcome, outcome.onto(blank), depends, lambda: bench.run(it).onto(blank))
     reuse.flush()
     return outcome, wrong
 
@@ -108,6 +112,15 @@ def test_after_a_change_of_what_judges_nothing_is_used(tmp_path: Path, file: str
     other = _reuse(tmp_path, _edited(file), run="second")
     assert other.before_export(cell(_ELU)) is None
     assert _run(other)[0].reused == ""
+
+
+def test_after_a_change_of_what_it_has_read_nothing_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = f"{VARIABLE}PARITY_OF_THIS_TEST"
+    monkeypatch.setenv("PARITY_OF_THIS_TEST", "1")
+    _run(_reuse(tmp_path), lambda opset: one_node("Elu", opset), f"{needed} {state_of(needed, tmp_path)}")
+    assert _reuse(tmp_path, run="second").before_export(cell(_ELU)) is not None
+    monkeypatch.setenv("PARITY_OF_THIS_TEST", "2")
+    assert _reuse(tmp_path, run="third").before_export(cell(_ELU)) is None
 
 
 def test_results_without_axes_are_hashed_too(tmp_path: Path) -> None:

@@ -9,14 +9,18 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import torch
 from msgspec.structs import replace
 
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.pytest_plugin.hooks import Progress
 from onnx_parity.harness.pytest_plugin.matrix import Matrix
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.running.run_log import RunLog
 from onnx_parity.harness.store import read_records
+from tests.harness.fakes import cell
 from tests.records import INFO, RECORD
 
 _ENDED = replace(RECORD, cell="ended", nodeid="cases.py::ended")
@@ -34,6 +38,10 @@ def crash_in(nodeid: str, root: Path) -> Record | None:
     report.node = SimpleNamespace(gateway=SimpleNamespace(id="gw0"))  # type: ignore[attr-defined]
     matrix = SimpleNamespace(folder=root / INFO.id, log=RunLog(root, lambda: INFO, "main"))
     return record_crash(nodeid, report, cast("Matrix", matrix))
+
+
+def test_a_cell_that_no_stage_has_ended_has_crashed() -> None:
+    assert blank_record(cell(op(torch.relu, floats(2))), "cases.py", "", worker="gw0").status is Status.CRASHED
 
 
 def test_the_cell_in_flight_has_crashed(tmp_path: Path) -> None:
