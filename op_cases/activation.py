@@ -98,9 +98,19 @@ softmax_of_nothing = op(F.softmax, floats(0, 3), dim=[0, 1])
 log_softmax = op(F.log_softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=BATCH)
 log_softmax_dtypes = op(F.log_softmax, floats(2, 3, 4), dim=[1, 2], dtypes=FLOATS)
 log_softmax_beside_infinities = op(
-    F.log_softmax, given([[0.0, math.inf, 1.0], [-math.inf, 0.0, 2.0], [-math.inf] * 3, [700.0, 710.0, -800.0]]),
-    dim=[0, 1], dtypes=FLOATS,
-)  # fmt: skip
+    F.log_softmax,
+    given(
+        [
+            [0.0, math.inf, 1.0],
+            [-math.inf, 0.0, 2.0],
+            [-math.inf] * 3,
+            [700.0, 710.0, -800.0],
+            [math.nan, 0.0, 1.0],
+        ]
+    ),
+    dim=[0, 1],
+    dtypes=FLOATS,
+)
 log_softmax_to = op(F.log_softmax, ints(2, 3), dim=1, dtype=torch.float64)
 softmax_modules = op(nn.Softmax, floats(2, 3, 4, 5), dim=[1, 3])
 softmax2d = op(nn.Softmax2d, floats(2, 3, 4, 5))

@@ -19,7 +19,7 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
-from onnx_parity.op_cases.function_sweeps import of_one
+from onnx_parity.op_cases.function_sweeps import of_one, twice
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-6, -1e-6, 12.0, -12.0])
 _ANY, _POSITIVE, _INSIDE, _ABOVE = floats(3, 4), floats(3, 4, low=0.1), floats(3, 4, low=-0.95), floats(3, 4, low=1.05)
@@ -49,7 +49,7 @@ of_integers = op(
     dtypes=[torch.int64, torch.uint8],
 )  # fmt: skip
 elementwise_at_edges = op(
-    of_one,
+    twice,
     _EDGES,
     f=[
         torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
@@ -60,7 +60,7 @@ elementwise_at_edges = op(
     dtypes=WIDE_FLOATS,
 )  # fmt: skip
 zeros_at_edges = op(
-    of_one,
+    twice,
     _EDGES,
     f=[torch.log1p, torch.trunc, torch.asin, torch.atan, torch.asinh, torch.atanh],
     dtypes=WIDE_FLOATS,

@@ -11,5 +11,10 @@ def of_one(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
     return f(x)
 
 
+def twice(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
+    """The second call of an operator in a program is lowered after the first."""
+    return f(x), f(x.flip(0))
+
+
 def of_two(x: torch.Tensor, y: object, f: Callable[[torch.Tensor, object], object]) -> object:
     return f(x, y)

@@ -67,7 +67,7 @@ split = op(
     ],
     dtypes=MOVED_DTYPES,
 )
-split_along_static = op(lambda x: x.split(2, 1), floats(2, 5), dynamic=BATCH)
+split_along_static = op(lambda x: (*x.split(2, 1), *x.split(3, 1)), floats(2, 5), dynamic=BATCH)
 split_unsafely = op(lambda x: (torch.unsafe_split(x, 2, 1), x.unsafe_split_with_sizes([1, 4], 1)), floats(2, 5))
 chunk = op(torch.chunk, floats(5, 4), chunks=[1, 2, 3, 7], dim=[0, -1])
 tensor_split = op(

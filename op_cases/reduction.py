@@ -107,7 +107,9 @@ reduction_into = op(
 amax = op(torch.amax, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
 amin = op(torch.amin, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
 amax_of_bools = op(lambda x: (x.amax(0), x.amin(1), x.max(), x.max(0).values), bools(3, 4))
-amax_dynamic = op(torch.amax, floats(2, 3, 4), dim=[-1, (0, 2)], dynamic=_LAST)
+amax_dynamic = op(
+    torch.amax, floats(2, 3, 4, special=(math.nan,)), dim=[-1, (0, 2)], dynamic=_LAST, dtypes=[torch.float32]
+)
 max_of_all = op(lambda x: (x.max(), x.min(), torch.aminmax(x)), distinct(3, 4), dtypes=NUMBERS)
 max_ = op(torch.max, distinct(2, 3, 4), dim=[0, -1], keepdim=[False, True], dtypes=NUMBERS)
 min_ = op(torch.min, distinct(2, 3, 4), dim=[1, -2], keepdim=[False, True], dtypes=NUMBERS)
@@ -115,7 +117,9 @@ max_parts = op(lambda x: (x.max(0).values, x.min(1).indices), distinct(3, 4), dy
 aminmax = op(torch.aminmax, distinct(3, 4), dim=[0, -1], keepdim=[False, True])
 argmax = op(torch.argmax, distinct(2, 3, 4), dim=[None, 0, -1], keepdim=[False, True], dtypes=NUMBERS)
 argmin = op(torch.argmin, distinct(2, 3, 4), dim=[None, 1, -1], keepdim=[False, True], dtypes=NUMBERS)
-argmax_dynamic = op(torch.argmax, distinct(3, 4), dim=[None, 0, 1], dynamic=BATCH)
+argmax_dynamic = op(
+    torch.argmax, floats(3, 4, special=(math.nan,)), dim=[None, 0, 1], dynamic=BATCH, dtypes=[torch.float32]
+)
 #: Other exporters are silently wrong about ties: torch returns the index of the first.
 argmax_ties = op(
     lambda x: (x.argmax(), x.argmax(0), x.argmax(1), x.argmin(), x.argmin(1), x.max(1).indices),
@@ -126,7 +130,7 @@ argmax_ties_dynamic = op(
     lambda x: (x.argmax(0), x.argmin(0), x.max(0), x.min(0)), numbers(6, 5, low=0, high=3), dynamic=BATCH
 )
 argmax_of_nan = op(
-    lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), x.argmin(), x.max(1), x.min(0), x.amax(1), x.amin(1)),
+    lambda x: (x.argmax(1), x.argmin(1), x.argmax(-2), x.argmin(), x.max(1), x.min(-2), x.amax(1), x.amin(-1)),
     given(
         [
             [1.0, math.nan, 5.0, math.nan],

@@ -76,7 +76,7 @@ _GAPS = given([[3.0, math.nan, 1.0, 2.0], [math.nan] * 4, [math.inf, -math.inf, 
 median = op(torch.median, distinct(3, 4, 5), dtypes=NUMBERS)
 median_of_axis = op(torch.median, distinct(3, 4, 5), dim=[0, 1, -1], keepdim=[False, True], dynamic=BATCH)
 nanmedian = op(torch.nanmedian, distinct(3, 5), rows=[{}, {"dim": 0}, {"dim": 1, "keepdim": True}])
-median_with_gaps = op(lambda x, f: (f(x), f(x, 1).values), _GAPS, f=[torch.median, torch.nanmedian])
+median_with_gaps = op(lambda x, f: (f(x), f(x, 1).values, f(x, -2).values), _GAPS, f=[torch.median, torch.nanmedian])
 median_scalar = op(lambda x: (torch.median(x), *torch.median(x, 0)), floats())
 
 _STEPS = given([-1.5, -0.5, 0.0, 0.5, 0.5, 2.0])

@@ -151,7 +151,8 @@ def main(
         # A collection of garbage would write to all of these objects, and so copy them for every fault's process.
         gc.collect()
         gc.freeze()
-        families = {cell.case.family for cell in scope.cells.values()} if family else None
+        # A fault of another family has no cells of its own here.
+        families = scope.families() if only and conditions else None
         chosen = drawn(scope.root, mutants, seed, reached.statements, areas, conditions=conditions, families=families)
         judged = _Judge(scope, smoke, reached, (most, seconds), Path(folder), only_family=family)
         if tests:

@@ -38,7 +38,7 @@ CONDITIONAL_AREAS = {"exporter/operators/*": 0.7, "exporter/lowering/opsets/*": 
 #: The same for those that are judged by the cells of their own families.
 FAMILY_AREAS = {"exporter/operators/*": 1.0}
 #: Where the cases of a family are if not in the file of its name alone.
-_FILES_OF = {"indexing": {"indexing", "assignment"}}
+_FILES_OF = {"indexing": {"indexing", "assignment"}, "elementwise": {"elementwise", "arithmetic"}}
 KEPT = Path("runs/mutants")
 
 
@@ -98,6 +98,11 @@ class Scope:
         hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
         depends_on = digest(map(" ".join, sorted(hashes.items())))
         return cls(root, by_file, found, functions_below(root / "exporter"), watched(root, areas), depends_on)
+
+    def families(self) -> frozenset[str]:
+        """The families of operators that have cells here, and "" for what is of none."""
+        files = {file.stem for file in self.by_file}
+        return frozenset(("", *(each for each in all_families(self.root) if files_of(each) & files)))
 
     def reached(
         self, pool: Executor, progress: Progress, terminal: Console, *, with_conditions: bool = False

@@ -74,15 +74,18 @@ def python_with(environments: Environments, distribution: str, version: str) -> 
 
 def shown(defects: Iterable[Defect], python: str) -> Mapping[str, str]:
     """What each program shows in an environment."""
-    names = [each.name for each in defects]
-    words = [python, "-m", "benchmarks.real_defects.child", "shows", *names]
-    done = subprocess.run(words, cwd=_ROOT, capture_output=True, check=False, text=True)
-    found: dict[str, str] = {}
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            found |= json.loads(line)
-    # A program that ends the process shows what it is to show, and so do those after it not.
-    return found | dict.fromkeys([name for name in names if name not in found][:1], "it ended the process")
+    left, found = [each.name for each in defects], dict[str, str]()
+    while left:
+        words = [python, "-m", "benchmarks.real_defects.child", "shows", *left]
+        done = subprocess.run(words, cwd=_ROOT, capture_output=True, check=False, text=True)
+        for line in done.stdout.splitlines():
+            if line.startswith("{"):
+                found |= json.loads(line)
+        left = [name for name in left if name not in found]
+        # A program that ends the process shows what it is to show; those after it are run in another one.
+        found |= dict.fromkeys(left[:1], "it ended the process")
+        left = left[1:]
+    return found
 
 
 def judge(

@@ -20,8 +20,8 @@ _NEXT = {"1.13.1": "1.14.1", "1.14.1": "1.15.0", "1.15.0": "1.16.2", "1.16.2": "
          "1.18.0": "1.19.1", "1.19.1": "1.20.1", "1.20.1": "1.21.0", "1.21.0": "1.22.0"}  # fmt: skip
 
 
-def _defect(broken: str, operator: str, number: int) -> Callable[[Program], Program]:
-    report = f"https://github.com/onnx/onnx/pull/{number}"
+def _defect(broken: str, operator: str, number: int, *, issue: bool = False) -> Callable[[Program], Program]:
+    report = f"https://github.com/onnx/onnx/{'issues' if issue else 'pull'}/{number}"
     return defect("onnx", broken, operator, report, mended=_NEXT.get(broken), culprit="onnx.reference")
 
 
@@ -338,3 +338,40 @@ def padding_of_the_last_axis() -> tuple[object, object]:
     """Pad of an axis that is counted from the end is refused."""
     got = reference("Pad", f32([[1, 2]]), i64(1, 0), None, i64(-1), opset=18)
     return got, [f32([[0, 1, 2]])]
+
+
+@_defect("1.20.1", "LpNormalization", 7618)
+def a_row_of_zeros_is_normalized() -> tuple[object, object]:
+    """LpNormalization of zeros is NaN."""
+    return reference("LpNormalization", f32([[0, 0], [3, 4]]), opset=1, axis=1, p=2), [f32([[0, 0], [0.6, 0.8]])]
+
+
+@_defect("1.19.1", "ReduceMean", 7140, issue=True)
+def a_mean_of_no_axes_keeps_its_axes() -> tuple[object, object]:
+    """ReduceMean with noop_with_empty_axes and without keepdims drops the axes that it does not reduce."""
+    return reference("ReduceMean", f32([1]), i64(), opset=18, keepdims=0, noop_with_empty_axes=1), [f32([1])]
+
+
+@_defect("1.18.0", "HardSigmoid", 7168)
+def hard_sigmoid_of_halves() -> tuple[object, object]:
+    """HardSigmoid of float16 is refused, as its result is float32."""
+    got = reference("HardSigmoid", np.array([-1, 0.5], np.float16), opset=14)
+    return [np.asarray(got[0], np.float32).round(2)], [f32([0.3, 0.6])]
+
+
+@_defect("1.18.0", "Attention", 7118, issue=True)
+def attention_of_heads_side_by_side() -> tuple[object, object]:
+    """Attention of three axes takes the heads for the sequence."""
+    query, key = np.zeros((1, 2, 4), np.float32), np.zeros((1, 3, 4), np.float32)
+    value = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    got = reference("Attention", query, key, value, opset=23, q_num_heads=2, kv_num_heads=2)
+    return got, [f32([[[4, 5, 6, 7], [4, 5, 6, 7]]])]
+
+
+@_defect("1.17.0", "AveragePool", 6650)
+def an_average_that_counts_cells_beyond_the_padding() -> tuple[object, object]:
+    """AveragePool with ceil_mode and count_include_pad counts what is beyond the padding."""
+    x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    got = reference("AveragePool", x, opset=19, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1,
+                    count_include_pad=1)  # fmt: skip
+    return got, [f32([[[[14 / 9, 10 / 3, 2], [19 / 3, 11, 6], [4.5, 7.5, 4]]]])]

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.real_defects.defect import defect
-from benchmarks.real_defects.running import session
+from benchmarks.real_defects.running import i64, session
 
 Program = Callable[[], tuple[object, object]]
 f32 = partial(np.array, dtype=np.float32)
@@ -91,3 +91,96 @@ def capped_and_masked_attention_of_onnxruntime() -> tuple[object, object]:
     got = session("Attention", query, np.ones((1, 1, 2, 2), np.float32), value, f32([[0, -np.inf]]), opset=23,
                   softcap=2.0)  # fmt: skip
     return got, [f32([[[[1, 1]]]])]
+
+
+@_defect("1.24.1", "Attention", f"{_ORT}/issues/28904", "attention", "attention")
+def attention_of_a_row_that_sees_nothing() -> tuple[object, object]:
+    """Attention of a query whose keys are all masked is the mean of the values."""
+    ones, value = np.ones((1, 1, 2, 2), np.float32), f32([[[[1, 1], [9, 9]]]])
+    got = session("Attention", ones, ones, value, np.array([[True, True], [False, False]]), opset=23)
+    return got, [f32([[[[5, 5], [0, 0]]]])]
+
+
+@_defect("1.24.1", "ReverseSequence", f"{_ORT}/issues/28490")
+def a_sequence_of_no_steps_is_lost() -> tuple[object, object]:
+    """ReverseSequence returns zeros for a sequence whose length is 0."""
+    x = f32([[10, 20, 30], [11, 21, 31], [12, 22, 32], [13, 23, 33], [14, 24, 34]])
+    got = session("ReverseSequence", x, i64(4, 0, 2), opset=18, time_axis=0, batch_axis=1)
+    return got, [f32([[13, 20, 31], [12, 21, 30], [11, 22, 32], [10, 23, 33], [14, 24, 34]])]
+
+
+@_defect("1.24.1", "Erf", f"{_ORT}/issues/28462", "elementwise", "erf elementwise_at_edges")
+def erf_of_nan() -> tuple[object, object]:
+    """Erf of NaN is 1."""
+    got = session("Erf", f32([np.nan, np.nan, 0.5, -0.5, np.nan]), opset=18)
+    return got, [f32([np.nan, np.nan, 0.5204999, -0.5204999, np.nan])]
+
+
+@_defect("1.24.1", "GridSample", f"{_ORT}/pull/28302", "resize", "grid_sample")
+def a_grid_far_outside() -> tuple[object, object]:
+    """GridSample with reflections reads beyond the image for large coordinates."""
+    image, grid = np.full((1, 1, 4, 4), 5, np.float32), np.full((1, 1, 1, 2), 1e10, np.float32)
+    got = session("GridSample", image, grid, opset=20, mode="nearest", padding_mode="reflection")
+    return got, [f32([[[[5]]]])]
+
+
+@_defect("1.23.0", "ReduceSumSquare", f"{_ORT}/issues/26288")
+def squares_of_no_axes() -> tuple[object, object]:
+    """ReduceSumSquare without axes and with noop_with_empty_axes does not square."""
+    got = session("ReduceSumSquare", f32([[1, -2], [3, 4]]), i64(), opset=18, noop_with_empty_axes=1)
+    return got, [f32([[1, 4], [9, 16]])]
+
+
+@_defect("1.23.0", "ReduceSum", f"{_ORT}/issues/19147")
+def a_sum_whose_axes_are_left_out() -> tuple[object, object]:
+    """ReduceSum with noop_with_empty_axes is refused if its axes are left out."""
+    return session("ReduceSum", f32([[1, -2], [3, 4]]), opset=13, noop_with_empty_axes=1), [f32([[1, -2], [3, 4]])]
+
+
+@_defect("1.23.0", "LayerNormalization", f"{_ORT}/issues/18184", "normalization", "layer_norm")
+def layer_norm_whose_scale_is_broadcast() -> tuple[object, object]:
+    """LayerNormalization takes no scale of other sizes than what it normalizes."""
+    x, two = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2), f32([[[[1]], [[2]]]])
+    got = session("LayerNormalization", x, two, two - 1, opset=17, axis=1)
+    return got, [(x - 3.5) / np.sqrt(np.float32(5.25 + 1e-5)) * two + two - 1]
+
+
+@_defect("1.23.0", "LayerNormalization", f"{_ORT}/issues/25896", "normalization", "layer_norm")
+def layer_norm_of_one_number() -> tuple[object, object]:
+    """LayerNormalization of one number is refused."""
+    return session("LayerNormalization", f32([[3], [4]]), f32([2]), f32([1]), opset=17), [f32([[1], [1]])]
+
+
+@_defect("1.23.0", "RMSNormalization", f"{_ORT}/issues/26432", "normalization", "rms_norm")
+def rms_norm_whose_scale_is_a_scalar() -> tuple[object, object]:
+    """RMSNormalization takes no scalar as its scale."""
+    got = session("RMSNormalization", np.ones((2, 5, 3), np.float32), f32(2), opset=23, axis=2)
+    return got, [np.full((2, 5, 3), 2, np.float32)]
+
+
+@_defect("1.23.0", "Attention", f"{_ORT}/issues/26262", "attention", "attention")
+def attention_that_returns_its_keys_without_a_past() -> tuple[object, object]:
+    """Attention without a past refuses to return the present keys and values."""
+    ones = np.ones((1, 1, 2, 2), np.float32)
+    got = session("Attention", ones, ones, ones, opset=23, is_causal=1, outputs=3)
+    return got, [ones, ones, ones]
+
+
+@_defect("1.20.1", "ReduceMax", f"{_ORT}/issues/3687", "reduction", "amax_of_bools amax_dynamic")
+def the_largest_of_an_empty_axis() -> tuple[object, object]:
+    """ReduceMax of an empty axis is refused."""
+    got = session("ReduceMax", np.zeros((0, 4), np.float32), i64(0), opset=18, keepdims=0)
+    return got, [np.full(4, -np.inf, np.float32)]
+
+
+@_defect("1.19.2", "Gemm", f"{_ORT}/pull/22111", "linear_algebra", "linear addmm")
+def a_product_of_no_columns() -> tuple[object, object]:
+    """Gemm of matrices whose inner size is 0 is refused."""
+    got = session("Gemm", np.zeros((2, 0), np.float32), np.zeros((0, 3), np.float32), f32([1, 2, 3]), opset=13)
+    return got, [f32([[1, 2, 3], [1, 2, 3]])]
+
+
+@_defect("1.18.1", "Trilu", f"{_ORT}/issues/9494", "dynamic_sizes", "triangle")
+def a_triangle_of_booleans() -> tuple[object, object]:
+    """Trilu of booleans is refused."""
+    return session("Trilu", np.ones((2, 2), np.bool_), opset=14), [np.array([[True, True], [False, True]])]
