@@ -36,7 +36,7 @@ BUDGETS = {
     "exporter/script": 3000,
     "exporter/sizes": 1920,
     "exporter/sources": 500,
-    "exporter/torch_inside": 2300,
+    "exporter/torch_inside": 2325,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 2000,
     "exporter/verification": 3000,
