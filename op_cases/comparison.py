@@ -110,7 +110,10 @@ clamp = op(
 )
 clamp_unsigned = op(torch.clamp, ints(3, 4, high=256, dtype=torch.uint8), min=[3], max=[100])
 clamp_floats = op(
-    torch.clamp, floats(3, 4), rows=[{"min": -0.5, "max": 0.25}, {"min": 0.1}, {"max": -0.1}], dtypes=FLOATS
+    torch.clamp,
+    floats(3, 4, special=(math.nan,)),
+    rows=[{"min": -0.5, "max": 0.25}, {"min": 0.1}, {"max": -0.1}],
+    dtypes=FLOATS,
 )
 clamp_crossed = op(torch.clamp, floats(3, 4), min=0.5, max=-0.5)
 clamp_promoted = op(torch.clamp, ints(3, 4, low=-5), min=[-0.5, 2.5])

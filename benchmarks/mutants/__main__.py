@@ -229,7 +229,8 @@ class _Judge:
         path, ids = self._scope.root / mutant.file, self._reached.touched(mutant.place)
         aside = self._folder / f"stderr of {threading.get_ident()}"
         fate = self._known.get(mutant.key)
-        if fate is None or not (fate.tier or fate.declared == self._declared):
+        is_noticed = fate is not None and fate.tier and fate.by_family != ""
+        if fate is None or not (is_noticed or fate.declared == self._declared):
             fate = self._by_cells(mutant, path, ids, aside)
             self._keep(fate)
         if self._tests is not None and not (fate.test or fate.not_planted or fate.tier):
