@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.exporter.torch_inside.garbage import get_referrers
+from onnx_parity.exporter.torch_inside.garbage import get_objects
 
 __all__ = [
     "CachedFunction", "CellType", "CodeType", "ExchangedCalls", "cells_of", "code_of", "code_that_calls",
@@ -68,7 +68,8 @@ def place_of(code: CodeType) -> str:
 
 def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
     """The functions that have one of these codes, which takes a while to find."""
-    return [each for each in get_referrers(*codes) if type(each) is FunctionType]
+    wanted = set(map(id, codes))  # The garbage collector would compare what each object refers to with each of them.
+    return [each for each in get_objects() if type(each) is FunctionType and id(each.__code__) in wanted]
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:
