@@ -1,0 +1,1 @@
+"""How models of libraries are exported, beside torch.onnx: see `__main__.py`."""

@@ -1,0 +1,1 @@
+"""How long exports of programs of one to five operators take, beside torch.onnx: see `__main__.py`."""
