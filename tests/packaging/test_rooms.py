@@ -38,7 +38,13 @@ MAY_IMPORT = {
         "harness.run_store_error",
         "harness.search.ledger",
     ),
-    "benchmarks": ("exporter", "harness", "model_zoo.all_of_transformers", "model_zoo.torchvision_import"),
+    "benchmarks": (
+        "exporter",
+        "harness",
+        "model_zoo.all_of_transformers",
+        "model_zoo.libraries",
+        "model_zoo.torchvision_import",
+    ),
     "documents": ("exporter", "harness"),
 }
 #: The commands that write reports are where the harness meets them.
