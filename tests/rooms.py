@@ -24,7 +24,7 @@ BUDGETS = {
     "exporter/graph": 850,
     "exporter/kinds": 1250,
     "exporter/lowering": 5300,
-    "exporter/operators": 17150,
+    "exporter/operators": 17300,
     "exporter/patches": 1425,
     "exporter/program_state": 1075,
     "exporter/recording": 5650,

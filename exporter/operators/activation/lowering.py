@@ -204,7 +204,7 @@ copy_back("hardsigmoid_", "hardswish_", "hardtanh_", "threshold_", to=FLOATS_AND
 copy_back("gelu_", to=DYNAMIC_HALVES)
 # --- results ----------------------------------------------------------------------------------------------------------
 
-pointwise(floats, "celu elu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus threshold")
+pointwise(floats, "_prelu_kernel celu elu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus threshold")
 pointwise(numbers, "relu")
 
 

@@ -171,8 +171,9 @@ def right_shift(g: Graph, self: Operand, other: Operand) -> Value:
 
 pointwise(comparison, "eq.Scalar ge.Scalar gt.Scalar le.Scalar lt.Scalar ne.Scalar")
 pointwise(comparison, "eq.Tensor ge.Tensor gt.Tensor le.Tensor lt.Tensor ne.Tensor")
-pointwise(numbers, "clamp_max clamp_min maximum minimum")
-pointwise(bits, "bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor")
+pointwise(numbers, "clamp_max clamp_max.Tensor clamp_min clamp_min.Tensor maximum minimum")
+pointwise(bits, "bitwise_and.Tensor bitwise_not bitwise_or.Tensor bitwise_xor.Tensor")
+pointwise(comparison, "logical_and logical_not logical_or logical_xor")
 
 
 @result_of("aten::clamp", why="torch's fake kernel imports sympy, and takes 0.6 ms for each call with dynamic sizes")

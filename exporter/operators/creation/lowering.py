@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
-from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, describe
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of
 from onnx_parity.exporter.registry.results import Contiguous, result_of
@@ -109,6 +111,39 @@ def fill_result(self: torch.Tensor, value: Any) -> Any:
     numbers = [value] if isinstance(value, torch.Tensor) else []
     fits = all(each.ndim == 0 for each in numbers) and are_contiguous(self, *numbers)
     return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
+
+
+@result_of(
+    "aten::full_like", "aten::ones_like", "aten::zeros_like", why="torch's fake kernels take 3 ms with dynamic sizes"
+)
+def like_result(
+    self: torch.Tensor,
+    *value: Any,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    **options: Any,
+) -> Any:
+    is_plain = not options and device in (None, describe(self).device) and are_contiguous(self)
+    return Contiguous(dtype or self.dtype, tuple(self.shape)) if is_plain else NotImplemented
+
+
+@result_of("aten::new_ones", "aten::new_zeros", why="torch's fake kernels take 1 ms with dynamic sizes")
+def new_result(
+    self: torch.Tensor,
+    size: Sequence[Size],
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    **options: Any,
+) -> Any:
+    # That another number is not negative is an assumption.
+    are_sizes = all(
+        each >= 0 if isinstance(each, int) else any(same_size(each, own) for own in self.shape) for each in size
+    )
+    is_plain = are_sizes and not options and device in (None, describe(self).device)
+    return Contiguous(dtype or self.dtype, tuple(size)) if is_plain else NotImplemented
 
 
 @result_of(

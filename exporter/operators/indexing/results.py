@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, is_broadcast, same_shape, same_size
-from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device, data_dependent_size, describe, symbols_of
+from onnx_parity.exporter.recording.fakes.metadata import (
+    are_contiguous,
+    are_on_one_device,
+    data_dependent_size,
+    describe,
+    symbols_of,
+)
 from onnx_parity.exporter.recording.fakes.pointwise import broadcast
 from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
 
@@ -133,6 +139,50 @@ def _index_by_one(x: torch.Tensor, axis: int, index: torch.Tensor) -> Any:
 )
 def take(self: torch.Tensor, index: torch.Tensor) -> Contiguous:
     return Contiguous(self.dtype, tuple(index.shape))
+
+
+_WHY = "torch's fake kernels take 1 ms for each call with dynamic sizes"
+
+
+@result_of("aten::index_select", why=_WHY)
+def index_select(self: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
+    fits = -self.ndim <= dim < self.ndim and index.ndim == 1 and index.dtype in _PLACES
+    if not fits or not are_contiguous(self, index):
+        return NotImplemented
+    return Contiguous(
+        self.dtype, tuple(index.shape[0] if axis == dim % self.ndim else size for axis, size in enumerate(self.shape))
+    )
+
+
+@result_of("aten::gather", why=_WHY)
+def gather(self: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False) -> Any:
+    return Contiguous(self.dtype, tuple(index.shape)) if _goes_along(self, dim, index) else NotImplemented
+
+
+@result_of("aten::scatter_add", "aten::scatter_reduce.two", why=_WHY)
+def scattered(
+    self: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *mode: str, include_self: bool = True
+) -> Any:
+    fits = _goes_along(self, dim, index) and same_shape(index.shape, source.shape) and self.dtype == source.dtype
+    return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
+
+
+def _goes_along(x: torch.Tensor, dim: int, index: torch.Tensor) -> bool:
+    """Whether an index has places along an axis for all elements along the others."""
+    if index.dtype is not torch.int64 or not -x.ndim <= dim < x.ndim or index.ndim != x.ndim:
+        return False
+    axes = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    return (
+        are_contiguous(x)
+        and are_on_one_device(x, index)
+        and all(same_size(x.shape[axis], index.shape[axis]) for axis in axes)
+    )
+
+
+@result_of("aten::masked_fill.Scalar", why="torch's fake kernel takes 2 ms with dynamic sizes")
+def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: object) -> Any:
+    shape = broadcast(self, mask) if mask.dtype is torch.bool and are_contiguous(self, mask) else None
+    return NotImplemented if shape is None else Contiguous(self.dtype, shape)
 
 
 @result_of("aten::masked_scatter", why="torch's kernel expands the two to plain ints", static=False)

@@ -245,16 +245,30 @@ def var(
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
-@result_of("aten::mean.dim", why="torch's fake kernel imports sympy, and takes 5 ms with dynamic sizes")
-def mean_result(
-    self: torch.Tensor, dims: Sequence[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+_WHY = "torch's fake kernels import sympy, and take 5 ms with dynamic sizes"
+
+
+@result_of("aten::mean", "aten::mean.dim", "aten::sum", "aten::sum.dim_IntList", "aten::amax", "aten::amin", why=_WHY)
+def reduced_floats(
+    self: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Any:
-    rank = self.ndim
-    axes = {dim % rank for dim in dims or range(rank) if -rank <= dim < rank}
-    if len(axes) != len(dims or range(rank)) or not self.dtype.is_floating_point or dtype or not are_contiguous(self):
+    return _reduced(self, dims, keepdim, self.dtype) if self.dtype.is_floating_point and not dtype else NotImplemented
+
+
+@result_of("aten::all", "aten::all.dim", "aten::any", "aten::any.dim", why=_WHY)
+def reduced_truths(self: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    if self.dtype is not torch.bool:
         return NotImplemented
-    kept = [1 if axis in axes else size for axis, size in enumerate(self.shape) if keepdim or axis not in axes]
-    return Contiguous(self.dtype, tuple(kept))
+    return _reduced(self, None if dim is None else [dim], keepdim, torch.bool)
+
+
+def _reduced(x: torch.Tensor, dims: Sequence[int] | None, keepdim: bool, dtype: torch.dtype) -> Any:
+    rank = x.ndim
+    axes = {dim % rank for dim in dims or range(rank) if -rank <= dim < rank}
+    if len(axes) != len(dims or range(rank)) or not are_contiguous(x):
+        return NotImplemented
+    kept = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
+    return Contiguous(dtype, tuple(kept))
 
 
 @result_of(

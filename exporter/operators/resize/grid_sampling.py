@@ -17,6 +17,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.spatial import Interpolation, OffImage
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.fakes.broadcasting import has_unknown_sizes
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, are_on_one_device, describe
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.results import Contiguous, result_of
@@ -39,7 +40,9 @@ _Tap = tuple[Value, Value | None]
 def at_points(input: torch.Tensor, grid: torch.Tensor, mode: int, padding: int, align_corners: bool) -> Any:
     image, points = describe(input), describe(grid)
     axes = len(image.shape) - 2
-    fits = len(points.shape) == axes + 2 and points.shape[-1] == axes and image.shape[0] == points.shape[0]
+    fits = len(points.shape) == axes + 2 and points.shape[-1] == axes
+    # The size of what a branch computes may be known only in the branch.
+    fits = fits and (image.shape[0] == points.shape[0] or has_unknown_sizes([grid]))
     is_plain = fits and image.dtype == points.dtype and image.dtype.is_floating_point and 0 not in image.shape[2:]
     if not is_plain or not are_contiguous(input) or not are_on_one_device(input, grid):
         return NotImplemented

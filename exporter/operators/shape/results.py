@@ -11,7 +11,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision
 from onnx_parity.exporter.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, at_least_one, describe, is_surely_contiguous
-from onnx_parity.exporter.recording.fakes.pointwise import is_exotic
+from onnx_parity.exporter.recording.fakes.pointwise import broadcast, is_exotic
 from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, Strided, result_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,22 @@ def to_copy(
     if dtype is None or is_exotic(dtype) or not stays or not are_contiguous(self):
         return NotImplemented
     return Contiguous(dtype, tuple(self.shape))
+
+
+@result_of("aten::copy", why=_WHY)
+def copy(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
+    shape = broadcast(self, source) if are_contiguous(self, source) else None
+    return Contiguous(self.dtype, shape) if shape is not None and same_shape(shape, self.shape) else NotImplemented
+
+
+@result_of("aten::select_scatter", why=_WHY)
+def select_scatter(self: torch.Tensor, source: torch.Tensor, dim: int, index: Size) -> Any:
+    shape = list(describe(self).shape)
+    is_inside = type(index) is int and -self.ndim <= dim < self.ndim and are_contiguous(self)
+    length = shape.pop(dim) if is_inside else 0
+    fits = is_inside and (not isinstance(length, int) or -length <= index < length)
+    fits = fits and describe(source).shape == tuple(shape) and describe(source).device == describe(self).device
+    return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
 
 
 @result_of("aten::roll", why=_WHY)

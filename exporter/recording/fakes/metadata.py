@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
+from onnx_parity.exporter.expressions.expression import expression_of
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.recording.fakes.fake_mode import expressions
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
@@ -24,6 +26,7 @@ __all__ = [
     "data_dependent_size",
     "describe",
     "is_surely_contiguous",
+    "lies_in_order",
     "symbols_of",
 ]
 
@@ -55,6 +58,33 @@ class Metadata(NamedTuple):
             else:
                 stride, bound = stride * size, bound * _expression_at_least_one(size)
         return True
+
+
+def lies_in_order(shape: Sequence[Any], *strides: Sequence[Any]) -> bool:
+    """Whether torch gives the result of a pointwise operator the order of its axes in memory, for operands of these
+    strides, in which an axis along which an operand is repeated has 0.
+
+    Of two axes, the first operand that is repeated along neither of them decides, by which of its strides is larger.
+    Axes of one element have no place in that order.
+    """
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    for number, outer in enumerate(axes):
+        for inner in axes[number + 1 :]:
+            decisive = next((each for each in strides if each[outer] != 0 and each[inner] != 0), None)
+            if decisive is not None and not _is_multiple(decisive[outer], decisive[inner]):
+                return False
+    return True
+
+
+def _is_multiple(stride: Any, other: Any) -> bool:
+    """Whether a stride is a multiple of another one that differs from it, for all sizes."""
+    if isinstance(stride, int) and isinstance(other, int):
+        return stride > other
+    number, factors = expression_of(stride).factors()
+    others_number, others = expression_of(other).factors()
+    rest = Counter(factors)
+    rest.subtract(others)
+    return number >= others_number and min(rest.values(), default=0) >= 0 and stride != other
 
 
 def describe(tensor: torch.Tensor) -> Metadata:

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe
+from onnx_parity.exporter.recording.fakes.fake_mode import expressions
+from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe, lies_in_order
 from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
 
 __all__ = [
@@ -140,17 +141,25 @@ def _described(operands: Sequence[Any], options: Mapping[str, Any], dtype: torch
         return NotImplemented
     if len(tensors) < len(operands) and not all(isinstance(x, torch.Tensor) or type(x) in _NUMBERS for x in operands):
         return NotImplemented
-    if all(each.is_contiguous for each in known):
-        shape = broadcast(*tensors)
-        return NotImplemented if shape is None else Contiguous(dtype, shape)
-    first, *others = known
-    if len(tensors) < len(operands) or not others or not _has_result_shape(first, *others) or not _is_ordered(first):
+    shape = broadcast(*tensors)
+    if shape is None:
         return NotImplemented
-    if first.is_contiguous:
-        return Contiguous(dtype, tuple(tensors[0].shape))
-    if not {0, 1} & {*first.shape} and dtype == first.dtype and _is_transposed(first):
-        return Strided(dtype, tuple(tensors[0].shape), tensors[0].stride())
+    sizes = expressions(shape)
+    if all(each.is_contiguous for each in known) or lies_in_order(sizes, *(_strides(each, sizes) for each in known)):
+        return Contiguous(dtype, shape)
+    first, *others = known
+    # Strides that all differ decide the order of the axes.
+    decides = len(tensors) == len(operands) and others and first.shape == sizes and len({*first.strides}) == len(sizes)
+    if decides and not {0, 1} & {*sizes} and dtype == first.dtype and _is_transposed(first):
+        return Strided(dtype, shape, tensors[0].stride())
     return NotImplemented
+
+
+def _strides(tensor: Metadata, sizes: Sequence[Any]) -> list[Any]:
+    """The strides of a tensor that is expanded to these sizes."""
+    own = zip(tensor.shape, tensor.strides, sizes[len(sizes) - len(tensor.shape) :], strict=True)
+    expanded = [stride if size == whole else 0 for size, stride, whole in own]
+    return [0] * (len(sizes) - len(expanded)) + expanded
 
 
 def _is_transposed(tensor: Metadata) -> bool:
@@ -162,15 +171,3 @@ def _is_transposed(tensor: Metadata) -> bool:
         if tensor._replace(shape=tuple(shape), strides=tuple(strides)).is_contiguous:
             return True
     return False
-
-
-def _has_result_shape(first: Metadata, *others: Metadata) -> bool:
-    """Whether all the others are broadcast to the first of the tensors."""
-    pairs = [pair for other in others for pair in zip(reversed(other.shape), reversed(first.shape), strict=False)]
-    fits = all(len(other.shape) <= len(first.shape) for other in others)
-    return fits and all(size in (1, whole) for size, whole in pairs)
-
-
-def _is_ordered(first: Metadata) -> bool:
-    """Whether the order of a result's axes in memory is that of the first tensor, because its strides all differ."""
-    return len({*first.strides}) == len(first.shape)

@@ -126,6 +126,35 @@ def test_expansions_with_dynamic_sizes_agree_with_fake_tensors(compared: Callabl
     assert "_to_copy" in compared("_by_rule")
 
 
+def test_rules_for_dynamic_sizes_agree_with_fake_tensors(compared: Callable[[str], set[str]]) -> None:
+    def program(x: torch.Tensor, places: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        written = torch.zeros_like(x)
+        written.copy_(x[:1] + x)
+        written[:, 1] = x.sum(1)
+        flags = x > 0.5
+        return [
+            x[:, 1:4] * 2 + x[:, :3],
+            x[:, None, :, None].expand(-1, 3, -1, 2) * x[:, None, None, :2],
+            F.prelu(x, weight),
+            torch.stack([flags.all(), flags.any(), ~flags[0, 0], flags[0, 1].logical_not()]),
+            flags.any(1) | flags.all(1, keepdim=True),
+            x.amax(0) + x.sum(0) + x.mean(),
+            x.masked_fill(flags, 2.0),
+            x.index_select(1, places[0, :2]),
+            x.gather(1, places),
+            x.new_zeros(x.shape).scatter_add(1, places, x),
+            torch.clamp_min(x, x[:1]),
+            written,
+        ]
+
+    arguments = torch.rand(4, 6), torch.randint(6, (4, 6)), torch.rand(1)
+    axes = {"x": {0: "rows"}, "places": {0: "rows"}}
+    onnx_parity.export(program, arguments, input_names=["x", "places", "w"], dynamic_axes=axes, verify=True)
+    asked = {"_prelu_kernel", "all", "any", "any.dim", "amax", "sum.dim_IntList", "mean", "masked_fill.Scalar"}
+    asked |= {"index_select", "gather", "scatter_add", "new_zeros", "zeros_like", "copy", "select_scatter"}
+    assert asked <= compared("_by_rule"), asked - compared("_by_rule")
+
+
 def test_an_empty_slice_is_expanded_to_a_size_below_zero() -> None:
     """Where there are no rows, torch leaves the axis as it is: -1 says so. Fake tensors have that size then."""
     exported = onnx_parity.export(
