@@ -179,6 +179,16 @@ def _goes_along(x: torch.Tensor, dim: int, index: torch.Tensor) -> bool:
     )
 
 
+@result_of("aten::select_scatter", why=_WHY)
+def select_scatter(self: torch.Tensor, source: torch.Tensor, dim: int, index: Size) -> Any:
+    shape = list(describe(self).shape)
+    is_inside = type(index) is int and -self.ndim <= dim < self.ndim and are_contiguous(self)
+    length = shape.pop(dim) if is_inside else 0
+    fits = is_inside and (not isinstance(length, int) or -length <= index < length)
+    fits = fits and describe(source).shape == tuple(shape) and describe(source).device == describe(self).device
+    return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
+
+
 @result_of("aten::masked_fill.Scalar", why="torch's fake kernel takes 2 ms with dynamic sizes")
 def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: object) -> Any:
     shape = broadcast(self, mask) if mask.dtype is torch.bool and are_contiguous(self, mask) else None

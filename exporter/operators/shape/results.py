@@ -53,16 +53,6 @@ def copy(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -
     return Contiguous(self.dtype, shape) if shape is not None and same_shape(shape, self.shape) else NotImplemented
 
 
-@result_of("aten::select_scatter", why=_WHY)
-def select_scatter(self: torch.Tensor, source: torch.Tensor, dim: int, index: Size) -> Any:
-    shape = list(describe(self).shape)
-    is_inside = type(index) is int and -self.ndim <= dim < self.ndim and are_contiguous(self)
-    length = shape.pop(dim) if is_inside else 0
-    fits = is_inside and (not isinstance(length, int) or -length <= index < length)
-    fits = fits and describe(source).shape == tuple(shape) and describe(source).device == describe(self).device
-    return Contiguous(self.dtype, tuple(self.shape)) if fits else NotImplemented
-
-
 @result_of("aten::roll", why=_WHY)
 def roll(self: torch.Tensor, shifts: Sequence[Size], dims: Sequence[int] = ()) -> Any:
     # Without axes, the elements are rolled in the order in which they lie in memory.
