@@ -43,7 +43,7 @@ BUDGETS = {
     "harness": 3450,
     "harness/any_size": 350,
     "harness/bisecting": 500,
-    "harness/cases": 2050,
+    "harness/cases": 2100,
     "harness/cluster": 2300,
     "harness/commands": 4750,
     "harness/conformance": 1500,

@@ -19,19 +19,22 @@ import os
 import secrets
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec, all_suffixes
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from onnx_parity.harness.cases.installed import involved, owners, with_required
+from onnx_parity.harness.cases.installed import involved, normalise, owners, with_required
 
 __all__ = ["OF_THE_PROCESS", "PACKAGE", "PROGRAM", "Watch", "hash_of", "name_of", "state_of", "watch"]
 
 #: How a distribution that something depends on is written, after which its name follows: `package timm`; a variable of
 #: the environment; and whether there is a file or a folder.
 PACKAGE, VARIABLE, PRESENCE = "package ", "variable ", "presence of "
+#: In the place of a name: all variables.
+_ALL = "*"
 #: A program was started, of which nobody knows what it does.
 PROGRAM = "another program"
 #: Variables that are others in each process, and matter to shells and pytest alone.
@@ -111,7 +114,8 @@ class Watch:
         found = self._reach([*starts, *strangers], own) - self._written - set(starts[:1])
         found -= {f"{PRESENCE}{file}" for file in (*self._written, *starts[:1])}
         packages = {node.removeprefix(PACKAGE) for node in found if node.startswith(PACKAGE)}
-        packages = set(with_required(packages)) - involved()
+        # One that is not installed may be next time.
+        packages = {*packages, *with_required(packages)} - involved()
         others = {node for node in found if not node.startswith(PACKAGE) and not node.endswith(_WHOLE)}
         # The content says more than that it is there.
         others -= {f"{PRESENCE}{node}" for node in others}
@@ -172,7 +176,9 @@ def name_of(needed: str, root: Path) -> str:
 def state_of(needed: str, root: Path) -> str:
     """What must be the same of something that `needs` names; of files, names are relative to a folder."""
     if needed.startswith(VARIABLE):
-        value = os.environ.get(needed.removeprefix(VARIABLE))
+        name = needed.removeprefix(VARIABLE)
+        every = (f"{each}={value}" for each, value in sorted(os.environ.items()) if not each.startswith(OF_THE_PROCESS))
+        value = "\0".join(every) if name == _ALL else os.environ.get(name)
         return "none" if value is None else hashlib.blake2b(os.fsencode(value), digest_size=8).hexdigest()
     if needed.startswith(PRESENCE):
         file = root / needed.removeprefix(PRESENCE)
@@ -197,6 +203,11 @@ def nodes_of(file: str) -> tuple[str, ...]:
     else:
         if file.startswith(_STANDARD):
             return ()
+    if not os.path.exists(file):
+        # It may be within an archive that Python imports from.
+        outer = next((each for each in Path(file).parents if each.exists()), None)
+        if outer is not None and outer.is_file():
+            return nodes_of(str(outer))
     folder, name = os.path.split(file)
     if os.path.basename(folder) == "__pycache__":
         source = os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")
@@ -248,7 +259,7 @@ def _runs_cells(file: str) -> bool:
 
 
 def _wrap_imports(watch: Watch) -> None:
-    import_, import_module = builtins.__import__, importlib.import_module
+    import_, import_module, find_spec = builtins.__import__, importlib.import_module, importlib.util.find_spec
 
     def importing(
         name: str,
@@ -257,8 +268,12 @@ def _wrap_imports(watch: Watch) -> None:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        module = import_(name, globals, locals, fromlist or (), level)
         package = (globals or {}).get("__package__") or ""
+        try:
+            module = import_(name, globals, locals, fromlist or (), level)
+        except ModuleNotFoundError as error:
+            _note_absent(watch, _asking_itself(sys._getframe(1)), error.name or name)
+            raise
         top = (package if level else name).partition(".")[0]
         known = sys.modules.get(top)
         # What stands for a module in a test is none.
@@ -271,20 +286,34 @@ def _wrap_imports(watch: Watch) -> None:
         return module
 
     def import_by_text(name: str, package: str | None = None) -> ModuleType:
-        module = import_module(name, package)
+        try:
+            module = import_module(name, package)
+        except ModuleNotFoundError as error:
+            _note_absent(watch, _asking_itself(sys._getframe(1)), error.name or name)
+            raise
         if importer := _asking(sys._getframe(1)):
             full = importlib.util.resolve_name(name, package)
             _note_import(watch, importer, full, ())
         return module
 
+    def found_by_text(name: str, package: str | None = None) -> ModuleSpec | None:
+        spec = find_spec(name, package)
+        if importer := _asking_itself(sys._getframe(1)):
+            if spec is None:
+                _note_absent(watch, importer, importlib.util.resolve_name(name, package))
+            for node in nodes_of(spec.origin) if spec is not None and spec.has_location and spec.origin else ():
+                watch.note(importer, node)
+        return spec
+
     builtins.__import__ = importing
     importlib.import_module = import_by_text
+    importlib.util.find_spec = found_by_text
 
 
 def _wrap_questions(watch: Watch) -> None:
     """Note the variables that are asked for, and which files are looked for: Python tells no one of either."""
-    variables, stat = type(os.environ), os.stat
-    item = variables.__getitem__
+    variables, stat, access = type(os.environ), os.stat, os.access
+    item, names = variables.__getitem__, variables.__iter__
 
     def value_of(environment: os._Environ[Any], name: Any) -> Any:
         # `os.environb` has names of bytes. What is no name is an error of its own.
@@ -293,17 +322,31 @@ def _wrap_questions(watch: Watch) -> None:
             watch.note(importer, f"{VARIABLE}{text}")
         return item(environment, name)
 
-    def stat_of(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
-        if not isinstance(path, int) and (importer := _asking_itself(sys._getframe(1))):
+    def names_of(environment: os._Environ[Any]) -> Iterator[Any]:
+        if importer := _asking_itself(sys._getframe(1)):
+            watch.note(importer, f"{VARIABLE}{_ALL}")
+        return names(environment)
+
+    def look_for(path: Any, frame: FrameType) -> None:
+        if not isinstance(path, int) and (importer := _asking_itself(frame)):
             for node in nodes_of(os.path.abspath(os.fsdecode(path))):
                 if not node.startswith(PACKAGE):
                     watch.note(importer, f"{PRESENCE}{node}")
+
+    def stat_of(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        look_for(path, sys._getframe(1))
         return stat(path, *arguments, **options)
 
+    def can_access(path: Any, *arguments: Any, **options: Any) -> bool:
+        look_for(path, sys._getframe(1))
+        return access(path, *arguments, **options)
+
     variables.__getitem__ = value_of  # type: ignore[method-assign]
-    os.stat = stat_of
-    for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
-        able.update({stat_of} if stat in able else ())  # Python asks which of its functions take what.
+    variables.__iter__ = names_of  # type: ignore[method-assign]
+    os.stat, os.access = stat_of, can_access
+    for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        # Python asks which of its functions take what.
+        able.update({stat_of} if stat in able else (), {can_access} if access in able else ())
 
 
 @cache
@@ -344,6 +387,19 @@ def _note_module(watch: Watch, importer: str, module: object) -> None:
             if not node.startswith(PACKAGE):
                 for other in _found_before(file):
                     watch.note(importer, other)
+
+
+def _note_absent(watch: Watch, importer: str, full: str) -> None:
+    """A file depends on a module that is not there, or a package that is not installed: it may be next time."""
+    package, _, stem = full.rpartition(".")
+    if importer and (not package or package in sys.modules):
+        places = _folders_of(sys.modules[package]) if package else [os.path.abspath(each) for each in sys.path]
+        for each in places:
+            if nodes_of(f"{each}/{stem}.py") and os.path.isdir(each):
+                for ending in (*all_suffixes(), f"{os.sep}__init__.py"):
+                    watch.note(importer, os.path.join(each, f"{stem}{ending}"))
+        if not package:
+            watch.note(importer, f"{PACKAGE}{normalise(stem)}")
 
 
 @cache

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.machinery import PathFinder
-from importlib.util import find_spec
+from importlib.util import decode_source, find_spec
 from pathlib import Path
 
 from onnx_parity.harness.axes import BACKEND, RUNTIME_NAMES
@@ -109,13 +109,13 @@ def lines_of(file: Path, name: str) -> list[int]:
 
 @cache
 def _parse_file(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    return ast.parse(decode_source(file.read_bytes()))
 
 
 @cache
 def _parts(file: Path) -> tuple[dict[str, str], str]:
     """The public names that a file assigns at its top level, with their source, and the source of everything else."""
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = decode_source(file.read_bytes()).splitlines()
     declarations: dict[str, str] = {}
     rest = []
     for node in _parse_file(file).body:
@@ -128,7 +128,7 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
                 rest.append(source)
     # The survey of samples of a file of OpInfo entries.
     beside = [each for each in (file.with_suffix(".json"),) if each.exists()]
-    rest += [path.read_text(encoding="utf-8") for path in (*imported_files(file), *beside)]
+    rest += [decode_source(path.read_bytes()) for path in (*imported_files(file), *beside)]
     return declarations, "\0".join(rest)
 
 
@@ -198,7 +198,9 @@ def _find_module(name: str, places: tuple[str, ...]) -> tuple[Path | None, tuple
     spec = PathFinder.find_spec(name, places)
     if spec is None:
         return None
-    file = Path(spec.origin).resolve() if spec.origin is not None and spec.origin.endswith(".py") else None
+    # What is within an archive is no file: whoever imports it depends on the archive.
+    is_file = spec.origin is not None and spec.origin.endswith(".py") and Path(spec.origin).is_file()
+    file = Path(spec.origin).resolve() if spec.origin is not None and is_file else None
     folders = tuple(spec.submodule_search_locations or ())
     if name == _PROJECT:
         return None, folders

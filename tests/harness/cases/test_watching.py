@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -351,3 +352,42 @@ print(importlib.import_module("torch.classes"))
 def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
     # Programs ask whether a text is a path.
     assert state_of(f"{PRESENCE}{tmp_path / ('x' * 5000)}", tmp_path) == "none"
+
+
+def test_what_is_not_there_or_in_an_archive_and_all_variables_are_dependencies(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
+        archive.writestr("within.py", "V = 1\n")
+    asked = {
+        "archive": "import within",
+        "absent": "try:\n    importlib.import_module('no_such_module')\nexcept ImportError:\n    pass",
+        "specification": "importlib.util.find_spec('other_module')",
+        "access": "os.access(os.path.join(os.path.dirname(__file__), 'flag'), os.R_OK)",
+        "variables": "dict(os.environ)",
+    }
+    for name, text in asked.items():
+        (tmp_path / f"{name}_.py").write_text(f"import importlib.util, os\n{text}\n")
+    program = f"""
+import importlib, sys
+from pathlib import Path
+from onnx_parity.harness.cases.watching import name_of, watch
+watch()
+root = Path({str(tmp_path)!r})
+sys.path[:0] = [str(root), str(root / "lib.zip")]
+for name in {list(asked)!r}:
+    watch().declares(root / f"{{name}}_.py")
+    importlib.import_module(f"{{name}}_")
+for name in {list(asked)!r}:
+    print(*(name_of(each, root) for each in watch().needs([str(root / f"{{name}}_.py")])))
+"""
+    done = run(tmp_path, "python", "-c", program)
+    assert done.code == 0
+    found = [{*line.split()} for line in done.text.splitlines()]
+    wanted = (
+        {"lib.zip"},
+        {"no_such_module.py", "no_such_module/__init__.py", "no-such-module"},
+        {"other_module.py", "other-module"},
+        {"presence", "flag"},
+        {"variable", "*"},
+    )
+    assert all(each <= line for each, line in zip(wanted, found, strict=True))
+    assert state_of("variable *", tmp_path) != "none"
