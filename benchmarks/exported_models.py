@@ -31,7 +31,8 @@ from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
 from onnx_parity.harness.matrix.cells import Cell, cells_of
-from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, NoSuchFormError, Request
+from onnx_parity.harness.subjects.exporters import Parity
 
 #: Opsets at which several operators change.
 OPSETS = (7, 9, 13, 18, 21, 26)

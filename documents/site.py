@@ -27,6 +27,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/assumptions.md",
         "docs/troubleshooting.md",
         "docs/language_models.md",
+        "docs/classes_of_transformers.md",
         "docs/quantized_models.md",
         "docs/halves.md",
         "docs/api.md",

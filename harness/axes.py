@@ -57,11 +57,14 @@ CONVERTERS = ("convert", "onnxscript:convert")
 #: On the axis of transformations, the model as it was exported; and what joins the transformations of a chain.
 NO_TRANSFORMATION, THEN = "none", "+"
 
-#: This project's own exporter, and both of torch's.
+#: This project's own exporter, both of torch's, and that of transformers.
 PARITY = "parity"
 TORCH_DYNAMO = "torch_dynamo"
 TORCH_SCRIPT = "torch_script"
-EXPORTER_NAMES = (PARITY, TORCH_DYNAMO, TORCH_SCRIPT)
+TRANSFORMERS = "transformers"
+#: Those that export any program, of which searches generate some.
+GENERAL_EXPORTERS = (PARITY, TORCH_DYNAMO, TORCH_SCRIPT)
+EXPORTER_NAMES = (*GENERAL_EXPORTERS, TRANSFORMERS)
 
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _BACKEND = re.compile(rf"{BACKEND}{_MODULE}")
@@ -121,8 +124,12 @@ class Capture(StrEnum):
     EXPORTED_PROGRAM = "exported_program"
 
 
-#: The ways in which torch's exporters capture programs. Every other exporter is tried with all of them.
-_CAPTURES = {TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM), TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT)}
+#: The ways in which some exporters capture programs. Every other exporter is tried with all of them.
+_CAPTURES = {
+    TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
+    TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
+    TRANSFORMERS: (Capture.TRACE,),
+}
 
 
 class Shapes(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -75,9 +76,13 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
     {"num_key_value_heads": 4, "rotary_dim": 8},
     {"head_dim": None, "num_key_value_heads": 4, "hidden_size": 512},
     dict.fromkeys(("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "n_layer"), 24),
+    # The widths of the default configuration, where few weights depend on them.
+    {name: None for size, names in _SIZES.items() if 2 < size < _TOKENS for name in names},
 )
 #: Sizes that some architectures have no default for, and do not work without.
-_MISSING = {"num_experts_per_tok": 2, "n_routed_experts": 4, "pad_token_id": 0}
+_MISSING = {
+    "num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS,
+}  # fmt: skip
 _MOST_WEIGHTS = 2**25
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -130,13 +135,21 @@ def _build(name: str) -> Built:
 
 
 @cache
-def _class_names() -> Sequence[str]:
-    """All classes of models, by their names alone: importing them takes minutes."""
-    listed = dir(_transformers())
-    return sorted(
-        name for name in listed
-        if re.search("[a-z0-9](Model|For[A-Z][A-Za-z0-9]*)$", name) and not re.match("Auto|.*PreTrainedModel$|TF", name)
-    )  # fmt: skip
+def class_names() -> Sequence[str]:
+    """All classes of models, by their names alone: importing them takes minutes. First one class of each architecture,
+    then the second of each, and so on; of an architecture, those that generate first, and those without a head last."""
+    transformers = _transformers()
+    of_architecture: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(
+        dir(transformers),
+        key=lambda name: (name.endswith("Model"), not name.endswith(("ForCausalLM", "ForConditionalGeneration")), name),
+    ):
+        if re.search(".(Model|Backbone|For[A-Z][A-Za-z0-9]*)$", name) and not re.match(
+            "Auto|.*PreTrainedModel$|TF", name
+        ):
+            of_architecture[transformers._class_to_module[name]].append(name)
+    ranked = ((rank, name) for names in of_architecture.values() for rank, name in enumerate(names))
+    return [name for _, name in sorted(ranked)]
 
 
 def _build_class(name: str) -> Built:
@@ -186,7 +199,7 @@ def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> A
     sizes: dict[str, int | Sequence[int] | None] = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
-        inner = getattr(default, key, None)
+        inner = getattr(default, key, None) if isinstance(value, dict) else None
         if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
             settings[key] = _small(type(inner), other_sizes)
         elif isinstance(value, list) and isinstance(other_sizes.get(key), list):
@@ -294,4 +307,4 @@ def _images(config: Any) -> Iterator[Maker]:
 transformers_models = every(
     "transformers", _names, _build, extra="zoo", few=("bert", "gpt2", "llama", "vit"), dynamic=_AXES
 )
-transformers_classes = every("transformers", _class_names, _build_class, extra="zoo", dynamic=_AXES)
+transformers_classes = every("transformers", class_names, _build_class, extra="zoo", dynamic=_AXES)

@@ -2,14 +2,15 @@
 
 Every class that a small configuration builds (`model_zoo/all_of_transformers.py`) is exported with dynamic axes and
 without, and both models are verified: run in onnxruntime, and compared with eager PyTorch for several inputs and sizes.
-There are 1,500 classes; `--every 10` takes each tenth of them.
+There are 1,500 classes, of 490 architectures. The first class of every architecture comes first, one with a head where
+there is one, so `--most 489` takes one of each. With `--output`, a call goes on after what an earlier one has written.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import re
-import time
+import signal
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,11 +22,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.classes_of_transformers.trying import Outcome, Result, serve
-from onnx_parity.model_zoo.all_of_transformers import transformers_classes
+from benchmarks.classes_of_transformers.page import written_page
+from benchmarks.classes_of_transformers.skipped import SKIPPED
+from benchmarks.classes_of_transformers.trying import MOST_SECONDS, Outcome, Result, serve
+from onnx_parity.model_zoo.all_of_transformers import class_names
 
-#: Seconds that a class may take, both exports together, before its process is ended.
-MOST_SECONDS = 240.0
 #: What differs between two errors of one cause.
 _DETAILS = re.compile(r"[\d.]+|'[^']*'|\"[^\"]*\"")
 
@@ -35,21 +36,41 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def main(
-    every: Annotated[int, typer.Option(help="Take each so-manieth class.")] = 1,
-    first: Annotated[int, typer.Option(help="The first class that is taken.")] = 0,
+    most: Annotated[int | None, typer.Option(help="Take so many classes at most.")] = None,
     only: Annotated[str, typer.Option(help="Take classes whose names match this regular expression.")] = "",
+    skipped: Annotated[
+        bool, typer.Option("--skipped", help="Take the classes that transformers' tests of its exporter skip.")
+    ] = False,
     opset: Annotated[int, typer.Option(help="The opset.")] = 18,
     output: Annotated[Path | None, typer.Option(help="Where to write each result, a line of JSON.")] = None,
-    read: Annotated[bool, typer.Option("--read", help="Count what an earlier call has written there.")] = False,
+    read: Annotated[bool, typer.Option("--read", help="Count what earlier calls have written there.")] = False,
+    page: Annotated[Path | None, typer.Option(help="Where to write a page with each class that is not right.")] = None,
 ) -> None:
     """Export classes of transformers, and count which are right, refused or wrong, with the reasons."""
-    if read and output is not None:
-        found = [msgspec.json.decode(line, type=Result) for line in output.read_bytes().splitlines()]
-    else:
-        names = [each for each in transformers_classes.listed()[first::every] if re.search(only, each)]
-        found = list(_write(_results(names, opset), output))
-    for table in tables(found):
+    found = _written(output)
+    if not read:
+        done = {each.name for each in found}
+        listed = [name for names in SKIPPED.values() for name in names] if skipped else class_names()
+        names = [each for each in listed if re.search(only, each)][:most]
+        found += _write(_results([each for each in names if each not in done], opset), output)
+    for table in [_each(found), *tables(found)] if skipped else tables(found):
         Console().print(table)
+    if page is not None:
+        page.write_text(written_page(found))
+
+
+def _each(found: Sequence[Result]) -> Table:
+    why = {name: reason for reason, names in SKIPPED.items() for name in names}
+    table = Table("class", "transformers' exporter", "shapes", "this exporter", "processor time")
+    for each in found:
+        if each.name in why:
+            table.add_row(each.name, why[each.name], each.shapes, each.outcome, f"{each.seconds:.1f} s")
+    return table
+
+
+def _written(output: Path | None) -> list[Result]:
+    lines = output.read_bytes().splitlines() if output is not None and output.exists() else []
+    return [msgspec.json.decode(line, type=Result) for line in lines]
 
 
 def tables(found: Sequence[Result]) -> Iterator[Table]:
@@ -61,8 +82,8 @@ def tables(found: Sequence[Result]) -> Iterator[Table]:
         if each.outcome is not Outcome.RIGHT:
             reasons[each.outcome, _DETAILS.sub("…", each.reason)[:160]].append(f"{each.name} ({each.shapes})")
     table = Table("shapes", *Outcome, "right of those that eager runs")
-    for shapes, of_them in sorted(counts.items()):
-        runs = sum(of_them.values()) - of_them[Outcome.NOT_RUN]
+    for shapes, of_them in sorted(counts.items(), reverse=True):
+        runs = sum(of_them.values()) - of_them[Outcome.NOT_RUN] - of_them[Outcome.ONE_SIZE]
         if runs:
             table.add_row(shapes, *map(str, of_them.values()), f"{of_them[Outcome.RIGHT] / runs:.1%} of {runs}")
     yield table
@@ -86,23 +107,25 @@ def _results(names: Sequence[str], opset: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")
     process, here = None, None
     for name in track(names, console=Console(stderr=True)):
-        if process is None or here is None or not process.is_alive():
+        if process is None or here is None:
             here, there = context.Pipe()
             process = context.Process(target=serve, args=(there, opset), daemon=True)
             process.start()
             there.close()
-        begun = time.monotonic()
         here.send(name)
+        answered: list[Result] = []
         try:
-            if here.poll(MOST_SECONDS):
-                yield from here.recv()
-                continue
-            outcome = Result(name, "static", Outcome.SLOW, f"more than {MOST_SECONDS:.0f} s", MOST_SECONDS)
+            while (answer := here.recv()) is not None:
+                answered.append(answer)
         except (EOFError, ConnectionError):
-            outcome = Result(name, "static", Outcome.CRASHED, "the process ended", time.monotonic() - begun)
-        process.kill()
-        process = None
-        yield outcome
+            process.join()
+            slow = process.exitcode == -signal.SIGPROF
+            outcome, reason = (
+                (Outcome.SLOW, f"more than {MOST_SECONDS} s") if slow else (Outcome.CRASHED, f"exit {process.exitcode}")
+            )
+            answered.append(Result(name, "dynamic" if answered else "static", outcome, reason, MOST_SECONDS))
+            process = None
+        yield from answered
     if process is not None:
         process.kill()
 

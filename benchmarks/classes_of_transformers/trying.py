@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import signal
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import torch
@@ -20,7 +22,12 @@ from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.zoo import Built, CannotBuildError
 from onnx_parity.model_zoo.all_of_transformers import transformers_classes
 
-__all__ = ["Outcome", "Result", "serve"]
+__all__ = ["MOST_SECONDS", "Outcome", "Result", "serve"]
+
+#: What `verify=True` says of such a program.
+_AT_ONE_SIZE = "the program itself fails in torch at every other size"
+#: Seconds of processor time that a class may take, both exports together, before its process is ended.
+MOST_SECONDS = 240
 
 
 class Outcome(enum.StrEnum):
@@ -29,6 +36,10 @@ class Outcome(enum.StrEnum):
     REFUSED = "refused"
     SLOW = "too slow"
     CRASHED = "crashed"
+    #: Eager computes something else where no token is padded than where transformers makes a mask, as in an export.
+    DIVIDED = "eager has two results"
+    #: Eager runs it at the sizes of the example only.
+    ONE_SIZE = "eager at one size only"
     #: Eager PyTorch does not run it with a small configuration and inputs made up for it.
     NOT_RUN = "not run by eager"
 
@@ -38,6 +49,7 @@ class Result(msgspec.Struct, frozen=True):
     shapes: str
     outcome: Outcome
     reason: str
+    #: Of processor time, which is the same on a machine that does other things too.
     seconds: float
 
 
@@ -45,7 +57,12 @@ def serve(answers: Connection, opset: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     while True:
-        answers.send(list(_results_of(answers.recv(), opset)))
+        name = answers.recv()
+        # The signal ends the process, whatever it computes.
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+        for result in _results_of(name, opset):
+            answers.send(result)
+        answers.send(None)
 
 
 def _results_of(name: str, opset: int) -> Iterator[Result]:
@@ -64,9 +81,9 @@ def _results_of(name: str, opset: int) -> Iterator[Result]:
     for shapes, axes in (("static", None), ("dynamic", _dynamic(built))):
         if axes == {}:
             continue
-        begun = time.perf_counter()
+        begun = time.process_time()
         outcome, reason = _outcome(built, axes, opset)
-        yield Result(name, shapes, outcome, reason, time.perf_counter() - begun)
+        yield Result(name, shapes, outcome, reason, time.process_time() - begun)
 
 
 def _dynamic(built: Built) -> Mapping[str, dict[int, str]]:
@@ -89,7 +106,23 @@ def _outcome(built: Built, axes: Mapping[str, Any] | None, opset: int) -> tuple[
             verify=True,
         )
     except VerificationError as error:
+        if _AT_ONE_SIZE in str(error):
+            return Outcome.ONE_SIZE, ""
+        if "attention_mask" in built.inputs and _has_two_results(built):
+            return Outcome.DIVIDED, error_line(error)
         return Outcome.WRONG, error_line(error)
     except Exception as error:  # noqa: BLE001  Whatever an export raises is its answer.
         return Outcome.REFUSED, error_line(error)
     return Outcome.RIGHT, ""
+
+
+def _has_two_results(built: Built) -> bool:
+    """Whether the results differ, if no token is padded, with and without the mask that transformers makes for that."""
+    inputs = [
+        torch.ones_like(made) if name == "attention_mask" else made
+        for name, made in ((name, maker.make(0, Dtype.FLOAT32)) for name, maker in built.inputs.items())
+    ]
+    without = built.module(*inputs)
+    with patch("torch.compiler.is_exporting", return_value=True):
+        masked = built.module(*inputs)
+    return not all(torch.allclose(*each, rtol=1e-3, atol=1e-4) for each in zip(without, masked, strict=True))

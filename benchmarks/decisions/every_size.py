@@ -30,7 +30,8 @@ from onnx_parity.harness.cases.program import CannotBuildError, InputSet, Progra
 from onnx_parity.harness.judging.reference import Judged
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.one_line import one_line
-from onnx_parity.harness.subjects.exporters import NoSuchFormError, Parity, ParityCapture, Request
+from onnx_parity.harness.subjects.exporter_interface import NoSuchFormError, Request
+from onnx_parity.harness.subjects.exporters import Parity, ParityCapture
 from onnx_parity.harness.subjects.runtime_interface import Session
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 

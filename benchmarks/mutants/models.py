@@ -7,7 +7,8 @@ import hashlib
 from onnx_parity.harness.cases.draws import DrawnCase
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, Request
+from onnx_parity.harness.subjects.exporters import EXPORTERS
 
 
 class Models:

@@ -22,7 +22,7 @@ from onnx_parity.harness.cases.program import CannotBuildError
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError
+from onnx_parity.harness.subjects.exporter_interface import Captured, NoSuchFormError
 
 #: Seconds that the cells of one file may take.
 _SECONDS = 3600.0

@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.torch_tests.cases import CAPTURES, TorchTest, record_of
 from benchmarks.torch_tests.figures import show, to_mend
 from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of
-from onnx_parity.harness.axes import EXPORTER_NAMES, ONNXRUNTIME, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.axes import GENERAL_EXPORTERS, ONNXRUNTIME, AxisError, parse_names, parse_opsets
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.running.child_process import ProcessEndedError
@@ -79,7 +79,9 @@ def main(
         Path | None, typer.Argument(help=f"test/onnx of a checkout of PyTorch {RELEASE}; fetched if not given.")
     ] = None,
     opsets: Annotated[str, typer.Option(help="Opsets, as in 9,11 or 9-17.")] = "9,11,13,15,17",
-    exporters: Annotated[str, typer.Option(help=f"Which to run: {', '.join(EXPORTER_NAMES)}.")] = "parity,torch_script",
+    exporters: Annotated[
+        str, typer.Option(help=f"Which to run: {', '.join(GENERAL_EXPORTERS)}.")
+    ] = "parity,torch_script",
     only: Annotated[str, typer.Option(help="A regular expression for the names of the tests.")] = "",
     into: Annotated[
         Path | None,
@@ -94,7 +96,7 @@ def main(
     """
     terminal = Console(stderr=True, highlight=False)
     try:
-        names, at = parse_names("--exporters", exporters, EXPORTER_NAMES), parse_opsets(opsets)
+        names, at = parse_names("--exporters", exporters, GENERAL_EXPORTERS), parse_opsets(opsets)
         re.compile(only)
         if into is not None and (into.is_dir() or not into.absolute().parent.is_dir()):
             raise AxisError(f"--json: {into} cannot be written: name a file in a folder that exists")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from onnx_parity.harness.axes import (
-    EXPORTER_NAMES,
+    GENERAL_EXPORTERS,
     ONNXRUNTIME,
     ONNXRUNTIME_OPSETS,
     PARITY,
@@ -53,7 +53,7 @@ def search(
             "MODULE:FUNCTION is a transformation of your own."
         ),
     ] = None,
-    exporters: Annotated[str | None, typer.Option(help=f"Of {', '.join(EXPORTER_NAMES)}.")] = None,
+    exporters: Annotated[str | None, typer.Option(help=f"Of {', '.join(GENERAL_EXPORTERS)}.")] = None,
     opsets: Annotated[str | None, typer.Option(help="Four of these are drawn for each program. Default: 7-26.")] = None,
     any_size: Annotated[
         bool,
@@ -103,7 +103,7 @@ def search(
     if wrong := unknown(asked):
         refuse(f"--probes: there is no probe {wrong[0]!r}. There are {', '.join(PROBES)}, and module:function.")
     try:
-        names = parse_names("--exporters", exporters, EXPORTER_NAMES) if exporters else ()
+        names = parse_names("--exporters", exporters, GENERAL_EXPORTERS) if exporters else ()
         at = parse_opsets(opsets) if opsets else ONNXRUNTIME_OPSETS
     except AxisError as error:
         refuse(str(error))

@@ -26,7 +26,8 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, ParityCapture
+from onnx_parity.harness.subjects.exporter_interface import Captured
+from onnx_parity.harness.subjects.exporters import EXPORTERS, ParityCapture
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 #: The errors of torch's operators in a dtype that they do not have.

@@ -20,7 +20,7 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import error_line, plain
 from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.exporters import Captured
+from onnx_parity.harness.subjects.exporter_interface import Captured
 from onnx_parity.harness.transformations.transformation import Transformation
 
 #: The number of innermost frames of a traceback that are shown.

@@ -28,7 +28,8 @@ from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.isolated_runtime import IsolatedRuntime
 from onnx_parity.harness.running.stages import EXTERNAL_WEIGHTS, Bench
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
+from onnx_parity.harness.subjects.exporter_interface import Exporter, Request
+from onnx_parity.harness.subjects.exporters import EXPORTERS
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from onnx_parity.harness.transformations.transformation import Transformation, applied, judge_outputs

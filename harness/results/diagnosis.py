@@ -136,7 +136,9 @@ def _exporters() -> Iterator[Check]:
             yield Check(f"exporter {exporter.name}", Health.OK, "deprecated by torch, included up to torch 2.15")
         elif missing:
             costs = "its cells are absent"
-            yield Check(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnxscript")
+            yield Check(
+                f"exporter {exporter.name}", Health.MISSING, missing, costs, f"pip install -U {missing.split()[0]}"
+            )
         else:
             yield Check(f"exporter {exporter.name}", Health.OK, "")
 

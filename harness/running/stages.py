@@ -43,7 +43,8 @@ from onnx_parity.harness.record import Stage
 from onnx_parity.harness.reuse.reuse import Reuse
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.delivered import Delivered, check, shapes_of
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, Exporter, NoSuchFormError, Request
+from onnx_parity.harness.subjects.exporters import EXPORTERS
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS

@@ -23,7 +23,7 @@ from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.generated import GeneratedProgram, Line, release
 from onnx_parity.harness.search.zeros import case_has_sign, have_sign
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.exporters import Captured, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, Request
 
 #: How often the inputs are moved by a unit in the last place, to see what that changes.
 MOVES = 2

@@ -25,7 +25,8 @@ from onnx_parity.harness.search.parts import ListOfAnyLengthError
 from onnx_parity.harness.search.probed_program import ModelKey, ProbedProgram
 from onnx_parity.harness.search.roundings import may_be_rounding
 from onnx_parity.harness.subjects.delivered import Delivered, check, shapes_of
-from onnx_parity.harness.subjects.exporters import EXPORTERS, NoSuchFormError
+from onnx_parity.harness.subjects.exporter_interface import NoSuchFormError
+from onnx_parity.harness.subjects.exporters import EXPORTERS
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 

@@ -38,7 +38,7 @@ from onnx_parity.exporter.operators.activation import lowering as activation
 from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.record import Status
-from onnx_parity.harness.subjects.exporters import Captured
+from onnx_parity.harness.subjects.exporter_interface import Captured
 from onnx_parity.op_cases import activation as cases
 
 FILE = Path(activation.__file__)

@@ -16,7 +16,7 @@ from onnx_parity.harness.case import Declaration, floats, op
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.subjects.exporter_interface import Request
 from onnx_parity.harness.transformations.transformation import Transformation
 from tests.harness.fakes import FakeExporter, LyingRuntime, cell, model, one_node
 

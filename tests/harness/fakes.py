@@ -15,7 +15,7 @@ from onnx_parity.exporter.arrays import Array, Fed
 from onnx_parity.harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.subjects.exporters import Captured, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, Request
 from onnx_parity.harness.subjects.runtime_interface import Session
 from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 

@@ -24,7 +24,8 @@ from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import Cell, cells_of
-from onnx_parity.harness.subjects.exporters import Parity, Request
+from onnx_parity.harness.subjects.exporter_interface import Request
+from onnx_parity.harness.subjects.exporters import Parity
 from onnx_parity.model_zoo.torchvision_import import torchvision
 from tests.exporter.subjects import Classifier, images
 

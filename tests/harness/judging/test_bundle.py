@@ -25,7 +25,7 @@ from onnx_parity.harness.judging import bundle
 from onnx_parity.harness.judging.bundle import Bundles, Kept, runner_of, slug
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import Captured, Request
+from onnx_parity.harness.subjects.exporter_interface import Captured, Request
 from tests.harness.fakes import FakeExporter, cell, one_node
 from tests.records import INFO, RECORD
 

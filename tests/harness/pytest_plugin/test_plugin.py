@@ -70,7 +70,8 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         (["--devices", "tpu"], "--devices tpu: there is no 'tpu', only cpu, cuda."),
         (
             ["--exporters", "tf2onnx"],
-            "--exporters tf2onnx: there is no 'tf2onnx', only parity, torch_dynamo, torch_script, and module:function.",
+            "--exporters tf2onnx: there is no 'tf2onnx', only parity, torch_dynamo, torch_script, transformers, and "
+            "module:function.",
         ),
         (
             ["--runtimes", "ort"],

@@ -19,7 +19,8 @@ from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import Parity, ParityCapture, Request
+from onnx_parity.harness.subjects.exporter_interface import Request
+from onnx_parity.harness.subjects.exporters import Parity, ParityCapture
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node, tensors
 

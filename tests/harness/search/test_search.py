@@ -31,7 +31,7 @@ from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.searching import Search, SearchError
 from onnx_parity.harness.search.zeros import case_has_sign, have_sign
-from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.subjects.exporter_interface import Request
 
 ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
 

@@ -216,8 +216,8 @@ def test_an_exporter_that_is_neither_known_nor_a_function_is_refused() -> None:
     with pytest.raises(AxisError) as refused:
         parse_exporters("parity,torch_dynmo")
     assert str(refused.value) == (
-        "--exporters parity,torch_dynmo: there is no 'torch_dynmo', only parity, torch_dynamo, torch_script, and "
-        "module:function."
+        "--exporters parity,torch_dynmo: there is no 'torch_dynmo', only parity, torch_dynamo, torch_script, "
+        "transformers, and module:function."
     )
 
 

@@ -19,7 +19,7 @@ from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.subjects.exporter_interface import Request
 from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 from onnx_parity.harness.transformations.signal import judge_by_signal
 from onnx_parity.harness.transformations.transformation import (

@@ -1,0 +1,45 @@
+"""The benchmark of transformers' classes: what it counts, where it goes on, and the page that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from benchmarks.classes_of_transformers import __main__ as benchmark
+from benchmarks.classes_of_transformers.page import written_page
+from benchmarks.classes_of_transformers.trying import Outcome, Result
+
+_FOUND = [
+    Result("AModel", "static", Outcome.RIGHT, "", 1.0),
+    Result("AModel", "dynamic", Outcome.REFUSED, "CaptureError: a | b", 1.0),
+    Result("BModel", "static", Outcome.NOT_RUN, "no", 0),
+]
+
+
+def test_a_call_goes_on_after_what_an_earlier_one_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    def results(names: Sequence[str], opset: int) -> Iterator[Result]:
+        asked.append(names)
+        return (each for each in _FOUND if each.name in names)
+
+    monkeypatch.setattr(benchmark, "class_names", lambda: ["AModel", "BModel"])
+    monkeypatch.setattr(benchmark, "_results", results)
+    app = typer.Typer()
+    app.command()(benchmark.main)
+    for most in ("1", "2"):
+        called = CliRunner().invoke(app, ["--most", most, "--output", str(tmp_path / "found")])
+        assert called.exit_code == 0, called.output
+    assert asked == [["AModel"], ["BModel"]]
+    assert benchmark._written(tmp_path / "found") == _FOUND
+
+
+def test_the_page_has_each_class_that_is_not_right() -> None:
+    page = written_page(_FOUND)
+    assert "| static | 1 | 1 |" in page and "| dynamic | 1 | 0 |" in page
+    assert "| AModel | dynamic | refused | CaptureError: a \\| b |" in page
+    assert "1 more classes" in page and "them:\nBModel." in page
