@@ -62,7 +62,7 @@ BUDGETS = {
     "harness/running": 1500,
     "harness/search": 4550,
     "harness/sensitivity": 900,
-    "harness/subjects": 1450,
+    "harness/subjects": 1570,
     "harness/transformations": 600,
     "reports": 3750,
 }
