@@ -129,11 +129,12 @@ class GrownList(Whole, list[Any]):
     def __getitem__(self, place: Any) -> Any:
         if not isinstance(place, slice):
             return self.items_of_loop[place]
-        if place.step in (None, 1):
+        step = 1 if place.step is None else place.step
+        if step > 0:
             return GrownList(self.items_of_loop.changed(lambda stack: stack[place]))
-        if (place.start, place.stop, place.step) == (None, None, -1):
-            return GrownList(self.items_of_loop.changed(lambda stack: stack.flip([0])))
-        raise refused_here(_REMEDY.format(use="takes a slice of it with a step"))
+        if place.start is None and place.stop is None:
+            return GrownList(self.items_of_loop.changed(lambda stack: stack.flip([0])[::-step]))
+        raise refused_here(_REMEDY.format(use="takes a slice of it backwards, from one item to another"))
 
     @classmethod
     def of(cls, items: Sequence[Any], like: Stacked) -> GrownList:

@@ -50,6 +50,11 @@ def _parts(x: Tensor) -> Tensor:
     return torch.stack([x[0], *parts[1:], x[0]]) * len(parts) + parts[-1] + parts[0]
 
 
+def _each_second(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = [row * 2 for row in x]
+    return torch.stack(rows[1::2]), torch.stack(rows[::-2])
+
+
 def _rebinds(x: Tensor) -> Tensor:
     rows: list[Tensor] = []
     for row in x:
@@ -239,3 +244,7 @@ def _continues(x: Tensor) -> Tensor:
 def test_a_continue_is_no_test_of_a_while() -> None:
     with pytest.warns(onnx_parity.TracerWarning, match="rows > 20"):
         _assert_follows(_continues, 5, 1, 7)
+
+
+def test_a_list_of_any_length_is_sliced_with_a_step() -> None:
+    _assert_follows(_each_second, 5, 2, 8)
