@@ -25,7 +25,8 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.channel import to_owner
 from onnx_parity.harness.running.stages import Bench
-from onnx_parity.harness.subjects.exporters import EXPORTERS, Request
+from onnx_parity.harness.subjects.exporter_interface import Request
+from onnx_parity.harness.subjects.exporters import EXPORTERS
 from onnx_parity.harness.zoo import ListedModel, Source
 from onnx_parity.model_zoo import libraries
 
