@@ -5,6 +5,7 @@ This module does not import torch; the collected files do. The controller of a d
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections import Counter
@@ -265,6 +266,10 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput[_USAGE_ERROR] = "\n".join(map(str, error.args))
         raise
+    finally:
+        # What has been collected stays to the end, when pytest looks for garbage five times.
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

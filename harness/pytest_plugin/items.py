@@ -44,7 +44,6 @@ from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.results.content import lines_of
-from onnx_parity.harness.subjects.exporters import EXPORTERS
 
 
 class CellRunner(Protocol):
@@ -250,6 +249,9 @@ class ExpectationItem(pytest.Item):
         if lacks_package(self._expectation):
             # The models that a package lists are no cells then.
             return
+        # Collecting does not need them, and importing them takes as long as a tenth of torch.
+        from onnx_parity.harness.subjects.exporters import EXPORTERS
+
         runtimes, transforms = self._subject()
         everything = Selection(
             tier=Tier.FULL,

@@ -13,6 +13,7 @@ to install.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -69,6 +70,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     early_config.stash[_IS_WANTED] = wanted
     if wanted:
         add_short_names(parser, early_config)
+        if gc.isenabled():
+            # A seventh of the time to import torch and to collect is spent on looking for garbage, of which there is
+            # none. The hooks end this with the collection.
+            gc.disable()
+            early_config.add_cleanup(gc.enable)
 
 
 def _list_named_paths(config: pytest.Config) -> Iterator[Path]:

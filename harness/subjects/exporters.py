@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 import torch
-from torch.onnx import TrainingMode
 
 from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
 from onnx_parity.harness.one_line import error_line, one_line
@@ -110,6 +109,8 @@ class _PeerCapture:
             return self._write(opset, Path(aside) / "model.onnx", external_data=False).read_bytes()
 
     def _write(self, opset: int, path: Path, *, external_data: bool) -> Path:
+        from torch.onnx import TrainingMode
+
         request = self._request
         torch.onnx.export(
             request.program(),
