@@ -273,7 +273,7 @@ class _Declare:
             raise DeclarationError(
                 f"{place}: tolerance= and signed_zeros= need a because=, and because= needs one of them. Write both."
             )
-        check_program(place, program)
+        check_program(place, program, is_model=self.kind is Kind.MODEL)
         check_inputs(place, inputs)
         check_sweeps(place, keywords, rows)
         check_dtypes(place, dtypes)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import struct
@@ -102,7 +103,7 @@ class Records(list[Record]):
             found.append(f"{lines} cannot be read ({'; '.join(places)})")
         if self.missing:
             found.append(f"the records of {self.missing} of its {len(self) + self.missing} cells are lost")
-        again = f"To run these cells again: parity run --resume {self._run}"
+        again = f"To run these cells again: parity run --resume {shlex.quote(str(self._run))}"
         return f"{self._run} is damaged: {' and '.join(found)}. {again}"
 
 

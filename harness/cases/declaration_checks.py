@@ -18,11 +18,17 @@ from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Listed, Maker
 
 
-def check_program(place: str, program: object) -> None:
+def check_program(place: str, program: object, *, is_model: bool) -> None:
     if isinstance(program, Maker) or not callable(program):
         raise DeclarationError(
             f"{place}: the first argument is the program, and {_shown(program)} cannot be called. "
             "Write what is to be run, then its inputs: op(torch.relu, floats(2, 3))."
+        )
+    if is_model and isinstance(program, torch.nn.Module):
+        name = type(program).__name__
+        raise DeclarationError(
+            f"{place}: the first argument of model(...) makes a module, and this is one. Write model({name}, ...) with "
+            f"the arguments of {name} as keywords, or model(lambda: {name}(...), ...)."
         )
 
 

@@ -25,7 +25,7 @@ from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import publish_report
 from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, shortcomings_of
-from onnx_parity.harness.pytest_plugin.options import HERE, prefix_option, with_prefix
+from onnx_parity.harness.pytest_plugin.options import HERE, like_option, prefix_option, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.profile import describe_profile, profile_of
@@ -177,7 +177,8 @@ def run(
     command += [f"{prefix_option('runs')}={runs}"] if runs is not None else []
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
     command += ["-o", f"testpaths={shlex.join(map(str, defaults.declarations()))}"]
-    command += _with_joined_paths([*context.args, *map(str, paths or ())])
+    words = [*context.args, *map(str, paths or ())]
+    command += _with_joined_paths(words)
     folder = runs or defaults.runs()
     before = _runs_in(folder)
     with _served(folder) if serve else nullcontext(_not_served) as begun:
@@ -185,6 +186,12 @@ def run(
     if code == _NOTHING_SELECTED and keyword:
         similar = _similar_names(keyword, paths or defaults.declarations())
         print_text(f"No cell of this tier matches -k '{keyword}'. {similar}", error=True)
+    elif code == _NOTHING_SELECTED:
+        named = shlex.join(["parity", "list", *(word for word in words if Path(word).exists())])
+        print_text(f"No cell is selected. What is declared: {named}", error=True)
+    elif code == _INVALID_OPTIONS:
+        for said in filter(None, map(like_option, words)):
+            print_text(said, error=True)
     _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, profile=profile, as_json=as_json)
 
 
@@ -194,7 +201,8 @@ def _refuse_elsewhere() -> None:
     if not project.declarations:
         refuse(defaults.no_declarations())
     if project.root != Path.cwd():
-        refuse(f"The declarations of this project are run in its folder, or by their names: cd {project.root}")
+        there = shlex.quote(str(project.root))
+        refuse(f"The declarations of this project are run in its folder, or by their names: cd {there}")
 
 
 def _refuse_other_options(context: typer.Context, option: str, allowed: tuple[str, ...], why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -194,7 +195,7 @@ def _refuse_baseline(baseline: Path, side: Side) -> None:
     if side.damage:
         why = side.damage
     elif is_unfinished(side.info, side.end):
-        why = f"it is unfinished. To complete it: parity run --resume {baseline}"
+        why = f"it is unfinished. To complete it: parity run --resume {shlex.quote(str(baseline))}"
     elif not side.counts:
         why = "it has no cells."
     else:

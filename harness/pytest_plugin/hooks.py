@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -160,13 +161,17 @@ def pytest_make_collect_report(
     # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
     if raised is not None and isinstance(raised.value, DeclarationError):
         report.longrepr = str(raised.value)
-    elif raised is not None and isinstance(raised.value.__cause__, ImportError) and holds_declarations(collector.path):
-        report.longrepr = _missing_package(collector.path, raised.value.__cause__)
+    elif raised is not None and holds_declarations(collector.path):
+        cause = raised.value.__cause__
+        if isinstance(cause, ImportError | SyntaxError):
+            report.longrepr = _explain_unread(collector.path, cause)
     return report
 
 
-def _missing_package(file: Path, error: ImportError) -> str:
-    """The line of a file of declarations that imports what cannot be imported, and why."""
+def _explain_unread(file: Path, error: ImportError | SyntaxError) -> str:
+    """The line of a file of declarations that is no Python, or imports what cannot be imported, and why."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     lines = [number for frame, number in walk_tb(error.__traceback__) if Path(frame.f_code.co_filename) == file]
     return f"{file}:{lines[-1] if lines else 1}: {error_line(error)}"
 
@@ -425,5 +430,5 @@ class Progress:
         for line in (*not_here(records), without_kernel(records)):
             if line:
                 terminalreporter.write_line(visible_line(line))
-        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
+        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {shlex.quote(str(folder))}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")

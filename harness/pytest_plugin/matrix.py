@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import shlex
 import sys
 import time
 import warnings
@@ -273,7 +274,7 @@ class Matrix:
 
     def end_unwritten(self, error: OSError) -> NoReturn:
         """End the run: a cell whose record cannot be written has not been run."""
-        again = f"parity run --resume {self.folder}" if self.begun else "run it again"
+        again = f"parity run --resume {shlex.quote(str(self.folder))}" if self.begun else "run it again"
         message = f"a record cannot be written to {self.folder}: {error}. Free space there, then: {again}"
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput[UNWRITTEN] = message

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,13 @@ def with_prefix(word: str) -> str:
     name, equals, value = word.partition("=")
     known = name.startswith("--") and name[2:] in OPTIONS
     return f"{prefix_option(name[2:])}{equals}{value}" if known else word
+
+
+def like_option(word: str) -> str:
+    """What to write instead of a word of a command line that is nearly one of our options; empty if it is none."""
+    name = word.partition("=")[0]
+    near = difflib.get_close_matches(name[2:], OPTIONS, n=1, cutoff=0.8) if name.startswith("--") else []
+    return f"There is no option {name}. Did you mean --{near[0]}?" if near and near[0] != name[2:] else ""
 
 
 def option(config: pytest.Config, name: str) -> Any:

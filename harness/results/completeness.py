@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from onnx_parity.harness.record import RunEnd, RunInfo
@@ -49,4 +50,4 @@ def why_unfinished(info: RunInfo, end: RunEnd | None) -> str:
 
 
 def _remedy(run: Path, info: RunInfo) -> str:
-    return "" if info.merged else f"{RESUME}parity run --resume {run}"
+    return "" if info.merged else f"{RESUME}parity run --resume {shlex.quote(str(run))}"

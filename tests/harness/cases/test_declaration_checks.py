@@ -27,6 +27,11 @@ from tests.harness.faults import LEAN, run_project
             "op(torch.relu, floats(2, 3)).",
         ),
         (
+            lambda: model(torch.nn.Linear(3, 4), floats(2, 3)),
+            "the first argument of model(...) makes a module, and this is one. Write model(Linear, ...) with the "
+            "arguments of Linear as keywords, or model(lambda: Linear(...), ...).",
+        ),
+        (
             lambda: op(torch.relu, (2, 3)),  # type: ignore[arg-type]
             "the input (2, 3) is a shape, but an input is a maker of a tensor. Write floats(2, 3), or numbers, ints, "
             "bools or distinct of that shape.",

@@ -154,6 +154,15 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
     ]
 
 
+def test_an_option_of_almost_this_name_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        importlib.import_module("onnx_parity.harness.commands.run"),
+        "exit_code_of",
+        lambda command, stdout, begun: (4, 1),
+    )
+    assert invoke("run", "--opset", "13")[1].endswith("There is no option --opset. Did you mean --opsets?\n")
+
+
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         importlib.import_module("onnx_parity.harness.commands.run"),
@@ -165,6 +174,8 @@ def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch
     assert "report:" not in text
     assert text.endswith("No cell of this tier matches -k 'rellu or nothing'. Similar names: relu, elu.\n")
     assert invoke("run", "-k", "nothing")[1].endswith("`parity list --cells` shows all ids.\n")
+    text = invoke("run", "listed_cases/some.py", "--dtypes", "int8")[1]
+    assert text.endswith("No cell is selected. What is declared: parity list listed_cases/some.py\n")
     assert json.loads(CliRunner().invoke(cli.app, ["run", "-k", "nothing", "--json"]).stdout) == {
         "run": None,
         "report": None,

@@ -126,6 +126,14 @@ def test_a_package_that_cannot_be_imported_is_a_line(pytester: pytest.Pytester) 
     assert "Traceback" not in result.stdout.str()
 
 
+def test_a_file_that_is_no_python_is_a_line(pytester: pytest.Pytester) -> None:
+    vocabulary = "from onnx_parity.harness.case import floats, op"
+    pytester.makepyfile(unclosed=f"{vocabulary}\nsine = op(abs, floats(2)\n")
+    result = pytester.runpytest_inprocess(*LEAN, "unclosed.py")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*unclosed.py:2: SyntaxError: '(' was never closed"])
+
+
 def test_an_invalid_declaration_fails_its_collection(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(cases="from onnx_parity.harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
     result = pytester.runpytest_inprocess(*LEAN, "cases.py")
