@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 
@@ -48,29 +47,22 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read_fields(distribution: metadata.Distribution) -> Mapping[str, Sequence[str]]:
-    """The fields of a distribution's metadata: `distribution.metadata` takes 4 ms, for the long description too."""
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    fields = defaultdict[str, list[str]](list)
-    for line in text.partition("\n\n")[0].splitlines():
-        name, _, value = line.partition(": ")
-        fields[name].append(value)
-    return fields
-
-
 @cache
 def installed() -> dict[str, Distribution]:
     """The distributions by name. The first of a name is that which Python imports."""
     found: dict[str, Distribution] = {}
     for each in metadata.distributions():
-        fields = _read_fields(each)
-        name = normalise("".join(fields["Name"]))
+        # `each.metadata` reads the long description too, which takes 4 ms.
+        head = (each.read_text("METADATA") or each.read_text("PKG-INFO") or "").partition("\n\n")[0]
+        fields = re.findall(r"^(Name|Version|Requires-Dist): (.*)$", head, re.MULTILINE)
+        one = dict(fields)
+        name = normalise(one.get("Name", ""))
         record = each.read_text("RECORD") or ""
         tops = frozenset(line.partition(",")[0].partition("/")[0] for line in record.splitlines())
         content = hashlib.blake2b(record.encode(), digest_size=8).hexdigest() if record else ""
-        needs = (need for need in fields["Requires-Dist"] if "extra ==" not in need)
+        needs = (need for field, need in fields if field == "Requires-Dist" and "extra ==" not in need)
         requires = tuple(normalise(re.split(r"[^\w.-]", need, maxsplit=1)[0]) for need in needs)
-        found.setdefault(name, Distribution(name, "".join(fields["Version"]), content, tops, requires))
+        found.setdefault(name, Distribution(name, one.get("Version", ""), content, tops, requires))
     return found
 
 
