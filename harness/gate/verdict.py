@@ -144,7 +144,8 @@ def _find_edited_files(before: Side, now: Side) -> list[str]:
 
 def _differ(what: str, names: Sequence[str]) -> list[str]:
     more = ", ..." if len(names) > _NAMED else ""
-    return [f"{len(names)} {what} differ: {', '.join(names[:_NAMED])}{more}"] if names else []
+    number = f"1 {what.removesuffix('s')} differs" if len(names) == 1 else f"{len(names)} {what} differ"
+    return [f"{number}: {', '.join(names[:_NAMED])}{more}"] if names else []
 
 
 def changes(before: RunInfo, now: RunInfo) -> list[str]:

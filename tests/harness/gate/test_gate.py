@@ -245,7 +245,7 @@ def test_an_edited_lowering_or_declaration_is_a_difference_of_the_environment(tm
     now = [replace(cell("a", source="2"), name="elu"), cell("b", source="1"), cell("c", source="1")]
     verdict = judge(before, store(tmp_path, "now", now, replace(INFO, contents=edited)), DEFAULT)
     files = "exporter/b.py, exporter/c.py, exporter/d.py, exporter/e.py, exporter/f.py, ..."
-    assert verdict.environment == [f"7 files differ: {files}", "1 declarations differ: elu"]
+    assert verdict.environment == [f"7 files differ: {files}", "1 declaration differs: elu"]
     assert f"environment: 7 files differ: {files}" in list(lines(verdict))
     assert judge(before, before, DEFAULT).environment == []
 
