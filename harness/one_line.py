@@ -13,8 +13,10 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first line that is not blank, without colours."""
-    return next((line.strip() for line in plain(text).splitlines() if line.strip()), "")
+    """The first line that is not blank, without colours, and the next one if the first announces it with a colon."""
+    lines = (line.strip() for line in plain(text).splitlines() if line.strip())
+    first = next(lines, "")
+    return f"{first} {next(lines, '')}".rstrip() if first.endswith(":") else first
 
 
 def error_line(error: BaseException) -> str:
