@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.expressions.conditions import Equal
+from onnx_parity.exporter.expressions.expression import Expression, expression_of
+from onnx_parity.exporter.expressions.solving import follows_from
 from onnx_parity.exporter.graph.graph import Block, Node, Size, Value, Varying
 
 __all__ = ["Correspondence"]
@@ -20,10 +23,13 @@ _MOST_COMPARED = 1 << 20
 
 
 class Correspondence:
-    """What corresponds in two lists of nodes, where some symbols have these values, or are these other symbols."""
+    """What corresponds in two lists of nodes, where some symbols have these values, or are these other symbols, and
+    where these conditions on sizes hold."""
 
-    def __init__(self, symbols: Mapping[Any, Any]) -> None:
+    def __init__(self, symbols: Mapping[Any, Any], where: Sequence[Expression] = ()) -> None:
         self._symbols = dict(symbols)
+        self._where = where
+        self._known_equal: dict[tuple[Any, Any], bool] = {}
         #: Values of one list, and those of the other that they correspond to.
         self.pairs: dict[Value, Value] = {}
         #: What these nodes give where they change nothing, and what they are given.
@@ -86,11 +92,28 @@ class Correspondence:
             return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self.same_value, one, other))
         if isinstance(one, Block) or isinstance(other, Block):
             return isinstance(one, Block) and isinstance(other, Block) and self.same_block(one, other)
-        return _same_number(self.plain(one), self.plain(other))
+        return self._same_number(one, other)
 
     def same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:
-        shapes = ([[self.plain(size) for size in value.shape] for value in values] for values in (one, other))
-        return next(shapes) == next(shapes)
+        return len(one) == len(other) and all(
+            len(mine.shape) == len(theirs.shape) and all(map(self._same_number, mine.shape, theirs.shape))
+            for mine, theirs in zip(one, other, strict=True)
+        )
+
+    def _same_number(self, one: Any, other: Any) -> bool:
+        one, other = self.plain(one), self.plain(other)
+        return _same_number(one, other) or (bool(self._where) and self._are_equal_there(one, other))
+
+    def _are_equal_there(self, one: Any, other: Any) -> bool:
+        """Whether two sizes are equal wherever the conditions hold."""
+        if not any(isinstance(each, Expression) for each in (one, other)):
+            return False
+        if not all(type(each) is int or (isinstance(each, Expression) and not each.is_float) for each in (one, other)):
+            return False
+        if (one, other) not in self._known_equal:
+            question = Equal.of(expression_of(one), expression_of(other))
+            self._known_equal[one, other] = follows_from(question, self._where)
+        return self._known_equal[one, other]
 
     def plain(self, number: Size | Varying | Any) -> Any:
         if not isinstance(number, Varying):

@@ -84,8 +84,11 @@ def _of_object(what: str, argument: Any, inside: _Inside, spec: Any) -> Iterator
         )
     else:
         entries = _entries(spec)
+        # A dict by names is that of an attribute, as torch.export takes it, and not the axes of a tensor.
+        is_by_attribute = any(isinstance(part, Mapping) and any(isinstance(key, str) for key in part) for part in spec)
         # In another nesting than the object's, the order is unknown, and does not matter if all entries are equal.
-        if len(entries) == len(tensors) and (len(spec) == len(tensors) or all(each == entries[0] for each in entries)):
+        fits = len(spec) == len(tensors) or all(each == entries[0] for each in entries)
+        if len(entries) == len(tensors) and fits and not is_by_attribute:
             yield from zip(tensors, entries, strict=True)
         elif len(spec) == len(inside):
             yield from _by_position(what, inside, spec)

@@ -76,6 +76,8 @@ class Traced(msgspec.Struct):
     sizes: Mapping[Symbol, int] = {}
     #: Whether the program asked the questions that were denied.
     has_denied: bool = False
+    #: Those questions.
+    denied: frozenset[Expression] = frozenset()
     #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
     axes: Axes = msgspec.field(default_factory=Axes)
     #: Where the program made a text of a tensor or of a size.

@@ -11,6 +11,9 @@ The program is recorded again, as it would run on the other side of a branch. Th
 
 On the other side the program may ask more: the second half of `height > 2 and width > 2` where the first does not hold
 in the example. What it asks there is denied too, as is every combination of questions that alone do not matter.
+
+Where a branch matters, the program may still be right for all sizes as it runs on the other side: `if padded: crop`
+crops nothing where nothing is padded. Then that is what is exported.
 """
 
 from __future__ import annotations
@@ -19,18 +22,20 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
 from onnx_parity.exporter.graph.correspondence import Correspondence
-from onnx_parity.exporter.graph.graph import Graph
+from onnx_parity.exporter.graph.graph import Graph, Origin
+from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.tracing.attempt import Traced
 
-__all__ = ["NotRecorded", "Recording", "branches_that_matter", "compute_the_same"]
+__all__ = ["NotRecorded", "Recording", "branches_that_matter", "compute_the_same", "on_the_other_side"]
 
 
 class NotRecorded(Exception):
@@ -49,6 +54,8 @@ class Recording(Protocol):
     ) -> Traced | None: ...
 
 
+#: The most branches that matter for one of their other sides to be looked at.
+_MOST_SIDES = 4
 #: How often a program is recorded again. One that asks more is not one that can be right for all sizes.
 _MOST_RECORDINGS = 16
 
@@ -65,6 +72,52 @@ def branches_that_matter(recorded: Traced, again: Recording) -> list[Answer]:
     where = [each.holding for each in recorded.branches if each.expression in mattering]
     mattering |= _that_matter_to_torch([each for each in recorded.branches if not each.by_user], where, recorded, again)
     return [each for each in recorded.branches if each.expression in mattering]
+
+
+def on_the_other_side(recorded: Traced, mattering: Sequence[Answer], again: Recording) -> Traced | None:
+    """The recording on the other side of a branch that matters, if it is right on both sides."""
+    questions = list(dict.fromkeys(each.expression for each in mattering if each.by_user))
+    if len(questions) > _MOST_SIDES or len(questions) < len({each.expression for each in mattering}):
+        return None
+    for question in questions:
+        if _emptying(question) or _sizes_where([question]):
+            continue  # The other side is for one size only.
+        side = frozenset([question])
+        try:
+            other = again(denied=side)
+        except (FailedThere, NotRecorded):
+            continue
+        # What is empty is looked at as the example runs, which is on this side.
+        is_plain = other is not None and not any(each.by_user and _emptying(each.expression) for each in other.branches)
+        if other is not None and is_plain and not other.reads and other.text is None and other.has_denied:
+            other.branches = [*other.branches, *_denied_in(other)]
+            if not branches_that_matter(other, _SeenFromThere(side, recorded, again)):
+                return other
+    return None
+
+
+def _denied_in(recorded: Traced) -> list[Answer]:
+    """The questions that were denied in a recording, with the answers that they have there."""
+    return [
+        Answer(each, not each.at(recorded.sizes), Origin("", 0), by_user=True)
+        for each in recorded.denied
+        if each.free_symbols <= recorded.sizes.keys()
+    ]
+
+
+class _SeenFromThere:
+    """Recordings as they are seen from the other side of a branch, where the answers of the example are the others."""
+
+    def __init__(self, side: frozenset[Expression], recorded: Traced, again: Recording) -> None:
+        self._side, self._again = side, again
+        self._recorded = msgspec.structs.replace(recorded, has_denied=True)
+
+    def __call__(
+        self, *, denied: frozenset[Expression] = frozenset(), empty: str | None = None, sizes: Mapping[str, int] = {}
+    ) -> Traced | None:
+        if empty is not None or sizes:
+            return self._again(empty=empty, sizes=sizes)
+        return self._again(denied=denied ^ self._side) if denied != self._side else self._recorded
 
 
 def _that_matter_together(questions: set[Expression], recorded: Traced, again: Recording) -> set[Expression]:
@@ -104,9 +157,11 @@ def _asked_where(
     # A question that torch asks, and not the program, keeps its answer.
     if other is None or (len(denied) == 1 and not other.has_denied):
         return None
-    further = [each.expression for each in other.branches if each.by_user]
-    is_same = all(isinstance(each, Condition) for each in further) and _Comparison(numbers).same(recorded, other)
-    return further if is_same else None
+    asked = [each for each in other.branches if each.by_user]
+    if not all(isinstance(each.expression, Condition) for each in asked):
+        return None
+    is_same = _Comparison(numbers, [each.holding for each in (*asked, *_denied_in(other))]).same(recorded, other)
+    return [each.expression for each in asked] if is_same else None
 
 
 def _that_matter_to_torch(

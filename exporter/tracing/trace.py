@@ -116,7 +116,7 @@ class _Tracing:
         if any(removed):
             # The program has used what it had stored in an earlier attempt.
             traced = self._recorded(self._wanted, self._attempt, is_last=True)
-        branches = self._branches_that_matter(traced)
+        traced, branches = self._with_branches_that_matter(traced)
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
             axis_names = traced.graph.axis_names
@@ -196,12 +196,15 @@ class _Tracing:
             return True  # The program itself may run.
         return True
 
-    def _branches_that_matter(self, traced: Traced) -> list[Answer]:
+    def _with_branches_that_matter(self, traced: Traced) -> tuple[Traced, list[Answer]]:
+        """The recording, or one of another side of its branches that is right for all sizes."""
         if not traced.branches:
-            return []
-        from onnx_parity.exporter.tracing.branches_on_sizes import branches_that_matter
+            return traced, []
+        from onnx_parity.exporter.tracing.branches_on_sizes import branches_that_matter, on_the_other_side
 
-        return branches_that_matter(traced, self._recorded_again)
+        mattering = branches_that_matter(traced, self._recorded_again)
+        other = on_the_other_side(traced, mattering, self._recorded_again) if mattering else None
+        return (traced, mattering) if other is None else (other, [])
 
     def _reads_that_matter(self, traced: Traced) -> list[Read]:
         """What was read, without what only decides whether the program raises an error, or makes no difference."""
@@ -261,7 +264,7 @@ class _Tracing:
         attempt = replace(self._attempt, variant=Variant(denied, empty, sizes, altered=altered))
         while True:
             try:
-                return self._recorded(self._wanted, attempt, is_last=True)
+                return replace(self._recorded(self._wanted, attempt, is_last=True), denied=denied)
             except ProgramFailedError:
                 return None
             except Reconsider as found:

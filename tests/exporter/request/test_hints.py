@@ -140,3 +140,21 @@ def test_a_registered_dataclass_with_lists_and_dicts(shapes: Any) -> None:
         lambda held: held.x + held.several[0] + held.several[1] + held.named["z"], (held,), dynamic_shapes=(shapes,)
     )
     assert _axes(exported) == [["rows", 6]] * 4
+
+
+@dataclass
+class _Parts:
+    first: torch.Tensor
+    listed: list[torch.Tensor]
+    named: dict[str, torch.Tensor]
+
+
+def test_a_registered_dataclass_of_lists_and_dicts_has_an_entry_for_each_field() -> None:
+    torch.export.register_dataclass(_Parts, serialized_type_name="parts of test_hints")
+
+    def program(parts: _Parts) -> torch.Tensor:
+        return parts.first + parts.listed[0].sum() + parts.named["x"].mean()
+
+    fields: Any = [{0: Dim("rows")}, [{0: Dim("more")}], {"x": {1: Dim("columns")}}]
+    exported = onnx_parity.export(program, (_Parts(X, [X], {"x": X}),), dynamic_shapes=(fields,))
+    assert _axes(exported) == [["rows", 6], ["more", 6], [4, "columns"]]

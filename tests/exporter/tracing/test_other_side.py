@@ -1,0 +1,41 @@
+"""Branches on sizes whose other side is right for all sizes: programs that cut off what they have padded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnx_parity
+
+AXES = {"x": {1: "height", 2: "width"}}
+
+
+def windows(x: torch.Tensor) -> torch.Tensor:
+    batch, height, width, channels = x.shape
+    below, right = -height % 4, (4 - width % 4) % 4
+    x = F.pad(x, (0, 0, 0, right, 0, below))
+    _, padded_height, padded_width, _ = x.shape
+    blocks = x.view(batch, padded_height // 4, 4, padded_width // 4, 4, channels)
+    x = (blocks - blocks.mean((2, 4), keepdim=True)).view(batch, padded_height, padded_width, channels)
+    if right > 0 or below > 0:
+        x = x[:, :height, :width].contiguous()
+    return x
+
+
+@pytest.mark.parametrize("sizes", [(8, 12), (8, 11), (6, 12), (6, 11)])
+def test_what_is_padded_in_some_sizes_is_cut_off_in_all(sizes: tuple[int, int]) -> None:
+    x = torch.randn(1, *sizes, 2)
+    exported = onnx_parity.export(windows, (x,), input_names=["x"], dynamic_axes=AXES, verify=True)
+    assert exported.assumptions == ()
+
+
+def test_what_is_something_else_on_the_other_side_is_an_assumption() -> None:
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 2:
+            x = x[:, :-1]
+        return x
+
+    with pytest.warns(onnx_parity.TracerWarning):
+        exported = onnx_parity.export(halves, (torch.randn(1, 8, 3),), input_names=["x"], dynamic_axes=AXES)
+    assert [each.condition for each in exported.assumptions] == ["height % 2 == 0"]
