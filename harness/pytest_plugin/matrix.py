@@ -296,6 +296,8 @@ class Matrix:
 
         if PARITY in self.selection.exporters:
             _export_once()
+        if self.reuse is not None:
+            self.reuse.grounds.prepare()
         # The collector of the forked process ignores objects that exist now, because visiting them copies their pages.
         gc.freeze()
         stderr = stderr_path(self.folder, self.worker)

@@ -49,13 +49,24 @@ def contents(subjects: Iterable[str] = (), data: Iterable[Path] = ()) -> dict[st
 def list_imported(path: Path) -> set[str]:
     """The modules of this project that a file of it imports, as paths: `exporter/lowering/shape`."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in _statements(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return {module.removeprefix(f"{_PROJECT}.").replace(".", "/") for module in found}
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a file, and the clauses that hold some. Expressions are most of a tree, and hold none."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            within = getattr(node, block, ())
+            left += within if isinstance(within, list) else ()
 
 
 def module_of(subject: str) -> str:

@@ -60,6 +60,10 @@ class Grounds:
         """The hash of each file of the exporter and the harness."""
         return contents((), self.data)
 
+    def prepare(self) -> None:
+        """Compute what all hashes have in common, which takes a second. Forked processes have it then."""
+        _ = self._with_the_exporter, self._without_the_exporter
+
     def before_export(self, cell: Cell) -> str:
         return hash_of_texts({"grounds": self._with_the_exporter, **_of_cell(cell)})
 

@@ -3,12 +3,15 @@
 A pass, a failure and a refusal are kept alike. A crash and a hang are not, since the process ends that would keep them;
 nor is what could not run here, what ended for want of memory or of a file, and what a GPU computed, whose kernels add
 in another order each time. One in `SHARE` of the cells whose outcome is known is run all the same, and so are those
-whose outcome is older than the run wants. If one ends otherwise then, the hash lacks something: that is an error of the
-cell, and its outcome is not used again.
+whose outcome is older than the run wants. The cells of a case at one dtype are drawn together: they share its program,
+capture and reference, without which a cell takes six times as long. If one ends otherwise then, the hash lacks
+something: that is an error of the cell, and its outcome is not used again.
 """
 
 from __future__ import annotations
 
+import os
+import posix
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +29,7 @@ from onnx_parity.harness.cases.watching import PACKAGE, state_of
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Reference
 from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.results.causes import name_few
 from onnx_parity.harness.results.content import room_folder
@@ -36,13 +40,13 @@ from onnx_parity.harness.subjects.delivered import Delivered
 
 __all__ = ["DAYS", "SHARE", "Kept", "Reuse"]
 
-#: One of so many cells whose outcome is known is run nevertheless.
+#: The cells of one of so many cases whose outcomes are known are run nevertheless.
 SHARE = 50
 #: Days after which an outcome is not used any longer, unless the run says otherwise.
 DAYS = 7.0
 _SECONDS_OF_DAY = 86400.0
-#: Seconds between two looks at whether files have changed, before outcomes are kept: a look takes a millisecond.
-_LOOK = 0.2
+#: Seconds between two looks at whether files have changed, before outcomes are kept: a look takes two milliseconds.
+_LOOK = 1.0
 #: What two outcomes of a cell have to have in common.
 _COMPARED = (
     "status", "stage", "blame", "runtime", "declined", "lacks", "metrics", "aten", "onnx", "nodes", "calls", "warned",
@@ -130,12 +134,11 @@ class Reuse:
         unwritten, self._unwritten = self._unwritten, []
         if not unwritten:
             return
-        own = room_folder("harness").parent
-        if self._has_changed(own / name for name in self.grounds.code):
+        if _have_changed(self._own_files):
             return
         for key, kept, file in unwritten:
             names = (each.rpartition(" ")[0] for each in kept.depends if not each.startswith(PACKAGE))
-            if not self._has_changed([file, *(self.root / name for name in names)]):
+            if not _have_changed([str(file), *(os.path.join(self.root, name) for name in names)]):
                 with suppress(UnicodeEncodeError):  # Names of files need not be text.
                     self.store.write(key, msgspec.json.encode(kept))
 
@@ -149,7 +152,8 @@ class Reuse:
 
     def _is_drawn(self, cell: Cell) -> bool:
         # With the run's id, so that each run draws others.
-        return stable_seed(self.grounds.seed, "reuse", self.run, cell.id) % SHARE == 0
+        group = group_of(cell.case.label, cell.dtype)
+        return stable_seed(self.grounds.seed, "reuse", self.run, group) % SHARE == 0
 
     def _read(self, cell: Cell, key: str) -> Kept | None:
         """What is kept for a key, if all that it depends on is the same."""
@@ -192,16 +196,10 @@ class Reuse:
             self._looked = time.monotonic()
             self.flush()
 
-    def _has_changed(self, files: Iterable[Path]) -> bool:
-        """Whether one of the files is younger than this process, which may have imported an older one."""
-        for file in files:
-            try:
-                # Not the time of the last write, which whoever writes may choose.
-                if file.stat().st_ctime > process_start():
-                    return True
-            except OSError:
-                continue  # What is not there has its hash, too.
-        return False
+    @cached_property
+    def _own_files(self) -> list[str]:
+        own = room_folder("harness").parent
+        return [str(own / name) for name in self.grounds.code]
 
     @cached_property
     def _noted(self) -> str:
@@ -232,6 +230,18 @@ def fill_in(outcome: Outcome, kept: Kept) -> Outcome:
     outcome.take(kept.record, kept.details)
     outcome.reused, outcome.ran = kept.run, kept.ran
     return outcome
+
+
+def _have_changed(files: Iterable[str]) -> bool:
+    """Whether one of the files is younger than this process, which may have imported an older one."""
+    for file in files:
+        try:
+            # Not the time of the last write, which whoever writes may choose. Not `os.stat` either, which is watched.
+            if posix.stat(file).st_ctime > process_start():
+                return True
+        except OSError:
+            continue  # What is not there has its hash, too.
+    return False
 
 
 def _differ(one: Record, other: Record) -> bool:

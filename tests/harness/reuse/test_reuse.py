@@ -222,15 +222,19 @@ def test_code_that_changed_after_the_process_began_keeps_nothing(
     assert _reuse(tmp_path).before_export(cell(_ELU)) is None
 
 
-def test_one_cell_in_fifty_is_drawn_and_another_run_draws_others(
+def test_one_case_in_fifty_is_drawn_and_another_run_draws_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SHARE", 50)
-    cells = [cell(op(F.elu, floats(2, 3)), opset=opset) for opset in range(1, 2001)]
-    first, second = _reuse(tmp_path), _reuse(tmp_path, run="second")
-    drawn = [{it.opset for it in cells if each._is_drawn(it)} for each in (first, second)]
-    assert all(20 < len(each) < 70 for each in drawn)
-    assert len(drawn[0] & drawn[1]) < 10
+    declared = op(F.elu, floats(2, 3), alpha=[float(number) for number in range(1000)])
+    cells = [replace(cell(declared), case=case, opset=opset) for case in declared.cases("elu") for opset in (9, 18)]
+    drawn: list[set[str]] = []
+    for each in (_reuse(tmp_path), _reuse(tmp_path, run="second")):
+        labels = [it.case.label for it in cells if each._is_drawn(it)]
+        drawn.append(set(labels))
+        assert len(labels) == 2 * len(drawn[-1]), "only some cells of a case are drawn"
+    assert all(10 < len(each) < 35 for each in drawn)
+    assert len(drawn[0] & drawn[1]) < 5
 
 
 def test_a_run_of_what_has_not_changed_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +244,9 @@ def test_a_run_of_what_has_not_changed_runs_nothing(tmp_path: Path, monkeypatch:
         ended = run_project(tmp_path, "pytest", *LEAN, *given)
         return ended, {record.cell: record for record in read_records(tmp_path / "runs" / "last")}
 
+    (tmp_path / "conftest.py").write_text(
+        "import onnx_parity.harness.reuse.reuse as of_the_run\nof_the_run.SHARE = 1 << 62"
+    )
     ended, first = run()
     first_run = read_info(tmp_path / "runs" / "last").id
     assert not any(record.reused for record in first.values())
@@ -247,10 +254,9 @@ def test_a_run_of_what_has_not_changed_runs_nothing(tmp_path: Path, monkeypatch:
     again, second = run("--reuse-days", "9")
     assert again.code == ended.code == 1
     died = {each for each, record in first.items() if record.status is Status.CRASHED}
-    drawn = {each for each, record in second.items() if not record.reused} - died
-    assert len(drawn) < 10
-    assert f"{len(first) - len(died) - len(drawn)} of {len(first)} cells (" in again.text
-    for each in first.keys() - died - drawn:
+    assert {each for each, record in second.items() if not record.reused} == died
+    assert f"{len(first) - len(died)} of {len(first)} cells (" in again.text
+    for each in first.keys() - died:
         was, now = first[each], second[each]
         assert (now.reused, now.seconds, now.ran) == (first_run, {}, was.began)
         assert (now.status, now.stage, now.reason, now.metrics, now.depends) == (
