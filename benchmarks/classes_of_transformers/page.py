@@ -22,6 +22,9 @@ next one goes on. A configuration is the default one with small sizes.
 _NOT_RIGHT = """
 ## What is not right
 
+Classes that are right for the sizes that they state take another branch at other sizes, such as where a table of
+positions is too short and is made anew. The export warns of it, and says what to give as `assume`.
+
 "Eager has two results" are classes whose attention is not causal where the attention mask has no padding, because
 transformers then leaves the mask out, and causal otherwise. The model always has the mask, as transformers says that an
 export should.
