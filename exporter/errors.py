@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,7 @@ __all__ = [
     "UnsupportedOperatorsError",
     "VerificationError",
     "WriteError",
+    "capture_errors_made",
 ]
 
 
@@ -54,6 +57,27 @@ class AssumptionError(ExportError, ValueError):
 
 class CaptureError(ExportError):
     """The program could not be captured: it failed, or it did something that a recording cannot represent."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        made: list[CaptureError] | None = getattr(_here, "made", None)
+        if made is not None:
+            made.append(self)
+
+
+#: The errors that a recording of this thread has made, which the program may have caught.
+_here = threading.local()
+
+
+@contextmanager
+def capture_errors_made() -> Iterator[list[CaptureError]]:
+    """Within, the errors of this class that are made in this thread are in a list."""
+    outside = getattr(_here, "made", None)
+    _here.made = []
+    try:
+        yield _here.made
+    finally:
+        _here.made = outside
 
 
 class ProgramFailedError(CaptureError):

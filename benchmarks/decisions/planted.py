@@ -20,7 +20,8 @@ from onnx_parity.exporter.operators.indexing import results as slices
 from onnx_parity.exporter.operators.resize import resize_axes
 from onnx_parity.exporter.recording import lost_writes
 from onnx_parity.exporter.script import interpreter, steps
-from onnx_parity.exporter.sizes import copies, python_functions, symbolic_numbers, symbols
+from onnx_parity.exporter.sizes import copies, symbolic_numbers, symbols
+from onnx_parity.exporter.torch_inside import bytecode
 from onnx_parity.exporter.torch_inside.dispatcher import is_view
 from onnx_parity.exporter.tracing import branches_on_sizes
 from onnx_parity.harness.any_size.in_copies import run_in_copies
@@ -43,7 +44,7 @@ _rules = symbolic_numbers._rules
 
 #: By what is wrong: what is put in the place of which attribute.
 MISTAKES: dict[str, Callable[[], _REPLACED]] = {
-    "copies that are none are not noted": lambda: [(symbols.Symbols, "note_copy", lambda *_: False)],
+    "copies that are none are not noted": lambda: [(symbols.Symbols, "note_copy", lambda *_, **__: False)],
     "copies of scripts are not noted": lambda: [(interpreter, "MAY_COPY", frozenset())],
     "what reshape returns is no view": lambda: [(lost_writes, "_is_view", lambda node: is_view(node.op))],
     "a copy that is surely none is a copy": lambda: [(copies, "note_copy", _only_noted)],
@@ -55,7 +56,7 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
         (symbols.Symbols, "decided", _answered_without_a_word)
     ],
     "a question that torch has asked hides the program's": lambda: [(symbols.Symbols, "decided", _hidden_by_torch)],
-    "`is True` is no question": lambda: [(python_functions._Identical, "__contains__", _is_itself)],
+    "`is True` is no question": lambda: [(bytecode._Pairs, "__contains__", _is_itself)],
     "branches make no difference": lambda: [(branches_on_sizes, "branches_that_matter", lambda recorded, again: [])],
     "an axis never keeps its size": lambda: [(resize_axes.Axis, "may_keep_its_size", False)],
     "an axis is never empty in a shape": lambda: [(reshaping, "may_be_empty", lambda size: False)],
@@ -64,12 +65,12 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
 }
 
 
-def _only_noted(given: Any, result: Any) -> Any:
+def _only_noted(given: Any, result: Any, **_: Any) -> Any:
     return result
 
 
-def _is_itself(self: Any, value: Any) -> bool:
-    return value is self._value
+def _is_itself(self: Any, pair: tuple[Any, Any]) -> bool:
+    return pair[0] is pair[1]
 
 
 def _without_rule(name: str) -> tuple[Any, str, Any]:

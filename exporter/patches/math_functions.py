@@ -1,13 +1,15 @@
 """Functions of Python's `math`, which take plain numbers: `math.sqrt(x.shape[1])` is computed from the dynamic size.
 
 Python's own functions convert their argument to a float, which would fix the size to that of the example. Besides,
-operators of symbolic numbers as Python has them: `//` of real numbers, `^` of conditions, and operands of a subclass of
-`int`.
+operators of symbolic numbers as Python has them: `//` of real numbers, those of conditions that Python takes for the
+numbers 0 and 1, and operands of a subclass of `int`; and the class that a program sees, `n.__class__`.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+from abc import ABCMeta
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,9 +17,10 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.sizes.symbolic_numbers import in_example
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical, in_example
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
+from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
 
 __all__ = ["WITH_SYMBOLS"]
@@ -27,6 +30,8 @@ asks_for_its_caller(__file__)
 #: The functions of one number. `log10`, and `log` to a base, are left out: the last digit of a quotient of logarithms
 #: differs between runtimes, and where the program rounds it, so does the integer.
 _NAMES = ("sqrt", "exp", "log", "log2")
+#: The file of what `isinstance` calls for an abstract class, such as `numbers.Integral`.
+_ABSTRACT_CLASSES = ABCMeta.__instancecheck__.__code__.co_filename
 
 
 def _is_symbolic(number: Any) -> bool:
@@ -82,6 +87,25 @@ def _refused_if_real(torchs: Callable[..., Any], *numbers: Any) -> Any:
     return torchs(*numbers)
 
 
+def _as_number(operation: Callable[..., Any], torchs: Any = None) -> Callable[..., Any]:
+    """An operation on conditions that is one of numbers, so that which of 0 and 1 a condition is decides the result."""
+    return lambda condition, *others: operation(int(condition), *map(_without_condition, others))
+
+
+def _without_condition(number: Any) -> Any:
+    return int(number) if type(number) is torch.SymBool else number
+
+
+def _bitwise(operation: Callable[..., Any], ours: Callable[..., Any] | None, torchs: Any) -> Callable[..., Any]:
+    """`&`, `|` and `^` of a condition, of which torch does not have those with a number."""
+
+    def result(condition: torch.SymBool, other: Any) -> Any:
+        of_two = isinstance(other, (bool, torch.SymBool, torch.Tensor))
+        return (ours or torchs)(condition, other) if of_two else _as_number(operation)(condition, other)
+
+    return result
+
+
 def _either(condition: torch.SymBool, other: Any) -> Any:
     """`^` of conditions on sizes, which torch does not have."""
     if isinstance(other, bool):
@@ -109,6 +133,21 @@ def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
     return torchs(pythons if pythons is not None and function is vars(math).get(function.__name__) else function)
 
 
+def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Read the class of a symbolic number for the program as that of a number, also where `isinstance` asks for it."""
+
+    def get(number: Any, name: str) -> Any:
+        if name == "__class__" and records_here():
+            asker = current_frame(1)
+            while asker.f_back is not None and asker.f_code.co_filename == _ABSTRACT_CLASSES:
+                asker = asker.f_back
+            if runs_users_code(asker):
+                return CLASSES[type(number)]
+        return read(number, name)
+
+    return get
+
+
 WITH_SYMBOLS: tuple[Patch, ...] = (
     *(FunctionAttribute(math, name, _of_one(name)) for name in _NAMES),
     FunctionAttribute(math, "pow", _pow),
@@ -118,7 +157,18 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
         for kind in (torch.SymInt, torch.SymFloat)
         for name, divide in (("__floordiv__", _floor_division), ("__rfloordiv__", _refused_if_real))
     ),
-    *(Attribute(torch.SymBool, name, lambda _: _either) for name in ("__xor__", "__rxor__")),
+    *(
+        Attribute(torch.SymBool, f"__{side}{name}__", partial(_bitwise, do, ours))
+        for name, do, ours in (("and", operator.and_, None), ("or", operator.or_, None), ("xor", operator.xor, _either))
+        for side in ("", "r")
+    ),
+    *(
+        Attribute(torch.SymBool, f"__{do.__name__}__", partial(_as_number, do))
+        for do in (operator.index, operator.invert, operator.neg, operator.lt, operator.le, operator.gt, operator.ge)
+    ),
+    *(Attribute(each, "__getattribute__", _class_seen) for each in CLASSES),
+    FunctionAttribute(operator, "is_", lambda pythons, one, other: are_identical(one, other)),
+    FunctionAttribute(operator, "is_not", lambda pythons, one, other: not are_identical(one, other)),
     FunctionAttribute(of_module("opt_einsum"), "contract_path", _contraction_path),
     # Other threads may compile a script meanwhile.
     FunctionCode(table_of_builtins, "_find_builtin", _builtin_of, here=lambda: True),

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Origin, Value
 
-__all__ = ["TEXTS", "Altered", "Read", "looked_at"]
+__all__ = ["OF_TEXTS", "Altered", "Read", "looked_at"]
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -19,6 +19,8 @@ class Altered(msgspec.Struct, frozen=True):
 
     read: int
     kind: int = 0
+    #: The dynamic sizes of which texts tell others, by the names of their symbols.
+    sizes: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
     def kinds(dtype: torch.dtype) -> range:
@@ -38,8 +40,8 @@ class Altered(msgspec.Struct, frozen=True):
         return others[self.kind] if self.kind < len(others) else math.nan
 
 
-#: All texts of tensors and of symbolic numbers are others.
-TEXTS = Altered(-1)
+#: Texts of tensors and of symbolic numbers are others: all of them if no sizes are said.
+OF_TEXTS = -1
 
 
 class Read(msgspec.Struct, eq=False):

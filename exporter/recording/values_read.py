@@ -7,7 +7,7 @@ model, unless the program raises an error for the other value.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +20,7 @@ from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
-from onnx_parity.exporter.recording.reads import TEXTS, Altered, Read
+from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
@@ -74,6 +74,8 @@ class Reader:
         self.altered: Altered | None = None
         #: Where the program first made a text of a tensor or of a symbolic number, which is not that of the example.
         self.text: Origin | None = None
+        #: The names of the dynamic sizes that such numbers are computed from.
+        self.sizes_in_texts: set[str] = set()
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -103,11 +105,18 @@ class Reader:
         is_here = self.altered is not None and self.altered.read == len(self.reads) - 1
         return self.altered if is_here else None
 
-    def text_of(self, text: str) -> str:
-        """A text of a tensor or of a symbolic number, which the results may not depend on."""
+    def text_of(
+        self, text: str, sizes: Collection[str] = (), with_sizes: Callable[[Mapping[str, int]], str] = str
+    ) -> str:
+        """A text of a tensor or of a symbolic number, which the results may not depend on. That of a number follows
+        from dynamic sizes of these names."""
         self.text = self.text or self._origins.find()
+        self.sizes_in_texts.update(sizes)
+        altered = self.altered
+        if altered is None or altered.read != OF_TEXTS:
+            return text
         # Another text may be printed too, and is to look the same.
-        return f"{text}\N{ZERO WIDTH SPACE}" if self.altered == TEXTS else text
+        return with_sizes(dict(altered.sizes)) if altered.sizes and sizes else f"{text}\N{ZERO WIDTH SPACE}"
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
         """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""

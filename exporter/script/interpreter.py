@@ -238,8 +238,8 @@ class Interpreter:
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
             result = operator.call(*positional, **named)
-        if schema_of(operator.call).name in MAY_COPY:
-            result = note_copy(positional[0], result)
+        if (name := schema_of(operator.call).name) in MAY_COPY:
+            result = note_copy(positional[0], result, in_order=name == "aten::contiguous")
         return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -79,6 +79,21 @@ class Range(Items):
         is_count = isinstance(count, torch.SymInt) and count.node.shape_env.never_exceeds(0, count)
         self.length = count if is_count else torch.sym_max(0, count)
 
+    def __contains__(self, number: Any) -> bool:
+        place = (number - self.start) // self.step
+        return bool(place >= 0) and bool(place < self.length) and bool(self.item(place) == number)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (range, Range)):
+            return False
+        length = len(other) if isinstance(other, range) else other.length
+        if self.length != length:
+            return False
+        is_same = bool(self.length == 0) or bool(self.start == other.start)
+        return is_same and (bool(self.length <= 1) or bool(self.step == other.step))
+
+    __hash__ = None  # type: ignore[assignment]
+
     def item(self, place: _Number) -> Any:
         return self.start + (place if self.step == 1 else place * self.step)
 

@@ -1,9 +1,9 @@
-"""Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod`, `isinstance` and `type`, for dynamic sizes.
+"""Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod` and `type`, for dynamic sizes.
 
-Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example; a
-symbolic size is no `int` to `isinstance`, `max` branches on which of two is larger, and no condition on a size is the
-object True. The functions of this file differ from Python's for symbolic numbers alone. The calls in a program are
-exchanged for calls of them, and `is True` for what asks the condition.
+Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example;
+the type of a symbolic size is not `int`, `max` branches on which of two is larger, and no size is the object 4. The
+functions of this file differ from Python's for symbolic numbers alone. The calls in a program are exchanged for calls
+of them, and `is` for what asks whether numbers are equal.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.sizes.looped import Items, Range, applied, items_in, reversed_items, with_numbers, zipped
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
+from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
 from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
@@ -31,8 +32,6 @@ __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
 
 asks_for_its_caller(__file__)
 
-#: Numbers of Python that are instances of the same types as symbolic ones are to be.
-_LIKE: dict[type, Any] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
 _INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
 
 
@@ -101,14 +100,10 @@ def _map(function: Any, /, *values: Any) -> Any:
     return map(_NUMBERS.get(function, function) if isinstance(function, type) else function, *values)
 
 
-def _isinstance(value: Any, kinds: Any, /) -> bool:
-    return isinstance(value, kinds) or (type(value) in _LIKE and isinstance(_LIKE[type(value)], kinds))
-
-
 def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) == 1:
         kind = type(args[0])
-        return type(_LIKE[kind]) if kind in _LIKE else kind
+        return CLASSES.get(kind, kind)
     # The module of a new class is that of the calling frame.
     name, bases, attributes = args
     return type(name, bases, {"__module__": module_that_calls(1), **attributes}, **kwargs)
@@ -121,8 +116,8 @@ def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any])
         if len(args) == 1 and isinstance(args[0], Iterator):
             args = ([*args[0]],)
         numbers = args[0] if len(args) == 1 and type(args[0]) in (tuple, list, torch.Size) else args
-        kinds = set(map(type, numbers))
-        is_symbolic = not kinds.isdisjoint(_LIKE) and (kinds <= _INTEGERS or kinds <= _REALS)
+        kinds = {*map(type, numbers)}
+        is_symbolic = not kinds.isdisjoint(CLASSES) and (kinds <= _INTEGERS or kinds <= _REALS)
         return functools.reduce(of_symbols, numbers) if is_symbolic and not kwargs else pythons(*args, **kwargs)
 
     return result
@@ -139,7 +134,7 @@ def _round(number: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _divmod(number: Any, divisor: Any, /) -> Any:
-    is_symbolic = type(number) in _LIKE or type(divisor) in _LIKE
+    is_symbolic = type(number) in CLASSES or type(divisor) in CLASSES
     return (number // divisor, number % divisor) if is_symbolic else divmod(number, divisor)
 
 
@@ -167,18 +162,6 @@ def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:
     return Items.comprehended(items, comprehension) if isinstance(items, Items.loop) else comprehension(items)
 
 
-class _Identical:
-    """Contains what is True, False, or an integer: also a condition on sizes that holds, or does not, and a size."""
-
-    def __init__(self, value: int) -> None:
-        self._value = value
-
-    def __contains__(self, value: Any, /) -> bool:
-        if type(value) is torch.SymInt and type(self._value) is int:
-            return bool(value == self._value)
-        return (bool(value) if type(value) is torch.SymBool else value) is self._value
-
-
 _NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
 _WITH_SIZES: dict[str, Callable[..., Any]] = {
@@ -186,7 +169,6 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
     "float": _float,
     "len": _len,
     "map": _map,
-    "isinstance": _isinstance,
     "type": _type,
     "max": _extreme(max, torch.sym_max),
     "min": _extreme(min, torch.sym_min),
@@ -223,7 +205,7 @@ CALLS_WITH_SIZES = ExchangedCalls(
     _WITH_SIZES,
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
     {"numel": _numel},
-    _Identical,
+    are_identical,
     _comprehension,
 )
 

@@ -8,7 +8,7 @@ each operation and its operands.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -128,7 +128,16 @@ class SizeNode(SymNode):
         asker = current_frame(2)
         if not records_here() or not runs_users_code(asker):
             return str(self.str())
-        return recorder_here().reader.text_of(str(self.pytype(self.hint) if self.has_hint() else self.str()))
+        if not self.has_hint():
+            return recorder_here().reader.text_of(str(self.str()))
+        return recorder_here().reader.text_of(
+            self._text_with({}), {*map(str, self._expr.free_symbols)}, self._text_with
+        )
+
+    def _text_with(self, sizes: Mapping[str, int]) -> str:
+        """The text of the number where some dynamic sizes, by their names, are others than in the recording."""
+        others = {each: size for each in self._expr.free_symbols if (size := sizes.get(str(each))) is not None}
+        return str(self.pytype(self.shape_env.value_of(self._expr.xreplace(others))))
 
     def _round(self, digits: int | None = None) -> SymNode:
         if digits is not None and not self.has_hint():

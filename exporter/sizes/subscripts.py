@@ -33,32 +33,33 @@ class SymbolicSubscripts(TorchFunctionMode):
     """Applies symbolic numbers in a subscript with `torch.select`. Its result is a view, so it can also be written to.
 
     Tensors of one int that are given as sizes or as indices become symbols. A function is called with each tensor whose
-    shape the program reads.
+    shape the program reads, and one with what makes each other call, and the call.
     """
 
-    def __init__(self, shape_is_read: Callable[[torch.Tensor], None]) -> None:
+    def __init__(self, shape_is_read: Callable[[torch.Tensor], None], call: Callable[..., Any]) -> None:
         super().__init__()
         self._shape_is_read = shape_is_read
+        self._call = call
         #: What is called in the place of the functions that the program has called so far.
         self._known: dict[Callable[..., Any], Callable[..., Any] | None] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is _READ or func is _WRITE:
-            return _apply_subscript(func, *args)
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
             return func(*args, **(kwargs or {}))
+        return self._call(self._called, func, args, kwargs or {})
+
+    def _called(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func is _READ or func is _WRITE:
+            return _apply_subscript(func, *args)
         try:
             ours = self._known[func]
         except KeyError:
             ours = self._known[func] = function_with_symbolic_numbers(func)
-        if ours is not None:
-            made = ours(func, *args, **(kwargs or {}))
-            if made is not NotImplemented:
-                return made
-        return func(*args, **(kwargs or {}))
+        made = NotImplemented if ours is None else ours(func, *args, **kwargs)
+        return func(*args, **kwargs) if made is NotImplemented else made
 
 
 def _apply_subscript(func: Callable[..., Any], x: torch.Tensor, subscript: Any, *value: Any) -> Any:

@@ -21,6 +21,8 @@ from onnx_parity.exporter.torch_inside.code_objects import first_line
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
 __all__ = [
+    "CLASSES",
+    "are_identical",
     "function_with_symbolic_numbers",
     "in_example",
     "operator_with_symbolic_numbers",
@@ -32,6 +34,8 @@ __all__ = [
 asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
+#: The classes of numbers of Python that symbolic ones stand for.
+CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 #: What is called in the place of torch's functions and of the operators of scripts, by their names. When the file of a
 #: rule is imported, a patch may stand in the place of the function, and has its name.
 _rules: dict[str, _Function] = {}
@@ -80,6 +84,16 @@ def read_number(item: Any) -> Any:
     if type(item) in (list, tuple) and any(isinstance(part, torch.Tensor) for part in item):
         return type(item)(map(read_number, item))
     return item
+
+
+def are_identical(one: Any, other: Any, /) -> bool:
+    """`one is other`: two sizes that are equal are one, as far as Python has one object of each integer."""
+    kinds = {type(one), type(other)}
+    if kinds == {torch.SymBool} or (torch.SymInt in kinds and kinds <= {int, torch.SymInt}):
+        return bool(one == other)
+    if torch.SymBool in kinds and kinds <= {bool, torch.SymBool}:
+        return bool(one) is bool(other)
+    return one is other
 
 
 def in_example(size: Any) -> int:

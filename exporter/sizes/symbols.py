@@ -337,12 +337,12 @@ class Symbols(NumbersOfValues):
         self._asked_last = question
         return not answer if self._denies(question, by_user=True) else answer
 
-    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor) -> bool:
-        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to.
-        Return whether it surely does."""
+    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor, in_order: bool) -> bool:
+        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to: for
+        the first in the order of its axes. Return whether it surely does."""
         sizes, strides = [*map(expression_of_size, tensor.shape)], [*map(expression_of_size, tensor.stride())]
         new = [*map(expression_of_size, copy.shape)]
-        condition = are_in_order(sizes, strides) if new == sizes else may_be_viewed(sizes, strides, new)
+        condition = are_in_order(sizes, strides) if in_order else may_be_viewed(sizes, strides, new)
         condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
         known = known_truth(condition, self._ranges)
         if known is None:
@@ -351,7 +351,8 @@ class Symbols(NumbersOfValues):
 
     def lost_copy(self, condition: Expression, origin: Origin) -> None:
         """Note that the program does something else where a condition holds, which decides what a write changes."""
-        self.answers[condition] = Answer(condition, False, origin, by_user=True, is_about_copy=True)
+        is_none_in_example = self._in_example(condition) is True
+        self.answers[condition] = Answer(condition, False, origin, True, is_none_in_example, is_about_copy=True)
 
     def _denies(self, question: Expression, *, by_user: bool) -> bool:
         """Whether a question is given the other answer."""

@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from opcode import opmap
 from types import CellType, CodeType, FunctionType
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from onnx_parity.exporter.torch_inside.bytecode import ask_for_identities, compares_by_identity
 from onnx_parity.exporter.torch_inside.garbage import get_objects
 
 __all__ = [
@@ -30,12 +31,8 @@ _SWAP = opmap["SWAP"]
 _EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap["CACHE"]])
 #: Whether the NULL that is pushed with what is called lies above it.
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
-#: `in` where `is` stands, in as many bytes, if there is such an instruction.
-_IS, _IN = opmap["IS_OP"], opmap["CONTAINS_OP"]
-_IN_HAS_ITS_SIZE = sys.version_info < (3, 13)
-#: Stands among the names in code that compares by `is` with a constant of these types, of which Python has one each.
+#: Stands among the names in code that compares by `is`.
 _IDENTITY = "is"
-_IDENTICAL = (bool, int)
 #: The names of code, before Python 3.12 also of comprehensions that make a list, that goes over what it is given.
 _COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>"})
 #: The most codes for which something is kept.
@@ -131,7 +128,7 @@ def names_in(code: CodeType) -> Set[str]:
     if known is not None:
         return known[1]
     names = set(code.co_names)
-    if _compares_by_identity(code):
+    if compares_by_identity(code):
         names.add(_IDENTITY)
     for const in code.co_consts:
         kind = type(const)
@@ -148,14 +145,6 @@ def names_in(code: CodeType) -> Set[str]:
         _names.clear()
     _names[id(code)] = code, names
     return names
-
-
-def _compares_by_identity(code: CodeType) -> bool:
-    """Whether `is` asks for one of the first constants that is a boolean or an integer."""
-    instructions, numbers = code.co_code, [type(const) in _IDENTICAL for const in code.co_consts[:256]]
-    return _IS in instructions and any(
-        is_number and bytes((_LOAD_CONST, place, _IS)) in instructions for place, is_number in enumerate(numbers)
-    )
 
 
 def _texts_in(consts: Iterable[Any]) -> Iterator[str]:
@@ -239,16 +228,16 @@ class ExchangedCalls:
         builtins: Mapping[str, Callable[..., Any]],
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
-        identical: Callable[[int], Container[Any]],
+        are_identical: Callable[[Any, Any], bool],
         comprehension: Callable[[Any, Callable[[Any], Any]], Any],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
         functions, each with the one to call, by the names by which files import them. `methods` are called in the place
-        of all methods of their names. `identical` makes what contains the values that are to be a boolean or an integer
-        where `is` asks for it. `comprehension` is called with what each comprehension goes over, and the comprehension
+        of all methods of their names. `are_identical` says whether two are one where `is` asks it.
+        `comprehension` is called with what each comprehension goes over, and the comprehension
         itself."""
         self._comprehension = comprehension
-        self._identical = identical
+        self._are_identical = are_identical
         self._methods = methods
         self._imported = imported
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
@@ -332,7 +321,7 @@ class ExchangedCalls:
                 consts[at] = _code_that_hands_on(consts[at], self._comprehension)
                 is_changed = True
         called = [name for name in code.co_names if name in meant or name in self._methods]
-        instructions = code.co_code if called or _IDENTITY in names_in(code) else b""
+        instructions = code.co_code if called else b""
         changed = bytearray(instructions)
         for name in called:
             number = code.co_names.index(name)
@@ -343,26 +332,11 @@ class ExchangedCalls:
                 is_changed = True
             for start, end in loads:
                 changed[start:end] = _loading(len(consts) - 1, end - start, is_method)
-        is_changed |= self._put_in_identities(code, changed, consts)
-        if not is_changed:
+        asks = compares_by_identity(code)
+        if not is_changed and not asks:
             return None
-        return code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
-
-    def _put_in_identities(self, code: CodeType, changed: bytearray, consts: list[Any]) -> bool:
-        """Make `value in container` of `value is True` or `value is 4`; tell whether there is any."""
-        before = len(consts)
-        added: dict[int, int] = {}
-        for at in range(0, len(changed) - 2, 2) if _IN_HAS_ITS_SIZE else ():
-            if changed[at] != _LOAD_CONST or changed[at + 2] != _IS or (at and changed[at - 2] == _EXTENDED_ARG):
-                continue
-            place = changed[at + 1]
-            const = code.co_consts[place]
-            if type(const) in _IDENTICAL and (place in added or len(consts) < 256):
-                if place not in added:
-                    added[place] = len(consts)
-                    consts.append(self._identical(const))
-                changed[at + 1], changed[at + 2] = added[place], _IN
-        return len(consts) > before
+        ours = code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
+        return ask_for_identities(ours, self._are_identical) if asks else ours
 
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:

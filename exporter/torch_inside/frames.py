@@ -27,7 +27,8 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "code_and_module", "codes_running", "current_frame", "is_raised_by_python", "is_users_file", "last_line_in",
+    "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_caught_by_user",
+    "is_raised_by_python", "is_users_file", "last_line_in",
     "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
     "who_asks",
@@ -141,6 +142,15 @@ def warn_at_users_line(text: str, category: type[Warning]) -> None:
     warnings.warn_explicit(text, category, file, line)
 
 
+def frames_of_user(frame: FrameType | None, outermost: CodeType) -> Iterator[FrameType]:
+    """The frames of the user's code on the stack that ends in `frame`, the innermost first, inside of one with that
+    code."""
+    while frame is not None and frame.f_code is not outermost:
+        if _users(frame):
+            yield frame
+        frame = frame.f_back
+
+
 def program_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame of the program on the stack that ends in `frame`, which may be the code of a graph."""
     while frame is not None and id(frame.f_code) not in _outermost:
@@ -151,8 +161,8 @@ def program_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def runs_users_code(frame: FrameType) -> bool:
-    """Whether the code of a frame is in a file of the user's."""
-    return is_users_file(frame.f_code.co_filename)
+    """Whether the code of a frame is the user's."""
+    return _users(frame)
 
 
 def code_and_module(frame: FrameType) -> tuple[CodeType, str]:
@@ -172,6 +182,11 @@ def is_raised_by_python(error: BaseException) -> bool:
     if isinstance(error, ValueError) and instruction.startswith("UNPACK_"):
         return True
     return instruction == "RAISE_VARARGS" or str(error) in ("list index out of range", "tuple index out of range")
+
+
+def is_caught_by_user(error: BaseException) -> bool:
+    """Whether an error was raised as far as code of the user's, which has caught it."""
+    return error.__traceback__ is not None and _users(error.__traceback__.tb_frame)
 
 
 def spelled_in(frame: FrameType | None) -> str:

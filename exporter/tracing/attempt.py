@@ -5,8 +5,8 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
-from onnx_parity.exporter.patches.recording import loops_followed, recording_surroundings
+from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
@@ -35,8 +35,7 @@ from onnx_parity.exporter.recording.results import Kind, Returned, Written, take
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
-from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
-from onnx_parity.exporter.torch_inside.code_objects import place_of
+from onnx_parity.exporter.torch_inside.code_objects import code_of, place_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 from onnx_parity.exporter.torch_inside.frames import is_raised_by_python
@@ -45,6 +44,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
     ended_the_process,
     failed_while_recorded,
+    raising_what_was_caught,
     refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
@@ -80,8 +80,9 @@ class Traced(msgspec.Struct):
     denied: frozenset[Expression] = frozenset()
     #: The dynamic axes that were asked for, without those that are static because the program runs with no other size.
     axes: Axes = msgspec.field(default_factory=Axes)
-    #: Where the program made a text of a tensor or of a size.
+    #: Where the program made a text of a tensor or of a size, and the names of the symbols of such sizes.
     text: Origin | None = None
+    sizes_in_texts: Collection[str] = ()
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -292,26 +293,37 @@ class _Recording:
 
     def run(self) -> None:
         """Run the program under the modes and patches that record it."""
-        recorder = self._recorder
         try:
-            dynamic = _with_dynamic_sizes(recorder) if self._symbols is not None else nullcontext()
-            with recording_surroundings(recorder), dynamic, recorder, keeping_composites():
-                called: Called = self._called
-                if self._attempt.has(Decision.GRADIENTS):
-                    called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
-                called = functionalized(called)
-                values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
+            with raising_what_was_caught():
+                values = self._values()
         except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
             raise
         except SystemExit as error:
             raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
+        if self._recorder.reader.refusal is not None:
+            raise self._recorder.reader.refusal
         lifted = len(values) - (0 if self._lifted is None else len(self._lifted.own))
         put = lifted - len(self._changed.inputs) - len(self._changed.new)
         returned = put - len(self._assigned)
         self._outputs, self._assigned_values = values[:returned], values[returned:put]
         self._put_values, self._lifted_values = values[put:lifted], values[lifted:]
+
+    def _values(self) -> list[Value]:
+        recorder = self._recorder
+        dynamic: AbstractContextManager[None] = nullcontext()
+        if self._symbols is not None:
+            # Programs with static sizes do not need it.
+            from onnx_parity.exporter.tracing.dynamic_sizes import with_dynamic_sizes
+
+            dynamic = with_dynamic_sizes(recorder, code_of(self._called))
+        with recording_surroundings(recorder), dynamic, recorder, keeping_composites():
+            called: Called = self._called
+            if self._attempt.has(Decision.GRADIENTS):
+                called = with_gradients(called, self._inputs.require_gradients(), self._tracked)
+            called = functionalized(called)
+            return [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
 
     def _called(self, tensors: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalized`. Returns all tensors whose values `run` needs afterwards."""
@@ -415,8 +427,8 @@ class _Recording:
         questions = [] if self._symbols is None else self._symbols.branches()
         has_denied = self._symbols is not None and self._symbols.has_denied
         sizes = {} if self._symbols is None else self._symbols.hints
-        text = recorder.reader.text
-        return Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text)
+        text, of = recorder.reader.text, recorder.reader.sizes_in_texts
+        return Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""
@@ -483,18 +495,7 @@ def _before_copy(value: Value) -> Value:
     return source if isinstance(source, Value) else value
 
 
-@contextmanager
-def _with_dynamic_sizes(recorder: Recorder) -> Iterator[None]:
-    from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
-
-    assert recorder.fakes.symbols is not None
-    recorder.fakes.symbols.goes_on = loops_followed(recorder)
-    with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read):
-        yield
-
-
 def _symbols(attempt: Attempt) -> Symbols:
-    # Programs with static sizes do not need it.
     from onnx_parity.exporter.sizes.symbols import Symbols
 
     return Symbols(attempt.decisions, attempt.variant.denied, attempt.followed)

@@ -6,7 +6,8 @@ import inspect
 import linecache
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from onnx_parity.exporter.errors import (
     FrozenValueError,
     OnnxExporterWarning,
     ProgramFailedError,
+    capture_errors_made,
 )
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import last_user_origin
@@ -33,7 +35,7 @@ from onnx_parity.exporter.torch_inside.fake_tensors import (
     DynamicOutputShapeException,
     UnsupportedOperatorException,
 )
-from onnx_parity.exporter.torch_inside.frames import passes_through, variables_of_calls
+from onnx_parity.exporter.torch_inside.frames import is_caught_by_user, passes_through, variables_of_calls
 from onnx_parity.exporter.tracing.assumptions import spelled
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ __all__ = [
     "failed_while_recorded",
     "failed_with",
     "fixed_axes",
+    "raising_what_was_caught",
     "refuse_ignored_inputs",
     "warn_of_static_axes",
 ]
@@ -255,6 +258,17 @@ def changed_numbers(places: Sequence[str]) -> CaptureError:
         "axis of what it keeps by the sizes of the mask and of the new tokens, as in 'min(all - sequence, 7)' for a "
         "sliding window of 8. If nothing depends on these numbers, export with allow_ignored_inputs=True."
     )
+
+
+@contextmanager
+def raising_what_was_caught() -> Iterator[None]:
+    """Within, a program is recorded. What that cannot go on with is no error of the program's, which it may catch."""
+    with capture_errors_made() as made:
+        try:
+            yield
+        finally:
+            for each in filter(is_caught_by_user, made):
+                raise each
 
 
 def contradicted_by_example(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> DynamicAxisError:

@@ -31,7 +31,7 @@ from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
-from onnx_parity.exporter.recording.reads import TEXTS, Altered, Read, looked_at
+from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of
@@ -52,6 +52,8 @@ __all__ = ["Traced", "trace"]
 
 #: How much of what was read is looked at, each time with a recording.
 _MOST_ALTERED = 16
+#: The sizes of which texts are tried.
+_SIZES_IN_TEXTS = range(10)
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
 
@@ -238,18 +240,18 @@ class _Tracing:
 
     def _is_right_with_other_texts(self, traced: Traced) -> bool:
         """Whether the same is recorded where texts are others, if the program is recorded the same way twice."""
+        sizes = [((name, size),) for name in sorted(traced.sizes_in_texts) for size in _SIZES_IN_TEXTS]
+        is_same = all(self._is_same(traced, Altered(OF_TEXTS, sizes=each)) for each in ((), *sizes))
+        return is_same or not self._is_same(traced, None)
+
+    def _is_same(self, traced: Traced, altered: Altered | None) -> bool:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
 
-        for altered in (TEXTS, None):
-            try:
-                other = self._recorded_again(altered=altered)
-            except (FailedThere, NotRecorded):
-                return False
-            if other is None:
-                return False
-            if compute_the_same(traced, other):
-                return altered is TEXTS
-        return True
+        try:
+            other = self._recorded_again(altered=altered)
+        except (FailedThere, NotRecorded):
+            return False
+        return other is not None and compute_the_same(traced, other)
 
     def _recorded_again(
         self,

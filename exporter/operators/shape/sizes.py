@@ -28,7 +28,8 @@ read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repea
 )  # fmt: skip
 def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
     """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
-    return note_copy(input, torchs(input, *map(read_number, args), **options))
+    result = torchs(input, *map(read_number, args), **options)
+    return note_copy(input, result, in_order=torchs is torch.Tensor.contiguous)
 
 
 @with_symbolic_numbers(torch.Tensor.reshape_as)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import operator
 import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -113,6 +114,30 @@ print("dynamo is imported" if "torch._dynamo" in sys.modules else {RIGHT!r})
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+#: What Python computes with a condition on a size, by the method that does.
+OF_CONDITIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "__xor__": lambda x: x + ((x.shape[0] > 3) ^ True),
+    "__rxor__": lambda x: x + (True ^ (x.shape[0] > 3)),
+    "__and__": lambda x: x + ((x.shape[0] > 0) & 3),
+    "__rand__": lambda x: x + (3 & (x.shape[0] > 0)),
+    "__or__": lambda x: x + ((x.shape[0] > 0) | 2),
+    "__ror__": lambda x: x + (2 | (x.shape[0] > 0)),
+    "__index__": lambda x: x + [1, 2][x.shape[0] > 0],
+    "__invert__": lambda x: x + ~(x.shape[0] > 0),
+    "__neg__": lambda x: x + -(x.shape[0] > 0),
+    "__lt__": lambda x: x + ((x.shape[0] > 0) < 2),
+    "__le__": lambda x: x + ((x.shape[0] > 0) <= 2),
+    "__gt__": lambda x: x + ((x.shape[0] > 0) > 2),
+    "__ge__": lambda x: x + ((x.shape[0] > 0) >= 2),
+}
+#: What asks for the class of a number, or whether two are one, by what answers.
+OF_CLASSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "torch.SymInt.__getattribute__": lambda x: x + isinstance(x.shape[0], int),
+    "torch.SymFloat.__getattribute__": lambda x: x + isinstance(x.shape[0] / 2, float),
+    "torch.SymBool.__getattribute__": lambda x: x + isinstance(x.shape[0] > 2, bool),
+    "operator.is_": lambda x: x + operator.is_(x.shape[0], len(x)),
+    "operator.is_not": lambda x: x + operator.is_not(x.shape[0], len(x)),
+}
 WITNESSES: dict[str, Witness] = {
     "autograd_apply: torch.autograd.function.Function.apply": Witness(
         exporting(Double.apply, X), "must override the setup_context"
@@ -234,12 +259,16 @@ WITNESSES: dict[str, Witness] = {
     "math_functions: torch.SymFloat.__rfloordiv__": Witness(
         exporting(lambda x: x + 1 // (x.shape[0] / 40), X, **ROWS), "another result", FLOOR
     ),
-    "math_functions: torch.SymBool.__xor__": Witness(
-        exporting(lambda x: x + ((x.shape[0] > 3) ^ True), X, **ROWS), "unsupported operand"
-    ),
-    "math_functions: torch.SymBool.__rxor__": Witness(
-        exporting(lambda x: x + (True ^ (x.shape[0] > 3)), X, **ROWS), "unsupported operand"
-    ),
+    **{
+        f"math_functions: torch.SymBool.{name}": Witness(
+            exporting(program, X, **ROWS), "TypeError|KeyError", f"assumes|^{RIGHT}$"
+        )
+        for name, program in OF_CONDITIONS.items()
+    },
+    **{
+        f"math_functions: {target}": Witness(exporting(program, X, **ROWS), "another result")
+        for target, program in OF_CLASSES.items()
+    },
     "math_functions: torch.jit._builtins._find_builtin": Witness(
         exporting(script_of_math, X, **ROWS), "traceback, frame, or code object"
     ),

@@ -1,0 +1,232 @@
+"""Bytecode: which errors code catches, and code in which another function answers `one is other`.
+
+The latter is code as of `(one, other) in pairs`. That takes more instructions, so that all after them are moved: the
+jumps, the table of exception handlers and that of lines are made anew.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from opcode import opmap
+from types import CodeType
+from typing import Any
+
+import msgspec
+
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+
+__all__ = ["ask_for_identities", "compares_by_identity", "parts_that_catch"]
+
+asks_for_its_caller(__file__)
+
+_IS, _IN, _PAIR, _CONSTANT = opmap["IS_OP"], opmap["CONTAINS_OP"], opmap["BUILD_TUPLE"], opmap["LOAD_CONST"]
+_EXTENDED_ARG, _CACHE = opmap["EXTENDED_ARG"], opmap["CACHE"]
+#: How a handler of errors begins, and what it does next: leave a `with`, drop the error, or see of which class it is.
+_HANDLES, _LEAVES_WITH, _DROPS = opmap["PUSH_EXC_INFO"], opmap["WITH_EXCEPT_START"], opmap["POP_TOP"]
+_MATCHES, _RAISES_AGAIN = frozenset({opmap["CHECK_EXC_MATCH"], opmap["CHECK_EG_MATCH"]}), opmap["RERAISE"]
+_JUMPS = frozenset(dis.hasjrel)
+#: How many bits of an entry's first byte in the table of lines tell where it is, and what says only a line.
+_IN_UNITS, _ONLY_A_LINE, _THE_SAME_LINE = 8, 13, 0
+
+
+class _Instruction(msgspec.Struct):
+    """An instruction, with its argument, which several units of two bytes give, and what it is followed by."""
+
+    operation: int
+    argument: int
+    #: Where it begins and ends in the code that it is of, in units; None for one that is put in.
+    begin: int | None
+    end: int
+    #: How many units Python keeps for itself behind it.
+    caches: int = 0
+    #: The unit to which it jumps.
+    target: int | None = None
+
+    @property
+    def units(self) -> int:
+        return max(1, (self.argument.bit_length() + 7) // 8) + self.caches
+
+    def encoded(self) -> bytes:
+        wide = [_EXTENDED_ARG, 0] * (self.units - self.caches - 1)
+        for place in range(len(wide) // 2):
+            wide[2 * place + 1] = self.argument >> 8 * (len(wide) // 2 - place) & 255
+        return bytes([*wide, self.operation, self.argument & 255]) + bytes([_CACHE, 0]) * self.caches
+
+
+def parts_that_catch(code: CodeType) -> list[range]:
+    """The parts of code, in bytes, in which an error is caught by an `except` of it, or by `contextlib.suppress`."""
+    operations = code.co_code[::2]
+    found = []
+    for begin, length, handler, _ in _handlers(code.co_exceptiontable):
+        if operations[handler] == _HANDLES:
+            end = operations.find(_RAISES_AGAIN, handler)
+            first = operations[handler + 1]
+            catches = first == _DROPS or not _MATCHES.isdisjoint(operations[handler : end if end >= 0 else None])
+            if catches or (first == _LEAVES_WITH and "suppress" in code.co_names):
+                found.append(range(2 * begin, 2 * (begin + length)))
+    return found
+
+
+def compares_by_identity(code: CodeType) -> bool:
+    """Whether `is` compares with anything but None in code."""
+    units = code.co_code
+    operations = units[::2]
+    at = operations.find(_IS)
+    while at >= 0:
+        if operations[at - 1] != _CONSTANT or code.co_consts[units[2 * at - 1]] is not None:
+            return True
+        at = operations.find(_IS, at + 1)
+    return False
+
+
+class _Pairs:
+    """Contains the pairs for which a function returns True."""
+
+    def __init__(self, are_identical: Callable[[Any, Any], bool]) -> None:
+        self._are_identical = are_identical
+
+    def __contains__(self, pair: tuple[Any, Any]) -> bool:
+        return self._are_identical(*pair)
+
+
+def ask_for_identities(code: CodeType, are_identical: Callable[[Any, Any], bool]) -> CodeType:
+    """Code that asks `are_identical(one, other)` where it would ask `one is other`, unless the other is None."""
+    before = _instructions_of(code)
+    after: list[_Instruction] = []
+    for each, asks in zip(before, _asked_in(before, code.co_consts), strict=True):
+        after += _asking(each, len(code.co_consts)) if asks else [each]
+    moved = _placed(after)
+    return code.replace(
+        co_code=b"".join(each.encoded() for each in after),
+        co_consts=(*code.co_consts, _Pairs(are_identical)),
+        co_exceptiontable=bytes(_moved_handlers(code.co_exceptiontable, moved)),
+        co_linetable=_moved_lines(code.co_linetable, moved),
+    )
+
+
+def _asked_in(instructions: Sequence[_Instruction], constants: Sequence[Any]) -> Iterator[bool]:
+    """For each instruction whether it is an `is` with anything but None."""
+    yield False
+    for before, each in pairwise(instructions):
+        is_none = before.operation == _CONSTANT and constants[before.argument] is None
+        yield each.operation == _IS and not is_none
+
+
+def _asking(asked: _Instruction, constant: int) -> list[_Instruction]:
+    """The instructions in the place of an `is`, the first where it begins and the others where it ends."""
+    caches = _caches_of(_IN)
+    return [
+        _Instruction(_PAIR, 2, asked.begin, asked.end),
+        _Instruction(_CONSTANT, constant, None, asked.end),
+        _Instruction(_IN, asked.argument, None, asked.end, caches),
+    ]
+
+
+def _caches_of(operation: int) -> int:
+    known = dis._inline_cache_entries  # type: ignore[attr-defined]
+    found = known.get(dis.opname[operation], 0) if isinstance(known, dict) else known[operation]
+    return int(found)
+
+
+def _instructions_of(code: CodeType) -> list[_Instruction]:
+    found = []
+    begin, argument, units = 0, 0, code.co_code
+    at = 0
+    while at < len(units) // 2:
+        operation, low = units[2 * at], units[2 * at + 1]
+        argument = argument << 8 | low
+        at += 1
+        if operation == _EXTENDED_ARG:
+            continue
+        caches = _caches_of(operation)
+        at += caches
+        target = None
+        if operation in _JUMPS:
+            target = at - argument if _is_backward(operation) else at + argument
+        found.append(_Instruction(operation, argument, begin, at, caches, target))
+        begin, argument = at, 0
+    return found
+
+
+def _is_backward(operation: int) -> bool:
+    return "BACKWARD" in dis.opname[operation]
+
+
+def _placed(instructions: Sequence[_Instruction]) -> list[int]:
+    """Where what was at each unit is now, once the jumps have arguments for that."""
+    last = instructions[-1].end
+    while True:
+        moved, place = [-1] * (last + 1), 0
+        ends = []
+        for each in instructions:
+            if each.begin is not None:
+                moved[each.begin] = place
+            place += each.units
+            ends.append(place)
+        moved[last] = place
+        is_settled = True
+        for each, end in zip(instructions, ends, strict=True):
+            if each.target is not None:
+                distance = abs(moved[each.target] - end)
+                is_settled &= distance == each.argument
+                each.argument = distance
+        if is_settled:
+            return moved
+
+
+def _moved_handlers(table: bytes, moved: Sequence[int]) -> Iterator[int]:
+    """The table of exception handlers of code that was moved."""
+    for begin, length, handler, depth in _handlers(table):
+        yield from _as_bytes(moved[begin], mark=128)
+        for number in (moved[begin + length] - moved[begin], moved[handler], depth):
+            yield from _as_bytes(number)
+
+
+def _handlers(table: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """For each handler where its instructions begin, how many units they are, where the handler begins, its depth."""
+    return zip(*[_numbers_in(table)] * 4, strict=True)
+
+
+def _numbers_in(table: bytes) -> Iterator[int]:
+    """Numbers of six bits a byte, the highest first; 64 says that there are more, and 128 marks an entry's first."""
+    number = 0
+    for byte in table:
+        number = number << 6 | byte & 63
+        if not byte & 64:
+            yield number
+            number = 0
+
+
+def _as_bytes(number: int, mark: int = 0) -> Iterator[int]:
+    places = range((max(1, number.bit_length()) + 5) // 6)
+    for place in reversed(places):
+        yield (number >> 6 * place & 63) | (64 if place else 0) | mark
+        mark = 0
+
+
+def _moved_lines(table: bytes, moved: Sequence[int]) -> bytes:
+    """The table of lines: entries for so many units each, of which those that are longer now are followed by one that
+    says the same line."""
+    made = bytearray()
+    begin = 0
+    starts = [at for at, byte in enumerate(table) if byte & 128]
+    for at, next_entry in pairwise([*starts, len(table)]):
+        end = begin + (table[at] & 7) + 1
+        more = _unit_at(moved, end) - _unit_at(moved, begin)
+        length = min(more, _IN_UNITS)
+        made += bytes([table[at] & ~7 | length - 1]) + table[at + 1 : next_entry]
+        while more := more - length:
+            length = min(more, _IN_UNITS)
+            made += bytes([128 | _ONLY_A_LINE << 3 | length - 1, _THE_SAME_LINE])
+        begin = end
+    return bytes(made)
+
+
+def _unit_at(moved: Sequence[int], unit: int) -> int:
+    """Where a unit is now, which may lie inside an instruction: as far behind its beginning as before."""
+    begin = unit
+    while moved[begin] < 0:
+        begin -= 1
+    return moved[begin] + unit - begin

@@ -1,0 +1,185 @@
+"""The surroundings of a recording with dynamic sizes, and errors of torch that a program catches there.
+
+    try:
+        return x.view(2, -1)
+    except RuntimeError: ...
+
+Where a function fails for some sizes only, such a `try` is a question about sizes, but torch checks less where sizes
+are symbols. So a function that is called within one is tried with tensors without data, of several sizes. If it fails
+for some of them, a condition that tells them apart is asked, like any other question of the program, and the error is
+raised where it does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, product
+from types import CodeType
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.errors import ExportError
+from onnx_parity.exporter.expressions.conditions import Equal, GreaterOrEqual, LessOrEqual, Unequal
+from onnx_parity.exporter.expressions.expression import Expression, Mul, Number, Symbol
+from onnx_parity.exporter.expressions.integers_and_reals import Mod
+from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.patches.recording import loops_followed
+from onnx_parity.exporter.recording.evaluate import outside_of_recording
+from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.sizes.size_node import expression_of_size
+from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
+from onnx_parity.exporter.torch_inside.bytecode import parts_that_catch
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, frames_of_user
+from onnx_parity.exporter.torch_inside.pytree import tree_flatten, tree_unflatten
+
+__all__ = ["with_dynamic_sizes"]
+
+asks_for_its_caller(__file__)
+
+_SIZES = range(10)
+#: What reads the number in a tensor, which has to have data for it.
+_READS = frozenset({torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__})
+#: The most elements of a tensor with data.
+_MOST = 10_000
+_REFUSAL = (
+    "the program catches an error that depends on dynamic sizes, and that is raised for no condition that is known: "
+    "branch on the sizes with `if`"
+)
+
+
+@contextmanager
+def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
+    """The surroundings of a recording in which code of ours calls the program."""
+    symbols = recorder.fakes.symbols
+    assert symbols is not None
+    symbols.goes_on = loops_followed(recorder)
+    with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read, _CaughtErrors(recorder, calling).call):
+        yield
+
+
+class _CaughtErrors:
+    """Asks for which sizes functions fail whose errors the program catches."""
+
+    def __init__(self, recorder: Recorder, calling: CodeType) -> None:
+        assert recorder.fakes.symbols is not None
+        self._calling = calling
+        self._reader, self._symbols = recorder.reader, recorder.fakes.symbols
+        #: By the identity of code, the code and its parts in which errors are caught.
+        self._known: dict[int, tuple[CodeType, Sequence[range]]] = {}
+        #: The conditions for which no error was raised where the program is now.
+        self._hold: list[Expression] = []
+
+    def call(self, calls: Callable[..., Any], function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a function, or raise the error that it has for the example, if it depends on sizes and is caught."""
+        is_certain = self._are_caught() and self._passes(function, args, kwargs)
+        try:
+            return calls(function, args, kwargs)
+        except ExportError:
+            raise
+        except Exception as error:
+            if is_certain:  # It fails as it is recorded, or for the sizes of this recording.
+                self._reader.refusal = self._reader.refusal or refused_here(f"{_REFUSAL} ({error})")
+            raise
+
+    def _passes(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a call is known to pass. Raises its error if it fails for the example."""
+        leaves, spec = tree_flatten((args, kwargs))
+        sizes = [each for leaf in leaves for each in _sizes_of(leaf)]
+        symbols = sorted({symbol for size in sizes for symbol in size.free_symbols}, key=str)
+        if not symbols or not self._symbols.hints.keys() >= {*symbols} or any(map(_is_called, leaves)):
+            return False
+        outcomes: list[tuple[Mapping[Symbol, int], Exception | None]] = []
+        for tried in self._tried(symbols):
+            if not self._comes_here(sizes, tried):
+                continue
+            given = tree_unflatten([_of_sizes(leaf, tried, function) for leaf in leaves], spec)
+            outcomes.append((tried, _error_of(function, *given)))
+            if len(outcomes) == len(_SIZES) * len(symbols) and not any(error for _, error in outcomes):
+                return True
+        failures = [error for _, error in outcomes if error is not None]
+        if len(failures) == len(outcomes):
+            return False
+        for condition in _conditions(symbols, sizes, leaves) if failures else ():
+            if all(bool(condition.at(tried)) == (error is None) for tried, error in outcomes):
+                if not self._symbols.decided(condition):
+                    raise failures[0]
+                self._hold.append(condition)
+                return True
+        if failures:
+            raise refused_here(_REFUSAL)
+        return True
+
+    def _comes_here(self, sizes: Sequence[Expression], tried: Mapping[Symbol, int]) -> bool:
+        """Whether the program comes where it is now, as far as is known, with arguments of these sizes."""
+        try:
+            return all(size.at(tried) >= 0 for size in sizes) and all(each.at(tried) for each in self._hold)
+        except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
+            return False
+
+    def _tried(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
+        """The sizes of the recording, with each of the symbols at other sizes, and with two of them at others."""
+        hints = self._symbols.hints
+        yield hints
+        yield from ({**hints, symbol: size} for symbol in symbols for size in _SIZES)
+        for one, other in pairwise(symbols):
+            yield from ({**hints, one: size, other: another} for size, another in product(_SIZES, _SIZES))
+        yield from ({**hints, **dict.fromkeys(symbols, size)} for size in _SIZES)
+
+    def _are_caught(self) -> bool:
+        for frame in frames_of_user(current_frame(2), self._calling):
+            code = frame.f_code
+            known = self._known.get(id(code))
+            if known is None:
+                known = self._known[id(code)] = code, parts_that_catch(code)
+            if any(frame.f_lasti in part for part in known[1]):
+                return True
+        return False
+
+
+def _sizes_of(leaf: Any) -> list[Expression]:
+    sizes: Sequence[Any] = leaf.shape if isinstance(leaf, torch.Tensor) else [leaf]
+    return [expression_of_size(size) for size in sizes if isinstance(size, torch.SymInt)]
+
+
+def _is_called(leaf: Any) -> bool:
+    return callable(leaf) and not isinstance(leaf, (torch.Tensor, type))
+
+
+def _of_sizes(leaf: Any, sizes: Mapping[Symbol, int], function: Callable[..., Any]) -> Any:
+    """An argument where dynamic sizes are these."""
+    if isinstance(leaf, torch.SymInt):
+        return leaf.node.expr.at(sizes)
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    shape, strides = (
+        [int(expression_of_size(each).at(sizes)) for each in numbers] for numbers in (leaf.shape, leaf.stride())
+    )
+    has_data = function in _READS and torch.Size(shape).numel() < _MOST
+    made = torch.empty_strided(shape, strides, dtype=leaf.dtype, device="cpu" if has_data else "meta")
+    return made.zero_() if has_data else made
+
+
+def _error_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:
+    with outside_of_recording(), torch.no_grad():
+        try:
+            function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  The program catches it, whatever it is.
+            return error
+    return None
+
+
+def _conditions(symbols: Sequence[Symbol], sizes: Sequence[Expression], leaves: Sequence[Any]) -> Iterator[Expression]:
+    """Conditions that may tell for which sizes a function does not fail, the likeliest first."""
+    shapes = [[expression_of_size(size) for size in leaf.shape] for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    found = dict.fromkeys([*symbols, *sizes, *(Mul.of(*shape) for shape in shapes if shape)])
+    numbers = [each for each in found if each.free_symbols]
+    for one in numbers:
+        for size in _SIZES:
+            yield from (compare.of(one, Number(size)) for compare in (Equal, Unequal, GreaterOrEqual, LessOrEqual))
+        yield from (Equal.of(Mod.of(one, Number(divisor)), Number(0)) for divisor in _SIZES[2:])
+    for place, one in enumerate(numbers):
+        for other in numbers[:place]:
+            yield from (compare.of(one, other) for compare in (Equal, GreaterOrEqual, LessOrEqual))
