@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3500,
+    "exporter": 3525,
     "exporter/dispatch": 600,
     "exporter/expressions": 1600,
     "exporter/fallback": 400,
@@ -36,9 +36,9 @@ BUDGETS = {
     "exporter/script": 3000,
     "exporter/sizes": 1950,
     "exporter/sources": 500,
-    "exporter/torch_inside": 2475,
+    "exporter/torch_inside": 2525,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 2040,
+    "exporter/tracing": 2200,
     "exporter/verification": 3000,
     "harness": 3450,
     "harness/any_size": 350,
