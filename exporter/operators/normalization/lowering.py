@@ -7,7 +7,7 @@ import torch
 from onnx_parity.exporter.dtypes import fits_attribute
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, same_size
+from onnx_parity.exporter.lowering.values.shapes import may_be_empty, product, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -79,20 +79,17 @@ def native_batch_norm(
         else:
             count = g.scalar(size, x.dtype)
             unbiased = g.op("Div", g.op("Mul", g.squeeze(variance, axes), count), g.op("Sub", count, 1))
-            results += [
-                _updated(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
-                _updated(g, g.cast(running_var, dtype), unbiased, momentum),
-            ]
+            is_empty = g.op("Less", count, 1) if may_be_empty(size) else None
+            for running, batch in ((running_mean, g.squeeze(mean, axes)), (running_var, unbiased)):
+                before = g.cast(running, dtype)
+                after = g.op("Add", g.op("Mul", before, 1 - momentum), g.op("Mul", batch, momentum))
+                results.append(after if is_empty is None else g.op("Where", is_empty, before, after))
     return [None if out is None else g.cast(y, out.dtype) for y, out in zip(results, g.node.outputs, strict=True)]
 
 
 def _without_elements(g: Graph) -> list[Value | None]:
     """The statistics of the batch, which an evaluated batch norm has none of."""
     return [None if out is None else g.const(torch.empty(0, dtype=out.dtype)) for out in g.node.outputs[1:3]]
-
-
-def _updated(g: Graph, running: Value, batch: Value, momentum: float) -> Value:
-    return g.op("Add", g.op("Mul", running, 1 - momentum), g.op("Mul", batch, momentum))
 
 
 @lowering("aten::instance_norm")
