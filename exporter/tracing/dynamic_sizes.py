@@ -12,7 +12,7 @@ raised where it does not hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, product
 from types import CodeType
@@ -39,7 +39,7 @@ __all__ = ["with_dynamic_sizes"]
 
 asks_for_its_caller(__file__)
 
-_SIZES = range(10)
+_SIZES, _FEW_SIZES = range(10), (0, 1, 3, 9)
 #: What reads the number in a tensor, which has to have data for it.
 _READS = frozenset({torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__})
 #: The most elements of a tensor with data.
@@ -69,6 +69,8 @@ class _CaughtErrors:
         self._reader, self._symbols = recorder.reader, recorder.fakes.symbols
         #: By the identity of code, the code and its parts in which errors are caught.
         self._known: dict[int, tuple[CodeType, Sequence[range]]] = {}
+        #: By the calls that were tried, whether they pass; None if that depends on sizes.
+        self._pass: dict[Any, bool | None] = {}
         #: The conditions for which no error was raised where the program is now.
         self._hold: list[Expression] = []
 
@@ -91,26 +93,30 @@ class _CaughtErrors:
         symbols = sorted({symbol for size in sizes for symbol in size.free_symbols}, key=str)
         if not symbols or not self._symbols.hints.keys() >= {*symbols} or any(map(_is_called, leaves)):
             return False
-        outcomes: list[tuple[Mapping[Symbol, int], Exception | None]] = []
-        for tried in self._tried(symbols):
-            if not self._comes_here(sizes, tried):
-                continue
-            given = tree_unflatten([_of_sizes(leaf, tried, function) for leaf in leaves], spec)
-            outcomes.append((tried, _error_of(function, *given)))
-            if len(outcomes) == len(_SIZES) * len(symbols) and not any(error for _, error in outcomes):
-                return True
-        failures = [error for _, error in outcomes if error is not None]
-        if len(failures) == len(outcomes):
-            return False
-        for condition in _conditions(symbols, sizes, leaves) if failures else ():
-            if all(bool(condition.at(tried)) == (error is None) for tried, error in outcomes):
+
+        def outcomes(tried: Iterable[Mapping[Symbol, int]]) -> list[tuple[Mapping[Symbol, int], Exception | None]]:
+            given = [each for each in tried if self._comes_here(sizes, each)]
+            return [
+                (each, _error_of(function, *tree_unflatten([_of_sizes(leaf, each, function) for leaf in leaves], spec)))
+                for each in given
+            ]
+
+        key = function, spec, *map(_described, leaves)
+        if key not in self._pass:
+            first = outcomes(self._first(symbols))
+            failed = {error is not None for _, error in first}
+            self._pass[key] = None if len(failed) > 1 else failed == {False}
+        known = self._pass[key]
+        if known is not None:
+            return known
+        found = outcomes(self._all(symbols))
+        for condition in _conditions(symbols, sizes, leaves):
+            if all(bool(condition.at(tried)) == (error is None) for tried, error in found):
                 if not self._symbols.decided(condition):
-                    raise failures[0]
+                    raise next(error for _, error in found if error is not None)
                 self._hold.append(condition)
                 return True
-        if failures:
-            raise refused_here(_REFUSAL)
-        return True
+        raise refused_here(_REFUSAL)
 
     def _comes_here(self, sizes: Sequence[Expression], tried: Mapping[Symbol, int]) -> bool:
         """Whether the program comes where it is now, as far as is known, with arguments of these sizes."""
@@ -119,7 +125,13 @@ class _CaughtErrors:
         except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
             return False
 
-    def _tried(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
+    def _first(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
+        """The sizes of the recording, and a few others, by which most functions are known to pass for all."""
+        hints = self._symbols.hints
+        yield hints
+        yield from ({**hints, symbol: size} for symbol in symbols for size in _FEW_SIZES)
+
+    def _all(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
         """The sizes of the recording, with each of the symbols at other sizes, and with two of them at others."""
         hints = self._symbols.hints
         yield hints
@@ -142,6 +154,12 @@ class _CaughtErrors:
 def _sizes_of(leaf: Any) -> list[Expression]:
     sizes: Sequence[Any] = leaf.shape if isinstance(leaf, torch.Tensor) else [leaf]
     return [expression_of_size(size) for size in sizes if isinstance(size, torch.SymInt)]
+
+
+def _described(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, *map(expression_of_size, (*leaf.shape, *leaf.stride()))
+    return expression_of_size(leaf) if isinstance(leaf, torch.SymInt) else repr(leaf)
 
 
 def _is_called(leaf: Any) -> bool:
