@@ -27,7 +27,6 @@ __all__ = [
     "UnsupportedOperatorsError",
     "VerificationError",
     "WriteError",
-    "capture_errors_made",
 ]
 
 
