@@ -24,7 +24,8 @@ def export(program: Callable[..., object], *sizes: int) -> onnx_parity.ONNXProgr
 
 def halves(x: torch.Tensor) -> torch.Tensor:
     try:
-        return x.unflatten(0, (2, -1)).sum(0)
+        parts: torch.Tensor = x.unflatten(0, (2, -1))
+        return parts.sum(0)
     except RuntimeError:
         return x.sum(0)
 
