@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import ABCMeta
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical, in_example
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, is_asked_by_user
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
@@ -30,8 +29,6 @@ asks_for_its_caller(__file__)
 #: The functions of one number. `log10`, and `log` to a base, are left out: the last digit of a quotient of logarithms
 #: differs between runtimes, and where the program rounds it, so does the integer.
 _NAMES = ("sqrt", "exp", "log", "log2")
-#: The file of what `isinstance` calls for an abstract class, such as `numbers.Integral`.
-_ABSTRACT_CLASSES = ABCMeta.__instancecheck__.__code__.co_filename
 
 
 def _is_symbolic(number: Any) -> bool:
@@ -137,12 +134,8 @@ def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
     """Read the class of a symbolic number for the program as that of a number, also where `isinstance` asks for it."""
 
     def get(number: Any, name: str) -> Any:
-        if name == "__class__" and records_here():
-            asker = current_frame(1)
-            while asker.f_back is not None and asker.f_code.co_filename == _ABSTRACT_CLASSES:
-                asker = asker.f_back
-            if runs_users_code(asker):
-                return CLASSES[type(number)]
+        if name == "__class__" and records_here() and is_asked_by_user(1):
+            return CLASSES[type(number)]
         return read(number, name)
 
     return get

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, frames_of_user
 
-__all__ = ["ask_for_identities", "compares_by_identity", "parts_that_catch"]
+__all__ = ["ask_for_identities", "compares_by_identity", "errors_are_caught"]
 
 asks_for_its_caller(__file__)
 
@@ -29,6 +29,10 @@ _MATCHES, _RAISES_AGAIN = frozenset({opmap["CHECK_EXC_MATCH"], opmap["CHECK_EG_M
 _JUMPS = frozenset(dis.hasjrel)
 #: How many bits of an entry's first byte in the table of lines tell where it is, and what says only a line.
 _IN_UNITS, _ONLY_A_LINE, _THE_SAME_LINE = 8, 13, 0
+
+
+#: The most codes for which something is kept.
+_MOST = 20_000
 
 
 class _Instruction(msgspec.Struct):
@@ -55,7 +59,24 @@ class _Instruction(msgspec.Struct):
         return bytes([*wide, self.operation, self.argument & 255]) + bytes([_CACHE, 0]) * self.caches
 
 
-def parts_that_catch(code: CodeType) -> list[range]:
+#: By the identity of code, the code and its parts in which errors are caught.
+_catching: dict[int, tuple[CodeType, list[range]]] = {}
+
+
+def errors_are_caught(frame: FrameType, outermost: CodeType) -> bool:
+    """Whether the user's code catches errors that are raised now, inside of a call of the outermost code."""
+    for each in frames_of_user(frame, outermost):
+        code = each.f_code
+        if id(code) not in _catching:
+            if len(_catching) >= _MOST:
+                _catching.clear()
+            _catching[id(code)] = code, _parts_that_catch(code)
+        if any(each.f_lasti in part for part in _catching[id(code)][1]):
+            return True
+    return False
+
+
+def _parts_that_catch(code: CodeType) -> list[range]:
     """The parts of code, in bytes, in which an error is caught by an `except` of it, or by `contextlib.suppress`."""
     operations = code.co_code[::2]
     found = []

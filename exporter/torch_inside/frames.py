@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import warnings
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -27,7 +28,8 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
-    "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_caught_by_user",
+    "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
+    "is_caught_by_user",
     "is_raised_by_python", "is_users_file", "last_line_in",
     "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
@@ -47,6 +49,8 @@ _MODULE_CALL = torch.nn.Module._call_impl.__code__
 _NODE_RUN = fx.Interpreter.run_node.__code__
 #: The instructions that read and write an item. From Python 3.14 on, an item is read by that of binary operators.
 _SUBSCRIPTS = frozenset(opcode.opmap[name] for name in ("BINARY_SUBSCR", "STORE_SUBSCR") if name in opcode.opmap)
+#: The file of what `isinstance` calls for an abstract class.
+_ABSTRACT_CLASSES = ABCMeta.__instancecheck__.__code__.co_filename
 _BINARY = opcode.opmap["BINARY_OP"]
 _READS_ITEM = [at for at, (name, _) in enumerate(opcode._nb_ops) if name == "NB_SUBSCR"]  # type: ignore[attr-defined]
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -162,6 +166,15 @@ def program_frame(frame: FrameType | None) -> FrameType | None:
 
 def runs_users_code(frame: FrameType) -> bool:
     """Whether the code of a frame is the user's."""
+    return _users(frame)
+
+
+def is_asked_by_user(depth: int) -> bool:
+    """Whether the function that many calls above the caller is the user's, or `isinstance` with an abstract class,
+    such as `numbers.Integral`, that it calls."""
+    frame = sys._getframe(depth + 1)
+    while frame.f_back is not None and frame.f_code.co_filename == _ABSTRACT_CLASSES:
+        frame = frame.f_back
     return _users(frame)
 
 

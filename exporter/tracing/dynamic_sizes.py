@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, product
-from types import CodeType
 from typing import Any
 
 import torch
@@ -31,8 +30,9 @@ from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
-from onnx_parity.exporter.torch_inside.bytecode import parts_that_catch
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, frames_of_user
+from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
+from onnx_parity.exporter.torch_inside.code_objects import CodeType
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.pytree import tree_flatten, tree_unflatten
 
 __all__ = ["with_dynamic_sizes"]
@@ -67,8 +67,6 @@ class _CaughtErrors:
         assert recorder.fakes.symbols is not None
         self._calling = calling
         self._reader, self._symbols = recorder.reader, recorder.fakes.symbols
-        #: By the identity of code, the code and its parts in which errors are caught.
-        self._known: dict[int, tuple[CodeType, Sequence[range]]] = {}
         #: By the calls that were tried, whether they pass; None if that depends on sizes.
         self._pass: dict[Any, bool | None] = {}
         #: The conditions for which no error was raised where the program is now.
@@ -76,7 +74,8 @@ class _CaughtErrors:
 
     def call(self, calls: Callable[..., Any], function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call a function, or raise the error that it has for the example, if it depends on sizes and is caught."""
-        is_certain = self._are_caught() and self._passes(function, args, kwargs)
+        is_caught = errors_are_caught(current_frame(1), self._calling)
+        is_certain = is_caught and self._passes(function, args, kwargs)
         try:
             return calls(function, args, kwargs)
         except ExportError:
@@ -139,16 +138,6 @@ class _CaughtErrors:
         for one, other in pairwise(symbols):
             yield from ({**hints, one: size, other: another} for size, another in product(_SIZES, _SIZES))
         yield from ({**hints, **dict.fromkeys(symbols, size)} for size in _SIZES)
-
-    def _are_caught(self) -> bool:
-        for frame in frames_of_user(current_frame(2), self._calling):
-            code = frame.f_code
-            known = self._known.get(id(code))
-            if known is None:
-                known = self._known[id(code)] = code, parts_that_catch(code)
-            if any(frame.f_lasti in part for part in known[1]):
-                return True
-        return False
 
 
 def _sizes_of(leaf: Any) -> list[Expression]:
