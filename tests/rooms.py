@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 500,
     "exporter/torch_inside": 2575,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 2175,
+    "exporter/tracing": 2200,
     "exporter/verification": 3000,
     "harness": 3450,
     "harness/any_size": 350,

@@ -67,8 +67,8 @@ class _CaughtErrors:
         assert recorder.fakes.symbols is not None
         self._calling = calling
         self._reader, self._symbols = recorder.reader, recorder.fakes.symbols
-        #: By the calls that were tried, whether they pass; None if that depends on sizes.
-        self._pass: dict[Any, bool | None] = {}
+        #: By the calls that were tried, whether they pass, unless that depends on sizes.
+        self._pass: dict[Any, bool] = {}
         #: The conditions for which no error was raised where the program is now.
         self._hold: list[Expression] = []
 
@@ -101,14 +101,15 @@ class _CaughtErrors:
             ]
 
         key = function, spec, *map(_described, leaves)
-        if key not in self._pass:
-            first = outcomes(self._first(symbols))
-            failed = {error is not None for _, error in first}
-            self._pass[key] = None if len(failed) > 1 else failed == {False}
-        known = self._pass[key]
-        if known is not None:
-            return known
+        if key in self._pass:
+            return self._pass[key]
+        if not any(error for _, error in outcomes(self._first(symbols))):
+            self._pass[key] = True
+            return True
         found = outcomes(self._all(symbols))
+        if all(error for _, error in found):
+            self._pass[key] = False
+            return False
         for condition in _conditions(symbols, sizes, leaves):
             if all(bool(condition.at(tried)) == (error is None) for tried, error in found):
                 if not self._symbols.decided(condition):
