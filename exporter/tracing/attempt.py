@@ -313,8 +313,7 @@ class _Recording:
     def _values(self) -> list[Value]:
         recorder = self._recorder
         dynamic: AbstractContextManager[None] = nullcontext()
-        if self._symbols is not None:
-            # Programs with static sizes do not need it.
+        if self._symbols is not None:  # Programs with static sizes do not need it.
             from onnx_parity.exporter.tracing.dynamic_sizes import with_dynamic_sizes
 
             dynamic = with_dynamic_sizes(recorder, code_of(self._called))
