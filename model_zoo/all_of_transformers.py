@@ -154,7 +154,10 @@ def class_names() -> Sequence[str]:
 
 def _build_class(name: str) -> Built:
     cls = getattr(_transformers(), name)
-    config = getattr(cls, "config_class", None)
+    try:
+        config = getattr(cls, "config_class", None)
+    except ImportError as error:
+        raise CannotBuildError("it needs a package that is not installed") from error
     if config is None or not hasattr(cls, "_from_config"):
         raise CannotBuildError("it is no class of a model with a configuration")
     return _first_that_builds(config.model_type, config, cls._from_config)
