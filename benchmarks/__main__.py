@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from benchmarks.choosing import choose
 from benchmarks.measure import measure
 from benchmarks.models import MODELS
 from benchmarks.table import render
@@ -29,10 +30,7 @@ def main(
     matrix: Annotated[bool, typer.Option(help="Also time the operators at every opset, and the default tier.")] = True,
 ) -> None:
     """Measure the exporter, torch.onnx's two and the floor, and print the ratios and the targets."""
-    names = [name for name in models.split(",") if name]
-    unknown = [name for name in names if name not in SMALL]
-    if unknown:
-        raise typer.BadParameter(f"no model {', '.join(unknown)}; there are {', '.join(SMALL)}", param_hint="--models")
+    names = choose("--models", models.split(","), SMALL)
     if json is not None and (json.is_dir() or not json.absolute().parent.is_dir()):
         raise typer.BadParameter(f"{json} cannot be written: name a file in a folder that exists", param_hint="--json")
     # If the output is not a terminal, the tables are as wide as they need to be.

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.children import ROOT
+from benchmarks.choosing import search
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.harness.axes import Capture, Device, Selection, Tier
 from onnx_parity.harness.case import Declaration
@@ -101,7 +102,10 @@ def _hash(captured: Captured, opset: int) -> str:
 def all_hashes(processes: int, only: str = "") -> dict[str, str]:
     """The hashes of the models of every declaration whose `folder/name` matches."""
     tasks = [(folder, name) for folder in FOLDERS for name, _ in declared_under(ROOT / folder)]
-    tasks = [task for task in tasks if re.search(only, "/".join(task))]
+    tasks = [
+        (folder, name)
+        for folder, _, name in (each.partition("/") for each in search("--only", only, map("/".join, tasks)))
+    ]
     found: dict[str, str] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
         done = pool.map(hashes, tasks)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.children import run
+from benchmarks.choosing import choose
 from benchmarks.jobs import Failure, Memory, MemoryJob
 from benchmarks.models import MODELS
 from benchmarks.subjects import EXPORTERS, Contender, Weights
@@ -53,8 +54,7 @@ def render(model: str, outcomes: dict[Contender, Memory | Failure]) -> Table:
 def main(model: Annotated[str, typer.Option(help="One of the large models.")] = "wide") -> None:
     """Measure time and peak memory of one export of a large model, by this exporter and torch.onnx's two."""
     large = [name for name, each in MODELS.items() if each.large]
-    if model not in large:
-        raise typer.BadParameter(f"no large model {model}; there is {', '.join(large)}", param_hint="--model")
+    (model,) = choose("--model", [model], large)
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         outcomes = measure(model, Path(folder))
     Console(width=140).print(render(model, outcomes))

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.choosing import search
 from benchmarks.classes_of_transformers.page import written_page
 from benchmarks.classes_of_transformers.skipped import SKIPPED
 from benchmarks.classes_of_transformers.trying import MOST_SECONDS, Outcome, Result, serve
@@ -51,7 +52,7 @@ def main(
     if not read:
         done = {each.name for each in found}
         listed = [name for names in SKIPPED.values() for name in names] if skipped else class_names()
-        names = [each for each in listed if re.search(only, each)][:most]
+        names = search("--only", only, listed)[:most]
         found += _write(_results([each for each in names if each not in done], opset), output)
     for table in [_each(found), *tables(found)] if skipped else tables(found):
         Console().print(table)

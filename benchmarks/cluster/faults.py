@@ -29,6 +29,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from benchmarks.choosing import search
 from benchmarks.cluster.raylets import (
     CLONE,
     PARITY,
@@ -383,7 +384,7 @@ def main(
     together: Annotated[int, typer.Option(min=1, help="How many nodes are killed in one run.")] = 3,
     slow: Annotated[int, typer.Option(min=1, help="How many cases take a while.")] = 12,
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
-    only: Annotated[str, typer.Option(help="Only scenarios whose names contain this.")] = "",
+    only: Annotated[str, typer.Option(help="A regular expression for the names of the scenarios.")] = "",
     tally: Annotated[
         Path | None, typer.Option(help="A file that lists the finished scenarios, from which another call continues.")
     ] = None,
@@ -402,10 +403,8 @@ def main(
         project = make_project(Path(folder), slow)
         wanted: dict[str, Record] = {}
         every = scenarios(project, wanted, cluster, kills=kills, resumes=resumes, together=together)
-        asked = [each for each in every if only in each.name and each.times]
-        if not asked:
-            typer.echo(f"no scenario is to be played: none has {only!r} in its name, or 0 times are asked", err=True)
-            raise typer.Exit(2)
+        chosen = search("--only", only, [each.name for each in every if each.times])
+        asked = [each for each in every if each.name in chosen]
         if left := [each for each in asked if so_far.left(each) > 0]:
             wanted |= local_records(project, 1)
             typer.echo(f"{len(wanted)} cells: {', '.join(sorted({each.status.value for each in wanted.values()}))}")

@@ -15,6 +15,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from benchmarks.choosing import choose
 from benchmarks.conformance.runners import ADAPTERS, Run, faulty_runner
 from onnx_parity.harness.conformance.manifest import Test, read_manifest
 from onnx_parity.harness.conformance.pack import write_pack
@@ -22,28 +23,39 @@ from onnx_parity.harness.conformance.planning import plan_cases
 from onnx_parity.harness.conformance.values import read_value
 
 _NAMES = ("onnxruntime", "tract", "openvino", *ADAPTERS)
+#: The share of the faults that every runner has to notice.
+_TARGET = 0.97
 
 
 def main(
-    faults: Annotated[int, typer.Option(help="How many faults are planted.")] = 100,
+    faults: Annotated[int, typer.Option(min=1, help="How many faults are planted.")] = 100,
     runner: Annotated[list[str] | None, typer.Option(help=f"Only these: {', '.join(_NAMES)}.")] = None,
 ) -> None:
-    """Plant faults in a runtime, and count those that each runner notices."""
+    """Plant faults in a runtime, and count those that each runner notices.
+
+    Exit codes: 0 each runner notices 97 of 100; 1 one does not, or no test is right without faults; 2 used wrongly, or
+    a runner that is named does not run here, or none does.
+    """
+    names = choose("--runner", runner, _NAMES)
+    ran: list[bool] = []
     with tempfile.TemporaryDirectory(prefix="parity-") as made:
         folder = Path(made)
         pack = folder / "pack"
         write_pack(pack, [each for each in plan_cases() if "core" in each.lists and "x" in each.id])
-        for name in runner or _NAMES:
+        for name in names:
             (folder / name).mkdir()
             run = faulty_runner(name, folder / name)
             if isinstance(run, str):
-                typer.echo(f"{name} does not run here: it needs {run}")
+                typer.echo(f"{name} does not run here: it needs {run}", err=True)
             else:
-                notice_faults(name, run, pack, folder / name, faults)
+                ran.append(notice_faults(name, run, pack, folder / name, faults))
+    if not ran or (runner and len(ran) < len(names)):
+        raise typer.Exit(2)
+    raise typer.Exit(0 if all(ran) else 1)
 
 
-def notice_faults(name: str, run: Run, pack: Path, folder: Path, faults: int) -> None:
-    """Plant faults in tests that are right without, spread over all of them."""
+def notice_faults(name: str, run: Run, pack: Path, folder: Path, faults: int) -> bool:
+    """Plant faults in tests that are right without, spread over all of them. Whether enough are noticed."""
     run(pack, folder / "without", FAULT="?")
     lines = (folder / "without/results.jsonl").read_text(encoding="utf-8").splitlines()
     ran = [line["id"] for line in map(json.loads, lines) if line["result"] == "right"]
@@ -58,6 +70,7 @@ def notice_faults(name: str, run: Run, pack: Path, folder: Path, faults: int) ->
     typer.echo(f"{name}: red for {red} of {len(chosen)} faults; {len(right)} tests are right without them")
     for test in missed:
         typer.echo(f"  not noticed: {test}")
+    return bool(chosen) and red >= _TARGET * len(chosen)
 
 
 def _can_be_wrong(pack: Path, tests: Mapping[str, Test], test: str) -> bool:

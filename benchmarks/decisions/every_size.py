@@ -12,19 +12,17 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import torch
 import typer
 
-from benchmarks.children import ROOT
+from benchmarks.decisions.chosen import chosen_declarations
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.any_size.in_copies import run_in_copies
 from onnx_parity.harness.axes import Capture, Device, Selection, Shapes, Tier
-from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.dynamic_axes import example_sizes
 from onnx_parity.harness.cases.program import CannotBuildError, InputSet, Program, build
 from onnx_parity.harness.judging.reference import Judged
@@ -37,21 +35,17 @@ from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
 OPSET = 18
 SIZES = range(10)
-FOLDERS = ("op_cases", "model_zoo")
 
 
 def dynamic_cells(patterns: list[str]) -> Iterator[Cell]:
     """One cell with dynamic axes of each case, in the first of its dtypes."""
     selection = Selection(tier=Tier.DEFAULT, opsets=(OPSET,), devices=(Device.CPU,), captures=(Capture.TRACE,))
-    for folder in FOLDERS:
-        for name, declaration in declared_under(ROOT / folder):
-            if not any(fnmatchcase(name, pattern) for pattern in patterns or ["*"]):
-                continue
-            seen = set()
-            for cell in cells_of(name, declaration, selection):
-                if cell.shapes is Shapes.DYNAMIC and cell.case.label not in seen:
-                    seen.add(cell.case.label)
-                    yield cell
+    for name, declaration in chosen_declarations(patterns):
+        seen = set()
+        for cell in cells_of(name, declaration, selection):
+            if cell.shapes is Shapes.DYNAMIC and cell.case.label not in seen:
+                seen.add(cell.case.label)
+                yield cell
 
 
 def every_size(program: Program) -> Iterator[InputSet]:

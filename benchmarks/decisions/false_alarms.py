@@ -14,7 +14,6 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Annotated
 
@@ -22,26 +21,22 @@ import torch
 import typer
 
 import onnx_parity
-from benchmarks.children import ROOT
+from benchmarks.decisions.chosen import chosen_declarations
 from onnx_parity.harness.any_size.in_copies import run_in_copies
 from onnx_parity.harness.axes import Capture, Device, Selection, Tier
-from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.program import CannotBuildError, InputSet, build
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.one_line import one_line
 
 OPSET = 18
-FOLDERS = ("op_cases", "model_zoo")
 
 
 def default_cells(patterns: list[str], share: float) -> Iterator[Cell]:
     """One cell of each case and dtype, at one opset, or this share of them."""
     selection = Selection(tier=Tier.DEFAULT, opsets=(OPSET,), devices=(Device.CPU,), captures=(Capture.TRACE,))
-    for folder in FOLDERS:
-        for name, declaration in declared_under(ROOT / folder):
-            if any(fnmatchcase(name, pattern) for pattern in patterns or ["*"]):
-                cells = cells_of(name, declaration, selection)
-                yield from (cell for cell in cells if random.Random(cell.id).random() < share)
+    for name, declaration in chosen_declarations(patterns):
+        cells = cells_of(name, declaration, selection)
+        yield from (cell for cell in cells if random.Random(cell.id).random() < share)
 
 
 def refused(cell: Cell, seeds: int) -> list[str]:

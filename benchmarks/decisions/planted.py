@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.choosing import search
 from onnx_parity.exporter.lowering import builder
 from onnx_parity.exporter.lowering.opsets import reshaping
 from onnx_parity.exporter.operators.indexing import results as slices
@@ -119,16 +120,16 @@ def found_after(mistake: str, programs: int) -> list[str]:
 
 def main(
     programs: Annotated[int, typer.Option(help="How many programs are drawn for each mistake at most.")] = 2000,
-    only: Annotated[str, typer.Option(help="Mistakes whose description has this in it.")] = "",
+    only: Annotated[str, typer.Option(help="A regular expression for the descriptions of the mistakes.")] = "",
 ) -> None:
     """Plant each mistake, and end with 1 if one is not found."""
+    chosen = search("--only", only, MISTAKES)
     print(f"{'none planted':55s}", "found nothing" if not run_one("", 30) else "FOUND", flush=True)
     missed = 0
-    for mistake in MISTAKES:
-        if only in mistake:
-            found = run_one(mistake, programs)
-            missed += not found
-            print(f"{mistake:55s}", f"program {found[0]}: {found[1][:120]}" if found else "not found", flush=True)
+    for mistake in chosen:
+        found = run_one(mistake, programs)
+        missed += not found
+        print(f"{mistake:55s}", f"program {found[0]}: {found[1][:120]}" if found else "not found", flush=True)
     raise typer.Exit(bool(missed))
 
 

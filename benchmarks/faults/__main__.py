@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.choosing import choose
 from benchmarks.faults import attacks, cells
 from benchmarks.faults.tally import Tally
 from benchmarks.faults.tested import tested
@@ -55,17 +56,14 @@ def main(
     # Modules that a dynamic export imports are imported before this process is forked.
     import torch.export._trace  # noqa: F401
 
-    if unknown := [name for name in only or () if name not in _FAULTS]:
-        raise typer.BadParameter(f"there is no fault {unknown[0]!r}, only {', '.join(_FAULTS)}", param_hint="--only")
+    chosen = choose("--only", only, _FAULTS)
     began = time.monotonic()
     tallies: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="parity-faults-") as folder:
-        for name, fault in _FAULTS.items():
-            if only and name not in only:
-                continue
+        for name in chosen:
             place = Path(folder) / name
             place.mkdir()
-            for tally in fault(place, repeats):
+            for tally in _FAULTS[name](place, repeats):
                 typer.echo(tally.line())
                 for words in tally.wrong:
                     typer.echo(f"  {words}")

@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from benchmarks.choosing import choose
 
 __all__ = ["FAULTS", "Fault", "plant"]
 
@@ -281,7 +282,7 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Only the faults of these names, with *.")] = None,
 ) -> None:
     """Print for every fault the first test that notices it."""
-    chosen = {name: each for name, each in FAULTS.items() if not only or any(fnmatchcase(name, one) for one in only)}
+    chosen = {name: FAULTS[name] for name in choose("--only", only, FAULTS)}
     missed = 0
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         root = Path(folder)

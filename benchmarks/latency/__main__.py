@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks import children
+from benchmarks.choosing import search
 from benchmarks.jobs import Exported, ExportJob, Failure, Latency, LatencyJob, Variant
 from benchmarks.kept import KeepOption, Kept
 from benchmarks.latency.table import Setting, fusions, is_slower, latencies
@@ -77,9 +77,7 @@ def main(
 
     python -m benchmarks.latency --kept latency.jsonl
     """
-    names = [name for name in NAMES if re.search(models, name)]
-    if not names:
-        raise typer.BadParameter(f"no model matches; there are {', '.join(NAMES)}", param_hint="--models")
+    names = search("--models", models, NAMES)
     settings = [
         Setting(int(opset), int(batch), dynamic=dynamic) for opset in opsets.split(",") for batch in batches.split(",")
     ]

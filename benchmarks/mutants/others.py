@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.choosing import choose
 from benchmarks.mutants import faulty_model
 from benchmarks.mutants.fate import CELL_SECONDS, SILENT, limited, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
@@ -162,12 +163,9 @@ def main(
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
     """
     terminal = Console(stderr=True)
-    if unknown := [each for each in operators or () if each not in OPERATORS]:
-        terminal.print(f"--operator: there is no {unknown[0]} here, only {', '.join(OPERATORS)}.")
-        raise typer.Exit(2)
-    met = True
+    met, chosen = True, choose("--operator", operators, OPERATORS)
     with Progress(console=terminal, transient=True) as progress, tempfile.TemporaryDirectory() as folder:
-        aside, chosen = Path(folder) / "stderr", operators or list(OPERATORS)
+        aside = Path(folder) / "stderr"
         task = progress.add_task("faults", total=len(WAYS) * len(chosen) * len(SIZES))
         for way in WAYS:
             outcomes, searcher = [], _searcher(way.culprit) if search else None

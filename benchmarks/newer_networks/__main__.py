@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
@@ -18,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import children
+from benchmarks.choosing import choose, search
 from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Failure, TimeJob, Times
 from benchmarks.kept import KeepOption, Kept
@@ -188,12 +188,8 @@ def main(
 
     python -m benchmarks.newer_networks --kept times.jsonl
     """
-    names = [name for name in NEWER if re.search(only, name)]
-    if not names:
-        raise typer.BadParameter(f"no model matches; there are {', '.join(NEWER)}", param_hint="--only")
-    if peer and peer not in _PEERS:
-        raise typer.BadParameter(f"no such peer; there are {' and '.join(_PEERS)}", param_hint="--peer")
-    subjects = (Contender.OURS, _PEERS[peer]) if peer else EXPORTERS
+    names = search("--only", only, NEWER)
+    subjects = (Contender.OURS, *(_PEERS[name] for name in choose("--peer", [peer], _PEERS))) if peer else EXPORTERS
     store: Kept[Figures | str] = Kept(kept, Figures | str)
     seconds: Seconds = {f"{first}{kind}": defaultdict(dict) for first in ("", "first ") for kind in _KINDS}
     nodes: dict[str, dict[Contender, int]] = defaultdict(dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import children
+from benchmarks.choosing import search
 from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Exported, ExportJob, Failure, Variant
 from benchmarks.kept import KeepOption, Kept
@@ -98,9 +98,7 @@ def main(
 
     python -m benchmarks.newer_networks.nodes --kept nodes.jsonl
     """
-    names = [name for name in NAMES if re.search(models, name)]
-    if not names:
-        raise typer.BadParameter(f"no model matches; there are {', '.join(NAMES)}", param_hint="--models")
+    names = search("--models", models, NAMES)
     ways = [Way(int(opset), dynamic) for opset in opsets.split(",") for dynamic in (False, True)]
     store: Kept[Count] = Kept(kept, Count)
     found: dict[str, dict[Way, dict[Contender, Count]]] = {}

@@ -12,6 +12,7 @@ from rich.table import Table
 from torch import nn
 
 import onnx_parity
+from benchmarks.choosing import search
 from benchmarks.number_of_nodes.programs import KINDS
 
 #: How many times the processor time per part may be at the largest number what it is at the smallest.
@@ -33,7 +34,7 @@ def main(
     numbers: Annotated[str, typer.Option(help="How many parts each program has, with commas between.")] = (
         "10,100,1000,3000"
     ),
-    kinds: Annotated[str, typer.Option(help="Only kinds whose name has this text.")] = "",
+    kinds: Annotated[str, typer.Option(help="A regular expression for the names of the kinds.")] = "",
     *,
     dynamic: Annotated[bool, typer.Option(help="Make the first axis of each input dynamic.")] = False,
 ) -> None:
@@ -47,9 +48,7 @@ def main(
     sizes = [int(each) for each in numbers.split(",")]
     table = Table("kind", *(f"{size:,}" for size in sizes), "per part")
     is_kept = True
-    for kind in KINDS:
-        if kinds not in kind:
-            continue
+    for kind in search("--kinds", kinds, KINDS):
         processor_seconds(kind, 5, is_dynamic=dynamic)  # The first export imports what it needs.
         seconds = [processor_seconds(kind, size, is_dynamic=dynamic) for size in sizes]
         per_part = [each / size for each, size in zip(seconds, sizes, strict=True)]

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +22,7 @@ from typing import Annotated
 import typer
 from packaging.version import Version
 
+from benchmarks.choosing import choose
 from benchmarks.real_defects.defect import Defect, read_defects
 from benchmarks.real_defects.looking import RUNTIMES, failing_cases, has_operator, is_of, wrong_cells
 from onnx_parity.harness.bisecting.environments import Environments, cache_folder
@@ -129,7 +129,8 @@ def main(
 ) -> None:
     """Print for every defect whether it is noticed, and the shares."""
     environments = Environments(cache_folder() / "environments")
-    chosen = [each for each in read_defects() if not only or any(fnmatchcase(each.name, one) for one in only)]
+    defects = {each.name: each for each in read_defects()}
+    chosen = [defects[name] for name in choose("--only", only, defects)]
     found: list[Found] = []
     silent: set[str] = set()
     for (distribution, broken, next_), each in groupby(chosen, lambda one: (one.distribution, one.broken, one.mended)):

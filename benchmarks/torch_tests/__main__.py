@@ -11,7 +11,6 @@ returns, as in every other cell, and each program ends as a record.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.choosing import search
 from benchmarks.torch_tests.cases import CAPTURES, TorchTest, record_of
 from benchmarks.torch_tests.figures import show, to_mend
 from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of
@@ -65,13 +65,12 @@ class _Worker:
             self._process.kill()
 
 
-def _select(tests: Sequence[str], only: str, exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[TorchTest]:
+def _select(tests: Sequence[str], exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[TorchTest]:
     for opset in opsets:
         for test in tests:
-            if re.search(only, test):
-                for capture in CAPTURES:
-                    for exporter in exporters:
-                        yield TorchTest(exporter, opset, test, capture)
+            for capture in CAPTURES:
+                for exporter in exporters:
+                    yield TorchTest(exporter, opset, test, capture)
 
 
 def main(
@@ -97,17 +96,17 @@ def main(
     terminal = Console(stderr=True, highlight=False)
     try:
         names, at = parse_names("--exporters", exporters, GENERAL_EXPORTERS), parse_opsets(opsets)
-        re.compile(only)
         if into is not None and (into.is_dir() or not into.absolute().parent.is_dir()):
             raise AxisError(f"--json: {into} cannot be written: name a file in a folder that exists")
         worker = _Worker(folder_of(folder) if folder is not None else fetched(), timeout)
         found = _read(into) if into is not None and into.exists() else []
-        tests = worker.tests()
+        try:
+            tests = search("--only", only, worker.tests())
+        except typer.BadParameter:
+            worker.end()
+            raise
     except (AxisError, MissingTestsError) as error:
         terminal.print(str(error), markup=False)
-        raise typer.Exit(2) from error
-    except re.error as error:
-        terminal.print(f"--only: {only!r} is not a regular expression: {error}", markup=False)
         raise typer.Exit(2) from error
     except msgspec.DecodeError as error:
         terminal.print(f"--json: {into} is not a file of records: {error}", markup=False)
@@ -116,11 +115,7 @@ def main(
         terminal.print(f"torch's tests cannot be imported: the process {ending}", markup=False)
         raise typer.Exit(2) from ending
     known = {TorchTest.of(each) for each in found}
-    wanted = list(_select(tests, only, names, at))
-    if not wanted:
-        worker.end()
-        terminal.print(f"--only: no test matches {only!r}; there are {', '.join(tests[:3])} and {len(tests) - 3} more")
-        raise typer.Exit(2)
+    wanted = list(_select(tests, names, at))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=terminal, transient=True) as progress:

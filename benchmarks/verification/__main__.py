@@ -16,6 +16,7 @@ from rich.table import Table
 from torch import nn
 
 import onnx_parity
+from benchmarks.choosing import search
 from benchmarks.models import vision
 from benchmarks.subjects import OPSET
 
@@ -114,7 +115,7 @@ def _spent(work: Callable[[], object], times: int) -> float:
     return time.process_time() - start
 
 
-def main(only: Annotated[str, typer.Option(help="Only models whose name has this in it.")] = "") -> None:
+def main(only: Annotated[str, typer.Option(help="A regular expression for the names of the models.")] = "") -> None:
     """Measure the processor time of exports, of verifications, of runs in float64, and of loading the model."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # The processor time of threads that wait depends on what else the machine does.
@@ -131,9 +132,9 @@ def main(only: Annotated[str, typer.Option(help="Only models whose name has this
     table = Table(*columns, title="milliseconds of processor time", title_justify="left")
     long: list[float] = []
     more = 0.0
-    for name, make in ((name, make) for name, make in _SUBJECTS.items() if only in name):
+    for name in search("--only", only, _SUBJECTS):
         torch.manual_seed(0)
-        model, x, dynamic = make()
+        model, x, dynamic = _SUBJECTS[name]()
         model.eval()
         wide, wide_x = copy.deepcopy(model).double(), x.double() if x.is_floating_point() else x
         for axes in ({}, dynamic):

@@ -23,15 +23,15 @@ def test_a_network_is_exported(name: str, tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
-    result = CliRunner().invoke(app, ["--only", "no_such_network"])
+    result = CliRunner().invoke(app, ["--only", "no_such_network"], env={"COLUMNS": "1000"})
     assert result.exit_code == 2
-    assert "no model matches; there are" in result.output
+    assert "nothing matches 'no_such_network'; there are" in result.output
 
 
 def test_an_unknown_peer_is_told_with_those_that_there_are() -> None:
-    result = CliRunner().invoke(app, ["--only", "gru", "--peer", "onnx"])
+    result = CliRunner().invoke(app, ["--only", "gru", "--peer", "onnx"], env={"COLUMNS": "200"})
     assert result.exit_code == 2
-    assert "there are torchscript and dynamo" in result.output
+    assert "there are torchscript, dynamo" in result.output
 
 
 def test_models_that_are_slower_than_in_torchscript_are_named() -> None:
