@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from onnx_parity.exporter.arrays import Fed, Float64Array, is_float
+from onnx_parity.exporter.arrays import Float64Array, is_float
 from onnx_parity.exporter.verification.oracle import Expected
 from onnx_parity.harness.conformance.manifest import LISTS, Drawn, Judged, Open, Output, Test, Value
 from onnx_parity.harness.conformance.values import (
@@ -27,6 +27,7 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.onnx_cases.case import Distribution, Expectation
 from onnx_parity.harness.onnx_cases.given import Value as InputValue
 from onnx_parity.harness.onnx_cases.node_tests import NodeTest
+from onnx_parity.harness.onnx_cases.types import element_of
 from onnx_parity.harness.onnx_node import OnnxCase
 from onnx_parity.harness.record import Blame, Kind, Stage
 from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
@@ -60,7 +61,7 @@ LISTS_OF_NODE_TEST = (FULL, NODE_TESTS)
 class DataSet:
     """Inputs of a model, and what is expected for them, in the order of the graph."""
 
-    inputs: Sequence[Fed]
+    inputs: Sequence[InputValue]
     expected: Sequence[Expectation]
 
 
@@ -83,20 +84,13 @@ class Contents:
 
 def of_case(case: OnnxCase) -> Contents:
     model, inputs, expected = case.make_test()
-    data = _data_set(inputs, expected)
+    data = DataSet(inputs, expected)
     return Contents(case.id, model, [data], lists_of_case(case), "op_cases/onnx", case.attributes)
 
 
 def of_node_test(test: NodeTest, expected: Sequence[Expectation]) -> Contents:
-    data = _data_set(test.inputs, expected)
+    data = DataSet(test.inputs, expected)
     return Contents(test.id, test.model, [data], LISTS_OF_NODE_TEST, "onnx.backend.test", test.attributes)
-
-
-def _data_set(inputs: Sequence[InputValue], expected: Sequence[Expectation]) -> DataSet:
-    fed = [each for each in inputs if not isinstance(each, dict)]
-    if len(fed) < len(inputs):
-        raise UnfitError("it takes a map")
-    return DataSet(fed, expected)
 
 
 def lists_of_case(case: OnnxCase) -> tuple[str, ...]:
@@ -190,6 +184,7 @@ def write_test(contents: Contents, folder: Path, tests: str) -> Test:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     delivered = Delivered(model)
+    described = [*(each.type for each in inputs), *(each.type for each in outputs)]
     return Test(
         id=contents.id,
         folder=place,
@@ -199,7 +194,7 @@ def write_test(contents: Contents, folder: Path, tests: str) -> Test:
         outputs=outputs,
         operators={f"{each.domain}::{each.op}" if each.domain else each.op: each.since_version
                    for each in delivered.uses()},
-        types=sorted({*(_element_of(each.type) for each in inputs), *(_element_of(each.type) for each in outputs)}),
+        types=sorted({element_of(each) for each in described}),
         attributes={name: _plain(value) for name, value in contents.attributes.items()},
         opset=delivered.opset,
         ir_version=contents.model.ir_version,
@@ -245,10 +240,6 @@ def _describe_output(value: onnx.ValueInfoProto, expected: Sequence[Expectation]
         left_open = [Open.NAN_PAYLOAD, *([] if certain else [Open.ZERO_SIGN])]
     drawn = Drawn(list(first.shape), *map(float, first.numbers())) if isinstance(first, Distribution) else None
     return Output(value.name, type_, _judged(first), left_open, drawn)
-
-
-def _element_of(type_: str) -> str:
-    return type_.rpartition("(")[2].rstrip(")")
 
 
 def _plain(value: object) -> object:

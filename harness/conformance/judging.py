@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.conformance.manifest import (
     LISTS,
     MANIFEST,
@@ -37,11 +36,9 @@ from onnx_parity.harness.conformance.submission import (
     read_submission,
 )
 from onnx_parity.harness.conformance.values import compare_outputs, read_expected, read_value
+from onnx_parity.harness.onnx_cases.given import Value
 
 __all__ = ["JudgedTest", "Judgement", "Pack", "Score", "judge_submission", "open_pack"]
-
-#: The results that a waiver can excuse. What a runtime says that it does not support needs none.
-_WAIVABLE = (*GRAVE, Result.REFUSED)
 
 
 class JudgedTest(msgspec.Struct, frozen=True):
@@ -125,8 +122,12 @@ def judge_submission(folder: Path, pack: Pack, today: date | None = None) -> Jud
     asked = [test for test in tests.values() if about.list in test.lists or test.id in submitted.results]
     used: set[Waiver] = set()
     judged = [_judge_test(test, submitted, pack.folder, today or date.today(), used, notes) for test in asked]
-    notes += [f"The waiver for {each.id} covers nothing: it ended on {each.until}, is for other versions, or the tests "
-              "do not fail." for each in submitted.waivers if each not in used]  # fmt: skip
+    notes += [
+        f"The waiver for {', '.join(each.ids)} covers nothing: it ended on {each.until}, is for other versions, or the "
+        "tests do not fail."
+        for each in submitted.waivers
+        if each not in used
+    ]
     lists = [name for name in LISTS if name == about.list or _is_within(name, about.list, tests.values())]
     scores = {name: _score([each for each in judged if name in each.lists]) for name in lists}
     return Judgement(about, scores, judged, notes)
@@ -159,9 +160,10 @@ def _judge_test(
         result, reason = (Result.WRONG, difference) if difference else (Result.RIGHT, "")
         if ran.result not in (Result.RAN, result):
             notes.append(f"{test.id} is {result} by its outputs, and {ran.result} by {RESULTS}.")
-    covering = [each for each in submitted.waivers if each.covers(test.id, submitted.about.runtime.version, today)]
+    version = submitted.about.runtime.version
+    covering = [each for each in submitted.waivers if each.covers(test.id, result, version, today)]
     waived = ""
-    if covering and result in _WAIVABLE:
+    if covering:
         used.add(covering[0])
         waived = f"{covering[0].reason} ({covering[0].link})"
     return JudgedTest(test.id, test.operators, test.types, test.opset, test.lists, result, reason, waived, ran.seconds)
@@ -172,7 +174,7 @@ def _compare(test: Test, outputs: Path, pack: Path) -> str:
     for number in range(test.data_sets):
         folder = f"test_data_set_{number}"
         expected = [read_expected(each, pack / test.folder / folder, index) for index, each in enumerate(test.outputs)]
-        given: list[Fed] = []
+        given: list[Value] = []
         for index, each in enumerate(test.outputs):
             path = outputs / folder / f"output_{index}.pb"
             try:

@@ -57,11 +57,17 @@ class Open(StrEnum):
     NAN_PAYLOAD = "nan_payload"
 
 
+#: Of an input or an output.
+Type = Annotated[
+    str, Meta(description="In ONNX's words: tensor(float), seq(tensor(int64)), map(int64, float), optional(...)")
+]
+
+
 class Value(msgspec.Struct, frozen=True):
     """An input of a model."""
 
     name: str
-    type: Annotated[str, Meta(description="In ONNX's words: tensor(float), seq(tensor(int64)), optional(...)")]
+    type: Type
 
 
 class Drawn(msgspec.Struct, frozen=True):
@@ -80,7 +86,7 @@ class Output(msgspec.Struct, frozen=True):
     """An output of a model, and how it is judged."""
 
     name: str
-    type: Annotated[str, Meta(description="In ONNX's words: tensor(float), seq(tensor(int64)), optional(...)")]
+    type: Type
     judged: Annotated[
         Judged,
         Meta(description="elementwise: within tolerance_N.f64 of centre_N.f64, which lie beside output_N.pb; "

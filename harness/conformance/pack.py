@@ -32,7 +32,7 @@ from onnx_parity.harness.conformance.manifest import (
     write_json,
 )
 from onnx_parity.harness.conformance.planning import Planned
-from onnx_parity.harness.conformance.submission import Submission
+from onnx_parity.harness.conformance.submission import Submission, Waiver
 from onnx_parity.harness.conformance.values import UnfitError
 from onnx_parity.harness.results.content import contents, room_folder
 from onnx_parity.harness.results.environment import package_versions
@@ -93,6 +93,7 @@ def write_pack(folder: Path, planned: Iterable[Planned], archive: Path | None = 
     _write_lists(folder / _MUST_PASS, tests)
     write_json(folder / "manifest.schema.json", schema_of(Manifest, FORMAT))
     write_json(folder / "submission.schema.json", schema_of(Submission, "onnx-parity-submission"))
+    write_json(folder / "waivers.schema.json", schema_of(list[Waiver], "onnx-parity-waivers"))
     write_json(folder / MANIFEST, manifest)
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
     (folder / "manifest.sha256").write_text(f"{digest}  {MANIFEST}\n", encoding="utf-8")

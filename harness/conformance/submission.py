@@ -45,6 +45,8 @@ class Result(StrEnum):
 
 #: What a runtime claims to run, and does not get right.
 GRAVE = (Result.WRONG, Result.CRASHED, Result.HUNG)
+#: The results that a waiver can excuse. What a runtime says that it does not support needs none.
+WAIVABLE = (*GRAVE, Result.REFUSED)
 
 
 class Runtime(msgspec.Struct, frozen=True):
@@ -85,16 +87,26 @@ class Ran(msgspec.Struct, frozen=True):
 class Waiver(msgspec.Struct, frozen=True):
     """A failure that is known, and does not count until a date."""
 
-    id: Annotated[str, Meta(description="The id of a test, or a pattern with * and ?")]
+    id: Annotated[
+        str | tuple[str, ...], Meta(description="The id of a test, or a pattern with * and ?, or a list of these")
+    ]
     reason: Annotated[str, Meta(min_length=1)]
     link: Annotated[str, Meta(min_length=1, description="Where the defect is reported")]
     until: Annotated[date, Meta(description="The last day on which it holds")]
     versions: Annotated[tuple[str, ...], Meta(description="The versions of the runtime, or patterns such as 1.31.*")]
+    results: Annotated[
+        tuple[Result, ...], Meta(description="Which failures it covers: wrong, crashed; all, if none")
+    ] = ()
 
-    def covers(self, test: str, version: str, today: date) -> bool:
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return (self.id,) if isinstance(self.id, str) else self.id
+
+    def covers(self, test: str, result: Result, version: str, today: date) -> bool:
         return (
             today <= self.until
-            and fnmatch.fnmatchcase(test, self.id)
+            and result in (self.results or WAIVABLE)
+            and any(fnmatch.fnmatchcase(test, each) for each in self.ids)
             and any(fnmatch.fnmatchcase(version, each) for each in self.versions)
         )
 

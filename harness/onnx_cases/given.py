@@ -35,7 +35,7 @@ __all__ = [
 
 Shape: TypeAlias = tuple[int, ...]
 #: The value of an input: None is an optional without a value. A map has plain numbers and strings.
-Value: TypeAlias = Array | list[Array] | dict[Any, Any] | None
+Value: TypeAlias = Array | list[Array] | dict[Any, Any] | list[dict[Any, Any]] | None
 
 #: The strings that are drawn: without letters, with spaces, in other cases and scripts.
 _WORDS = ("", "a", "Parity", "two words", "ÄÖü", "数", " x ", "a")

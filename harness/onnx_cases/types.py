@@ -17,8 +17,8 @@ from onnx import TensorProto, TypeProto, helper
 
 from onnx_parity.harness.axes import OPSETS
 
-__all__ = ["ELEMENTS", "Schema", "Types", "alike", "code_of", "dtype_of", "element_of", "make_type", "schema_at",
-           "short", "spell_type", "variables_of", "versions_of"]  # fmt: skip
+__all__ = ["ELEMENTS", "Schema", "Types", "alike", "code_of", "dtype_of", "element_of", "key_of", "make_type",
+           "schema_at", "short", "spell_type", "variables_of", "versions_of"]  # fmt: skip
 
 Schema: TypeAlias = "onnx.defs.OpSchema"
 #: Type variable to type.
@@ -42,6 +42,11 @@ ML, ML_OPSETS = "ai.onnx.ml", (1, 2, 3, 4, 5)
 def element_of(type_: str) -> str:
     """`float` of `seq(tensor(float))`, and of `map(int64, float)`."""
     return re.split(r"[(, ]", type_)[-1].rstrip(")")
+
+
+def key_of(type_: str) -> str:
+    """`int64` of `map(int64, float)`."""
+    return type_.partition("map(")[2].partition(",")[0]
 
 
 def dtype_of(type_: str) -> np.dtype[Any]:
@@ -69,7 +74,7 @@ def make_type(type_: str, shape: Sequence[int | None] | None) -> TypeProto:
     if type_.startswith("seq("):
         return helper.make_sequence_type_proto(make_type(type_[4:-1], shape))
     if type_.startswith("map("):
-        key = code_of(f"tensor({type_[4:].partition(',')[0]})")
+        key = code_of(f"tensor({key_of(type_)})")
         return helper.make_map_type_proto(key, helper.make_tensor_type_proto(code_of(type_), shape))
     return helper.make_tensor_type_proto(code_of(type_), shape)
 
@@ -81,6 +86,9 @@ def spell_type(of: TypeProto) -> str:
             return f"seq({spell_type(of.sequence_type.elem_type)})"
         case "optional_type":
             return f"optional({spell_type(of.optional_type.elem_type)})"
+        case "map_type":
+            key = TensorProto.DataType.Name(of.map_type.key_type).lower()
+            return f"map({key}, {element_of(spell_type(of.map_type.value_type))})"
         case "tensor_type":
             return f"tensor({TensorProto.DataType.Name(of.tensor_type.elem_type).lower()})"
         case other:

@@ -52,25 +52,26 @@ dict_vectorizer_of_strings = node(
 def packed(x: dict[int, Any], types: Types, *, cast_to: str, map_form: str, max_map: int) -> Array:
     """The values in the order of their keys, or each at the place that its key is."""
     del cast_to
-    dtype = dtype_of(types["T2"])
     kinds: dict[str, Callable[[Any], Any]] = {"float": float, "int64": lambda each: int(float(each)), "string": str}
     kind = kinds[element_of(types["T2"])]
     known = {key: kind(value) for key, value in x.items()}
     if map_form == "DENSE":
         made = [known[key] for key in sorted(known)]
     else:
-        made = [known.get(key, kind("0") if dtype.kind != "O" else "") for key in range(max_map)]
-    return np.array([made], dtype)
+        made = [known.get(key, kind("0")) for key in range(max_map)]
+    return np.array([made], dtype_of(types["T2"]))
 
 
 def _cast_map(value: str, element: str, name: str) -> Any:
+    # Which string stands where there is no key, is not said.
+    sparse = [] if element == "string" else [call({3: 2, 1: 5}, cast_to=name, map_form="SPARSE", max_map=5)]
     return node(
         "CastMap",
         packed,
         call({3: 2, 1: 5}, cast_to=name),
         call({4: 7}, cast_to=name),
         call({}, cast_to=name),
-        call({3: 2, 1: 5}, cast_to=name, map_form="SPARSE", max_map=5),
+        *sparse,
         usual={"T1": value, "T2": element},
         where=lambda types: types["T1"] == f"map(int64, {value})" and types["T2"] == f"tensor({element})",
         domain=ML,

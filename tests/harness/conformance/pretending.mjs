@@ -17,11 +17,13 @@ export async function run(model, dataSets, inputs, outputs, folders, manifest) {
   if (does("exits")) process.exit(3);
   if (does("hangs")) await new Promise((done) => setTimeout(done, 60_000));
   const output = readValue(`${folders[0]}/output_0.pb`, manifest.outputs[0].type);
-  const last = output?.items?.at(-1) ?? output;
+  let last = output;
+  while (last?.items) last = last.items.at(-1);
   if (does("is-wrong")) last.data[3] ^= 1;
   if (does("other-type")) last.type = 7;
   if (does("other-shape")) last.dims[0] = 9;
   if (does("is-shorter")) output.items.pop();
+  if (does("other-keys")) output.items[0].keys[0] += "9";
   if (does("is-nothing")) return [[null]];
   if (does("is-something")) return [[{ type: 1, dims: [0], data: new Uint8Array(0), strings: [] }]];
   return [[output]];

@@ -49,15 +49,6 @@ static double integer(const Tensor *tensor, size_t at) {
 
 static double number_of(const Json *object, const char *key) { return atof(text_of(object, key)); }
 
-/* A type of tensors of numbers in ONNX's words. */
-static const char *name_of(int type) {
-    static const char *const names[] = {"", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16",
-                                        "double", "uint32", "uint64", "", "", "bfloat16"};
-    static char name[32];
-    snprintf(name, sizeof name, "tensor(%s)", type < (int)(sizeof names / sizeof *names) ? names[type] : "");
-    return name;
-}
-
 /* Whether a tensor is right. `centre` and `tolerance` are NULL where its elements have to be equal. */
 static int judge_tensor(const Tensor *got, const Tensor *want, const double *centre, const double *tolerance, int sign_is_open,
                         char *reason, size_t room) {
@@ -89,17 +80,27 @@ static int judge_tensor(const Tensor *got, const Tensor *want, const double *cen
     return 1;
 }
 
+/* How many elements of a value have a tolerance, if it has any: the keys of a map have none. */
+static size_t elements(const Tensor *value) {
+    size_t count = value->type == SEQUENCE ? 0 : value->type == MAP ? value->items[1].count : value->count;
+    for (size_t item = 0; value->type == SEQUENCE && item < value->count; item++) count += elements(&value->items[item]);
+    return count;
+}
+
 static int judge_value(const Tensor *got, const Tensor *want, const double *centre, const double *tolerance, int sign_is_open,
                        char *reason, size_t room) {
     if (want->type >= 0) return judge_tensor(got, want, centre, tolerance, sign_is_open, reason, room);
     if (got->type != want->type || got->count != want->count) {
         if (want->type == SEQUENCE) snprintf(reason, room, "is no sequence of %zu", want->count);
-        else snprintf(reason, room, "has a value in place of none");
+        else snprintf(reason, room, want->type == MAP ? "is no map" : "has a value in place of none");
         return 0;
     }
-    for (size_t item = 0, place = 0; item < want->count; place += want->items[item++].count)
-        if (!judge_tensor(&got->items[item], &want->items[item], centre ? centre + place : NULL, tolerance ? tolerance + place : NULL,
-                          sign_is_open, reason, room)) return 0;
+    if (want->type == MAP)
+        return judge_tensor(&got->items[0], &want->items[0], NULL, NULL, 0, reason, room) &&
+               judge_tensor(&got->items[1], &want->items[1], centre, tolerance, sign_is_open, reason, room);
+    for (size_t item = 0, place = 0; item < want->count; place += elements(&want->items[item++]))
+        if (!judge_value(&got->items[item], &want->items[item], centre ? centre + place : NULL, tolerance ? tolerance + place : NULL,
+                         sign_is_open, reason, room)) return 0;
     return 1;
 }
 
@@ -107,7 +108,9 @@ static int judge_value(const Tensor *got, const Tensor *want, const double *cent
 static int judge_drawn(const Tensor *got, const char *type, const Json *drawn, char *reason, size_t room) {
     double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int axis = 0;
-    int same = got->type > 0 && got->type != STRING && !strcmp(type, name_of(got->type));
+    char name[64];
+    snprintf(name, sizeof name, "tensor(%s)", name_of(got->type));
+    int same = got->type > 0 && got->type != STRING && !strcmp(type, name);
     for (const Json *size = member(drawn, "shape")->child; size; size = size->next, axis++)
         same = same && axis < got->rank && got->dims[axis] == atoll(size->text);
     if (!same || axis != got->rank) { snprintf(reason, room, "has another type or shape"); return 0; }
@@ -136,8 +139,7 @@ int judge(const Tensor *got, const char *folder, int number, const Json *describ
     snprintf(path, sizeof path, "%s/output_%d.pb", folder, number);
     if (!read_value(path, text_of(described, "type"), &want)) { snprintf(reason, room, "%s cannot be read", path); return 0; }
     if (!strcmp(text_of(described, "judged"), "elementwise")) {
-        size_t sizes[2] = {0}, count = want.type == SEQUENCE ? 0 : want.count;
-        for (size_t item = 0; want.type == SEQUENCE && item < want.count; item++) count += want.items[item].count;
+        size_t sizes[2] = {0}, count = elements(&want);
         snprintf(path, sizeof path, "%s/centre_%d.f64", folder, number);
         centre = (double *)read_file(path, &sizes[0]);
         snprintf(path, sizeof path, "%s/tolerance_%d.f64", folder, number);

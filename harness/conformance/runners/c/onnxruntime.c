@@ -16,7 +16,7 @@ enum {
     FILL_STRINGS = 52, GET_STRINGS_LENGTH = 53, GET_STRINGS = 54, GET_TYPE = 60, GET_RANK = 61, GET_DIMENSIONS = 62,
     GET_COUNT = 64, GET_TYPE_AND_SHAPE = 65, GET_KIND = 67, CREATE_CPU_MEMORY = 69, GET_ALLOCATOR = 78, GET_ITEM = 80, GET_ITEM_COUNT = 81,
     CREATE_SEQUENCE = 82, HAS_VALUE = 192,
-    NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16, KIND_OF_TENSOR = 1, KIND_OF_SEQUENCE = 2,
+    NOT_IMPLEMENTED = 9, ERROR_LEVEL = 3, API_VERSION = 16, KIND_OF_TENSOR = 1, KIND_OF_SEQUENCE = 2, KIND_OF_MAP = 3,
 };
 typedef struct { const void *(*get)(uint32_t version); const char *(*version)(void); } Base;
 typedef void *Status;
@@ -69,13 +69,13 @@ static Ending give(Tensor *tensor, void **value, char *reason, size_t room) {
         snprintf(reason, room, "onnxruntime's C API makes no sequence without items, and no optional without a value");
         return ABSENT;
     }
-    if (tensor->type == SEQUENCE) {
+    if (tensor->type == SEQUENCE || tensor->type == MAP) {
         void **items = calloc(tensor->count, sizeof *items);
         for (size_t at = 0; at < tensor->count; at++) {
             Ending ending = give(&tensor->items[at], &items[at], reason, room);
             if (ending != OK) return ending;
         }
-        TRY(CREATE_SEQUENCE, (const void *const *)items, tensor->count, KIND_OF_SEQUENCE, value);
+        TRY(CREATE_SEQUENCE, (const void *const *)items, tensor->count, tensor->type == MAP ? KIND_OF_MAP : KIND_OF_SEQUENCE, value);
         return OK;
     }
     if (tensor->type != STRING) {
@@ -95,10 +95,10 @@ static Ending take(void *value, Tensor *tensor, char *reason, size_t room) {
     TRY(HAS_VALUE, value, &has_value);
     if (!has_value) { tensor->type = NOTHING; return OK; }
     TRY(GET_KIND, value, &kind);
-    if (kind == KIND_OF_SEQUENCE) {
+    if (kind == KIND_OF_SEQUENCE || kind == KIND_OF_MAP) { /* the items of a map are its keys, in ascending order, and its values */
         TRY(GET_ITEM_COUNT, value, &tensor->count);
         TRY(GET_ALLOCATOR, &allocator);
-        tensor->type = SEQUENCE;
+        tensor->type = kind == KIND_OF_MAP ? MAP : SEQUENCE;
         tensor->items = calloc(tensor->count + 1, sizeof *tensor->items);
         for (size_t at = 0; at < tensor->count; at++) {
             void *item;

@@ -101,6 +101,12 @@ size_t bytes_of(int type, size_t count) {
     return type == 25 || type == 26 ? (count + 3) / 4 : count; /* uint2, int2; float8e8m0 */
 }
 
+const char *name_of(int type) {
+    static const char *const names[] = {"", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16",
+                                        "double", "uint32", "uint64", "", "", "bfloat16"};
+    return type > 0 && type < (int)(sizeof names / sizeof *names) ? names[type] : "";
+}
+
 static const unsigned char *read_varint(const unsigned char *at, const unsigned char *end, uint64_t *value) {
     *value = 0;
     for (int shift = 0; at < end && shift < 64; shift += 7) {
@@ -149,17 +155,59 @@ static int parse_tensor(const unsigned char *at, const unsigned char *end, Tenso
     return tensor->type == STRING ? strings == tensor->count : tensor->bytes == bytes_of(tensor->type, tensor->count);
 }
 
+static int parse_value(const unsigned char *at, const unsigned char *end, const char *type, Tensor *made);
+
+/* A map: a tensor of its keys, in ascending order, and one of its values, both of rank 1. */
+static int parse_map(const unsigned char *at, const unsigned char *end, const char *type, Tensor *made) {
+    Tensor *keys = made->items = calloc(2, sizeof *keys), *values = keys + 1, sequence = {0};
+    const unsigned char *bytes;
+    uint64_t value;
+    int field;
+    keys->type = strncmp(type, "map(string", 10) ? INT64 : STRING;
+    keys->data = calloc(1, (size_t)(end - at) * sizeof value + 1); /* more than enough, as each key has a byte or more */
+    keys->strings = calloc((size_t)(end - at) + 1, sizeof(char *));
+    while (at < end) {
+        if (!(at = read_field(at, end, &field, &value, &bytes))) return 0;
+        if (field == 3 && !bytes) memcpy(keys->data + sizeof value * keys->count++, &value, sizeof value);
+        for (const unsigned char *one = bytes; field == 3 && one && one < at; keys->count++) {
+            if (!(one = read_varint(one, at, &value))) return 0;
+            memcpy(keys->data + sizeof value * keys->count, &value, sizeof value);
+        }
+        if (field == 4 && bytes) keys->strings[keys->count++] = strndup((const char *)bytes, value);
+        if (field == 5 && bytes && !parse_value(bytes, at, "seq(tensor", &sequence)) return 0;
+    }
+    while (strncmp(strchr(type, ' ') + 1, name_of(++values->type), strcspn(strchr(type, ' ') + 1, ")")))
+        if (values->type == BFLOAT16) return 0;
+    size_t width = bytes_of(values->type, 1);
+    values->data = calloc(sequence.count + 1, width + 1);
+    values->strings = calloc(sequence.count + 1, sizeof(char *));
+    for (; values->count < sequence.count; values->count++) {
+        Tensor *item = &sequence.items[values->count];
+        if (item->type != values->type || item->count != 1) return 0;
+        if (item->type == STRING) values->strings[values->count] = item->strings[0];
+        else memcpy(values->data + width * values->count, item->data, width);
+    }
+    keys->rank = values->rank = 1;
+    keys->dims[0] = values->dims[0] = (int64_t)keys->count;
+    keys->bytes = bytes_of(keys->type, keys->count);
+    values->bytes = width * values->count;
+    made->type = MAP;
+    made->count = 2;
+    return keys->count == values->count;
+}
+
 static int parse_value(const unsigned char *at, const unsigned char *end, const char *type, Tensor *made) {
     int field, is_sequence = !strncmp(type, "seq(", 4);
     uint64_t value;
     const unsigned char *bytes;
     memset(made, 0, sizeof *made);
+    if (!strncmp(type, "map(", 4)) return parse_map(at, end, type, made);
     if (!is_sequence && strncmp(type, "optional(", 9)) return parse_tensor(at, end, made);
     made->type = is_sequence ? SEQUENCE : NOTHING;
     while (at < end) {
         if (!(at = read_field(at, end, &field, &value, &bytes))) return 0;
-        if (!bytes || (field != 3 && field != 5)) continue;
-        if (!is_sequence) return parse_value(bytes, at, type + 9, made); /* its tensor, or its sequence */
+        if (!bytes || (field != 3 && field != 5 && field != 6)) continue;
+        if (!is_sequence) return parse_value(bytes, at, type + 9, made); /* its tensor, sequence or map */
         made->items = realloc(made->items, (made->count + 1) * sizeof *made);
         if (!parse_value(bytes, at, type + 4, &made->items[made->count++])) return 0;
     }

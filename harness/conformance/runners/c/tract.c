@@ -68,6 +68,7 @@ Ending runtime_run(const Json *test, Tensor *inputs, int given, Tensor *outputs,
         const size_t *shape;
         TRY("tract_tensor_as_bytes", results[at], &type, &rank, &shape, &outputs[at].data);
         for (int number = 1; number < TYPES; number++) if (types[number] == type) outputs[at].type = number;
+        if (!outputs[at].type) { snprintf(reason, room, "this runner does not read tract's type 0x%x", type); return ABSENT; }
         outputs[at].rank = (int)rank;
         outputs[at].count = 1;
         for (size_t axis = 0; axis < rank && axis < MOST_DIMENSIONS; axis++) outputs[at].count *= (size_t)(outputs[at].dims[axis] = (int64_t)shape[axis]);

@@ -35,17 +35,30 @@ function* fields(bytes) {
   }
 }
 
-// A value of a type such as seq(tensor(float)): a tensor; `{ items }`, a sequence; or null, an optional without a value.
+// A value of a type such as seq(tensor(float)): a tensor; `{ items }`, a sequence; `{ keys, items }`, a map, whose items are
+// tensors in the ascending order of its keys, which are texts; or null, an optional without a value.
 export function readValue(path, type) {
   return parseValue(readFileSync(path), type, path);
 }
 
 function parseValue(bytes, type, path) {
   if (type.startsWith("tensor(")) return parseTensor(bytes, path);
+  if (type.startsWith("map(")) return parseMap(bytes, path);
   const inner = type.slice(type.indexOf("(") + 1, -1), items = [];
   for (const [field, value] of fields(bytes))
-    if ((field === 3 || field === 5) && typeof value !== "bigint") items.push(parseValue(value, inner, path));
+    if ((field === 3 || field === 5 || field === 6) && typeof value !== "bigint") items.push(parseValue(value, inner, path));
   return type.startsWith("seq(") ? { items } : items[0] ?? null;
+}
+
+function parseMap(bytes, path) {
+  const map = { keys: [], items: [] };
+  for (const [field, value] of fields(bytes)) {
+    if (field === 3) map.keys.push(...(typeof value === "bigint" ? [value] : packed(value)).map((key) => String(BigInt.asIntN(64, BigInt(key)))));
+    if (field === 4) map.keys.push(Buffer.from(value).toString("utf8"));
+    if (field === 5) map.items = parseValue(value, "seq(tensor())", path).items;
+  }
+  if (map.keys.length !== map.items.length) throw new Error(`${path} has not a value for each key`);
+  return map;
 }
 
 // A TensorProto: its type as ONNX's number, its sizes, and its bytes, or its strings.
@@ -91,11 +104,29 @@ export function writeValue(value, type) {
     const kind = value.items ? 3 : 1;
     return Buffer.concat([Buffer.from([16, kind]), ...field(kind === 3 ? 5 : 3, writeValue(value, type.slice(9, -1)))]);
   }
-  if (value?.items) return Buffer.concat([Buffer.from([16, 1]), ...value.items.flatMap((item) => field(3, writeValue(item, "tensor()")))]);
+  if (value?.keys) return writeMap(value, type);
+  if (value?.items) {
+    const ofMaps = type.startsWith("seq(map(");
+    return Buffer.concat([Buffer.from([16, ofMaps ? 4 : 1]), ...value.items.flatMap((item) => field(ofMaps ? 6 : 3, writeValue(item, type.slice(4, -1))))]);
+  }
   if (!value) throw new Error("there is no value");
   const head = Buffer.from([...value.dims.flatMap((size) => [8, ...varint(size)]), 16, value.type]);
   const parts = value.type === STRING ? value.strings.flatMap((text) => field(6, Buffer.from(text, "utf8"))) : field(9, value.data);
   return Buffer.concat([head, ...parts]);
+}
+
+function writeMap({ keys, items }, type) {
+  const isText = type.startsWith("map(string");
+  const written = keys.flatMap((key) => (isText ? field(4, Buffer.from(key, "utf8")) : [Buffer.from([24, ...wide(key)])]));
+  return Buffer.concat([Buffer.from([16, isText ? STRING : 7]), ...written, ...field(5, writeValue({ items }, "seq(tensor())"))]);
+}
+
+// An int64 as a varint: a negative one has ten bytes.
+function wide(text) {
+  const bytes = [];
+  let value = BigInt.asUintN(64, BigInt(text));
+  for (; value >= 128n; value >>= 7n) bytes.push(Number(value & 127n) | 128);
+  return [...bytes, Number(value)];
 }
 
 // A float of at most 16 bits. `fn`: it has no infinities; `uz`: its only NaN is what would be minus zero.
@@ -140,16 +171,23 @@ export function judge(got, folder, number, described) {
   const [centre, tolerance] = elementwise ? [doubles(`${folder}/centre_${number}.f64`), doubles(`${folder}/tolerance_${number}.f64`)] : [];
   const signIsOpen = described.open.includes("zero_sign");
   if (want?.type) return judgeTensor(got, want, 0, centre, tolerance, signIsOpen, `output ${number}`);
-  if (got?.type || !got !== !want || got?.items.length !== want?.items.length)
-    return `output ${number} is no ${want ? `sequence of ${want.items.length}` : "optional without a value"}`;
+  if (!alike(got, want)) return `output ${number} is no ${describe(want)}`;
   let start = 0;
-  for (const [item, each] of (want?.items ?? []).entries()) {
-    const difference = judgeTensor(got.items[item], each, start, centre, tolerance, signIsOpen, `output ${number}, item ${item},`);
+  for (const [item, [ours, theirs]] of zip(tensorsOf(got), tensorsOf(want)).entries()) {
+    const difference = judgeTensor(ours, theirs, start, centre, tolerance, signIsOpen, `output ${number}, item ${item},`);
     if (difference) return difference;
-    start += countOf(each);
+    start += countOf(theirs);
   }
   return "";
 }
+
+const zip = (some, others) => some.map((each, at) => [each, others[at]]);
+// The tensors in sequences and maps, in their order.
+const tensorsOf = (value) => (value?.items ? value.items.flatMap(tensorsOf) : value ? [value] : []);
+// Whether two values have the same form: tensors, sequences of as many items, maps of the same keys, or nothing.
+const alike = (one, other) => !one === !other && one?.items?.length === other?.items?.length
+  && JSON.stringify(one?.keys) === JSON.stringify(other?.keys) && (!one?.items || zip(one.items, other.items).every(([each, its]) => alike(each, its)));
+const describe = (value) => (value?.keys ? `map of ${value.keys.length}` : value?.items ? `sequence of ${value.items.length}` : "optional without a value");
 
 // `start` is the place of the first element in `centre` and `tolerance`, which are not there where elements must be equal.
 function judgeTensor(got, want, start, centre, tolerance, signIsOpen, name) {

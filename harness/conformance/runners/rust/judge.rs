@@ -64,19 +64,17 @@ pub fn judge(got: &Value, folder: &Path, number: usize, described: &Json) -> Res
         return judge_drawn(got, described).map_err(|error| format!("{name} {error}"));
     }
     let want = read_value(&folder.join(format!("output_{number}.pb")), described.at("type").text())?;
-    let (ours, theirs) = match (got, &want) {
-        (Value::Tensor(got), Value::Tensor(want)) => (std::slice::from_ref(got), std::slice::from_ref(want)),
-        (Value::Sequence(got), Value::Sequence(want)) if got.len() == want.len() => (&got[..], &want[..]),
-        (Value::Nothing, Value::Nothing) => return Ok(()),
-        _ => return Err(format!("{name} is of another kind, or a sequence of another length")),
-    };
-    let count = theirs.iter().map(Tensor::count).sum();
+    if !got.is_like(&want) {
+        return Err(format!("{name} is of another kind, a sequence of another length, or a map of other keys"));
+    }
+    let (ours, theirs) = (got.tensors(), want.tensors());
+    let count = theirs.iter().map(|each| each.count()).sum();
     let bounds = match described.at("judged").text() {
         "elementwise" => Some((doubles(&folder.join(format!("centre_{number}.f64")), count)?, doubles(&folder.join(format!("tolerance_{number}.f64")), count)?)),
         _ => None,
     };
     let mut start = 0;
-    for (got, want) in ours.iter().zip(theirs) {
+    for (got, want) in ours.into_iter().zip(theirs) {
         let centre = |at: usize| bounds.as_ref().map_or(f64::NAN, |(centre, _)| centre[start + at]);
         let tolerance = |at: usize| bounds.as_ref().map_or(0.0, |(_, tolerance)| tolerance[start + at]);
         judge_tensor(got, want, centre, tolerance, described.at("open").has("zero_sign")).map_err(|error| format!("{name} {error}"))?;

@@ -43,7 +43,8 @@ impl OpenVino {
             return Ok(());
         }
         let told: unsafe extern "C" fn() -> *const c_char = unsafe { std::mem::transmute(self.find("ov_get_last_err_msg")) };
-        let text = unsafe { CStr::from_ptr(told()) }.to_string_lossy().replace('\n', " ");
+        let said = unsafe { told() };
+        let text = if said.is_null() { format!("status {status}") } else { unsafe { CStr::from_ptr(said) }.to_string_lossy().replace('\n', " ") };
         Err(Failure(if LIMITS.iter().any(|limit| text.contains(limit)) { "unsupported" } else { "refused" }, text))
     }
 }
@@ -112,17 +113,24 @@ impl Runtime for OpenVino {
 impl OpenVino {
     fn take(&self, request: Place, name: &CString) -> Result<Value, Failure> {
         let (mut tensor, mut data): (Place, Place) = (null_mut(), null_mut());
-        let (mut type_, mut size, mut shape) = (0u32, 0usize, Shape { rank: 0, dims: null_mut() });
+        let (mut type_, mut size, mut count, mut shape) = (0u32, 0usize, 0usize, Shape { rank: 0, dims: null_mut() });
         call!(self, "ov_infer_request_get_tensor", Place: request, *const c_char: name.as_ptr(), *mut Place: &mut tensor);
         call!(self, "ov_tensor_get_element_type", Place: tensor, *mut u32: &mut type_);
-        // With OpenVINO 2026.4 this ends the process if the output is of rank 0.
-        call!(self, "ov_tensor_get_shape", Place: tensor, *mut Shape: &mut shape);
+        let Some((_, kind)) = TYPES.iter().find(|(own, _)| *own == type_) else {
+            return Err(Failure("absent", format!("this runner does not read OpenVINO's type {type_}")));
+        };
+        call!(self, "ov_tensor_get_size", Place: tensor, *mut usize: &mut count);
+        // The API makes no shape without axes: of a tensor of rank 0, this returns an error.
+        let asked: unsafe extern "C" fn(Place, *mut Shape) -> c_int = unsafe { std::mem::transmute(self.find("ov_tensor_get_shape")) };
+        let status = unsafe { asked(tensor, &mut shape) };
+        if count != 1 {
+            self.check(status)?;
+        }
         call!(self, "ov_tensor_get_byte_size", Place: tensor, *mut usize: &mut size);
         call!(self, "ov_tensor_data", Place: tensor, *mut Place: &mut data);
         let read = |length: usize| if length == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) } };
         let dims = (0..shape.rank as usize).map(|axis| unsafe { *shape.dims.add(axis) } as usize).collect();
-        let kind = TYPES.iter().find(|(own, _)| *own == type_).map_or(-1, |(_, onnx)| *onnx);
-        Ok(Value::Tensor(Tensor { kind, dims, bytes: read(size).to_vec(), strings: Vec::new() }))
+        Ok(Value::Tensor(Tensor { kind: *kind, dims, bytes: read(size).to_vec(), strings: Vec::new() }))
     }
 }
 

@@ -121,8 +121,30 @@ pub struct Tensor {
 #[derive(Debug, Clone)]
 pub enum Value {
     Tensor(Tensor),
-    Sequence(Vec<Tensor>),
+    Sequence(Vec<Value>),
+    /// The keys in ascending order, as texts, and a tensor for each.
+    Map(Vec<String>, Vec<Value>),
     Nothing,
+}
+
+impl Value {
+    /// The tensors in it, in their order.
+    pub fn tensors(&self) -> Vec<&Tensor> {
+        match self {
+            Value::Tensor(tensor) => vec![tensor],
+            Value::Sequence(items) | Value::Map(_, items) => items.iter().flat_map(Value::tensors).collect(),
+            Value::Nothing => Vec::new(),
+        }
+    }
+    /// Whether both are tensors, sequences of as many items, maps of the same keys, or nothing.
+    pub fn is_like(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Tensor(_), Value::Tensor(_)) | (Value::Nothing, Value::Nothing) => true,
+            (Value::Sequence(ours), Value::Sequence(theirs)) => ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(one, other)| one.is_like(other)),
+            (Value::Map(ours, _), Value::Map(theirs, _)) => ours == theirs,
+            _ => false,
+        }
+    }
 }
 
 /// The bits of an element of each type from 1 on.
@@ -189,11 +211,28 @@ fn parse_value(bytes: &[u8], kind: &str) -> Option<Value> {
     if kind.starts_with("tensor(") {
         return parse_tensor(bytes).map(Value::Tensor);
     }
-    let inner = fields(bytes)?.into_iter().filter(|(field, _, _)| *field == 3 || *field == 5);
+    if kind.starts_with("map(") {
+        return parse_map(bytes);
+    }
+    let inner = fields(bytes)?.into_iter().filter(|(field, _, _)| matches!(*field, 3 | 5 | 6));
     if let Some(within) = kind.strip_prefix("optional(") {
         return inner.last().map_or(Some(Value::Nothing), |(_, _, content)| parse_value(content, within));
     }
-    inner.map(|(_, _, content)| parse_tensor(content)).collect::<Option<_>>().map(Value::Sequence)
+    inner.map(|(_, _, content)| parse_value(content, kind.strip_prefix("seq(")?)).collect::<Option<_>>().map(Value::Sequence)
+}
+
+fn parse_map(bytes: &[u8]) -> Option<Value> {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (field, number, mut content) in fields(bytes)? {
+        match field {
+            3 if content.is_empty() => keys.push((number as i64).to_string()),
+            3 => while !content.is_empty() { keys.push((varint(&mut content)? as i64).to_string()) },
+            4 => keys.push(String::from_utf8(content.to_vec()).ok()?),
+            5 => if let Value::Sequence(items) = parse_value(content, "seq(tensor(")? { values = items },
+            _ => {}
+        }
+    }
+    (keys.len() == values.len()).then_some(Value::Map(keys, values))
 }
 
 pub fn read_value(path: &Path, kind: &str) -> Result<Value, String> {
