@@ -71,7 +71,7 @@ def test_values_are_read_as_they_were_written(tmp_path: Path) -> None:
         ("map(int64, float)", {-2: one[0, 0], 1: one[0, 1]}), ("map(string, string)", {"ä": np.array("é", object)}),
         ("seq(map(string, float))", [{"a": one[0, 0]}, {}]), ("seq(map(int64, float))", []),
     ):  # fmt: skip
-        given: Value = value  # type: ignore[assignment]
+        given: Value = value
         (tmp_path / "value.pb").write_bytes(encode_value(given, type_))
         again = read_value(tmp_path / "value.pb", type_)
         assert type(again) is type(given)
@@ -85,7 +85,7 @@ def compare(pack: Path, id_: str, given: Any) -> str:
 
 def test_sequences_and_optionals_are_judged_here(pack: Path) -> None:
     for name in (SEQUENCE, FULL, OPTIONAL):
-        given = read_value(data_of(pack, name) / "output_0.pb", one_of(pack, name).outputs[0].type)
+        given: Any = read_value(data_of(pack, name) / "output_0.pb", one_of(pack, name).outputs[0].type)
         assert isinstance(given, list) and compare(pack, name, given) == ""
         wrong = [*given[:-1], given[-1] + np.float32(1)]
         assert compare(pack, name, wrong).startswith(f"output {len(given) - 1} at ")

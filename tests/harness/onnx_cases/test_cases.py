@@ -169,6 +169,6 @@ def test_types_of_sequences_follow_those_of_tensors() -> None:
     items, _ = inputs
     assert isinstance(items, list)
     assert isinstance(expected, Expected)
-    assert expected.value.tolist() == items[1].tolist()
+    assert expected.value.tolist() == np.asarray(items[1]).tolist()
     got = ReferenceEvaluator(model).run(None, dict(zip(("x0", "x1"), inputs, strict=True)))
     assert judge([np.asarray(each) for each in got], [expected]).passed
