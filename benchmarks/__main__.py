@@ -11,9 +11,9 @@ import msgspec
 import typer
 from rich.console import Console
 
-from benchmarks.choosing import choose
 from benchmarks.measure import measure
 from benchmarks.models import MODELS
+from benchmarks.options import choose
 from benchmarks.table import render
 from benchmarks.targets import judge
 

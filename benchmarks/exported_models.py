@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.children import ROOT
-from benchmarks.choosing import search
+from benchmarks.options import search
 from onnx_parity.exporter.errors import OnnxExporterError
 from onnx_parity.harness.axes import Capture, Device, Selection, Tier
 from onnx_parity.harness.case import Declaration

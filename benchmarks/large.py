@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.children import run
-from benchmarks.choosing import choose
 from benchmarks.jobs import Failure, Memory, MemoryJob
 from benchmarks.models import MODELS
+from benchmarks.options import choose
 from benchmarks.subjects import EXPORTERS, Contender, Weights
 
 #: The maximum memory in addition to the model, as a share of its weights.

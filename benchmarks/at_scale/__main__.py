@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from benchmarks.at_scale.made_run import prepared_run
-from benchmarks.choosing import choose
+from benchmarks.options import choose
 from onnx_parity.harness.columnar import FILE as COLUMNS
 
 _PARITY = (sys.executable, "-c", "from onnx_parity.harness.cli import app; app()")

@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.choosing import search
 from benchmarks.classes_of_transformers.page import written_page
 from benchmarks.classes_of_transformers.skipped import SKIPPED
 from benchmarks.classes_of_transformers.trying import MOST_SECONDS, Outcome, Result, serve
+from benchmarks.options import search
 from onnx_parity.model_zoo.all_of_transformers import class_names
 
 #: What differs between two errors of one cause.

@@ -29,7 +29,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from benchmarks.choosing import search
 from benchmarks.cluster.raylets import (
     CLONE,
     PARITY,
@@ -40,6 +39,7 @@ from benchmarks.cluster.raylets import (
     local_records,
     start,
 )
+from benchmarks.options import search
 from onnx_parity.harness.cluster.messages import NodeReport
 from onnx_parity.harness.pytest_plugin.on_cluster import NODES_FILE
 from onnx_parity.harness.record import Record

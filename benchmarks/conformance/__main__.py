@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from benchmarks.choosing import choose
 from benchmarks.conformance.runners import ADAPTERS, Run, faulty_runner
+from benchmarks.options import choose
 from onnx_parity.harness.conformance.manifest import Test, read_manifest
 from onnx_parity.harness.conformance.pack import write_pack
 from onnx_parity.harness.conformance.planning import plan_cases

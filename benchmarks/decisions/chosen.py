@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.children import ROOT
-from benchmarks.choosing import choose
+from benchmarks.options import choose
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 

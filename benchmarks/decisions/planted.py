@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.choosing import search
+from benchmarks.options import search
 from onnx_parity.exporter.lowering import builder
 from onnx_parity.exporter.lowering.opsets import reshaping
 from onnx_parity.exporter.operators.indexing import results as slices

@@ -17,10 +17,10 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.choosing import choose
 from benchmarks.faults import attacks, cells
 from benchmarks.faults.tally import Tally
 from benchmarks.faults.tested import tested
+from benchmarks.options import choose
 
 #: Each with a folder of its own and the number of repeats. Those whose runs are copies of this process stand first,
 #: while it has only one thread.

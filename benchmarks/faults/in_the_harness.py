@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.choosing import choose
+from benchmarks.options import choose
 
 __all__ = ["FAULTS", "Fault", "plant"]
 

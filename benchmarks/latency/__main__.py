@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks import children
-from benchmarks.choosing import search
 from benchmarks.jobs import Exported, ExportJob, Failure, Latency, LatencyJob, Variant
-from benchmarks.kept import KeepOption, Kept
 from benchmarks.latency.table import Setting, fusions, is_slower, latencies
 from benchmarks.newer_networks.models import FURTHER
+from benchmarks.options import KeepOption, Kept, search
 from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Contender
 
 #: Those whose names end in 256 have four layers of that width; the others have their usual size.

@@ -23,10 +23,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.choosing import choose
 from benchmarks.mutants import faulty_model
 from benchmarks.mutants.fate import CELL_SECONDS, SILENT, limited, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
+from benchmarks.options import choose
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.matrix.cells import Cell, cells_of

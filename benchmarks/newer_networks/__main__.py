@@ -17,11 +17,10 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import children
-from benchmarks.choosing import choose, search
 from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Failure, TimeJob, Times
-from benchmarks.kept import KeepOption, Kept
 from benchmarks.newer_networks.models import NEWER
+from benchmarks.options import KeepOption, Kept, choose, search
 from benchmarks.subjects import EXPORTERS, PEERS, Contender
 
 #: How many times faster than each peer the exports have to be, as geometric means.

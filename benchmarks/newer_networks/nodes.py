@@ -14,11 +14,10 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks import children
-from benchmarks.choosing import search
 from benchmarks.graphs import nodes_of
 from benchmarks.jobs import Exported, ExportJob, Failure, Variant
-from benchmarks.kept import KeepOption, Kept
 from benchmarks.newer_networks.models import FURTHER, NEWER
+from benchmarks.options import KeepOption, Kept, search
 from benchmarks.subjects import EXPORTERS, HIGHEST_OPSET, Contender
 
 #: The models that are exported: `resnet50` and `densenet121` stand for the classic ones.

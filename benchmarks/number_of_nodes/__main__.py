@@ -12,8 +12,8 @@ from rich.table import Table
 from torch import nn
 
 import onnx_parity
-from benchmarks.choosing import search
 from benchmarks.number_of_nodes.programs import KINDS
+from benchmarks.options import search
 
 #: How many times the processor time per part may be at the largest number what it is at the smallest.
 MAXIMUM_GROWTH = 2.0

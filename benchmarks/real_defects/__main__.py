@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 from packaging.version import Version
 
-from benchmarks.choosing import choose
+from benchmarks.options import choose
 from benchmarks.real_defects.defect import Defect, read_defects
 from benchmarks.real_defects.looking import RUNTIMES, failing_cases, has_operator, is_of, wrong_cells
 from onnx_parity.harness.bisecting.environments import Environments, cache_folder

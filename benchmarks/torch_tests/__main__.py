@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.choosing import search
+from benchmarks.options import search
 from benchmarks.torch_tests.cases import CAPTURES, TorchTest, record_of
 from benchmarks.torch_tests.figures import show, to_mend
 from benchmarks.torch_tests.source import RELEASE, MissingTestsError, fetched, folder_of

@@ -16,8 +16,8 @@ from rich.table import Table
 from torch import nn
 
 import onnx_parity
-from benchmarks.choosing import search
 from benchmarks.models import vision
+from benchmarks.options import search
 from benchmarks.subjects import OPSET
 
 #: The most that a verification may take: this many runs of the program in float64, and loading the model.

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.choosing import choose, search
+from benchmarks.options import choose, search
 
 KNOWN = ("elu", "relu", "celu")
 

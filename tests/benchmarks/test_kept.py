@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from benchmarks.kept import Kept
+from benchmarks.options import Kept
 
 
 def test_what_was_measured_is_there_again(tmp_path: Path) -> None:
