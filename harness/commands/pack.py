@@ -88,6 +88,8 @@ def pack(
         written = write_pack(folder, shown, folder.with_name(f"{folder.name}.tar.zst") if archive else None)
     except PackError as error:
         refuse(str(error))
+    except OSError as error:
+        refuse(f"The pack could not be written to {folder}: {error}. With space there, the same command goes on.")
     tests = written.manifest.tests
     operators = {name for test in tests for name in test.operators}
     versions = {(name, version) for test in tests for name, version in test.operators.items()}

@@ -48,6 +48,24 @@ def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path,
     assert {test.id: str(test.result) for test in judgement.tests} == {id_: each for id_, (each, _) in found.items()}
 
 
+def test_a_damaged_pack_and_a_full_disk_are_not_the_runtime_s_fault(
+    tmp_path: Path, pack: Path, pretending: Run
+) -> None:
+    damaged, out = tmp_path / "pack", tmp_path / "out"
+    shutil.copytree(pack, damaged)
+    (damaged / f"tests/{ELU}/test_data_set_0/centre_0.f64").write_bytes(b"12345")
+    assert pretending(damaged, out, "-k", ELU).returncode == 1
+    assert results(out)[ELU][0] == "absent" and "_0.f64" in results(out)[ELU][1]
+    assert pretending(pack, tmp_path / "late", "--timeout", "soon").stderr == "--timeout needs a number of seconds.\n"
+    if Path("/dev/full").exists():
+        full = tmp_path / "full"
+        full.mkdir()
+        (full / "submission.json").symlink_to("/dev/full")
+        ended = pretending(pack, full)
+        assert ended.returncode == 2 and ended.stderr.lower().count("no space left on device") == 1, ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
 def test_other_types_shapes_and_exits_are_told(tmp_path: Path, pack: Path, pretending: Run) -> None:
     told = f"{ELU}=other-type {ONE}=other-shape {TWO}=exits {INT}=is-wrong"
     assert pretending(pack, tmp_path / "out", PRETEND=told).returncode == 1

@@ -129,7 +129,7 @@ static int judge_drawn(const Tensor *got, const char *type, const Json *drawn, c
                            fabs(deviation - number_of(drawn, "deviation")) <= number_of(drawn, "deviation_within"));
 }
 
-int judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room) {
+Judgement judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room) {
     char path[4096];
     Tensor want;
     double *centre = NULL, *tolerance = NULL;
@@ -137,14 +137,14 @@ int judge(const Tensor *got, const char *folder, int number, const Json *describ
     if (!strcmp(text_of(described, "judged"), "distribution"))
         return judge_drawn(got, text_of(described, "type"), member(described, "distribution"), reason + start, room - start);
     snprintf(path, sizeof path, "%s/output_%d.pb", folder, number);
-    if (!read_value(path, text_of(described, "type"), &want)) { snprintf(reason, room, "%s cannot be read", path); return 0; }
+    if (!read_value(path, text_of(described, "type"), &want)) { snprintf(reason, room, "%s cannot be read", path); return NOT_JUDGED; }
     if (!strcmp(text_of(described, "judged"), "elementwise")) {
         size_t sizes[2] = {0}, count = elements(&want);
         snprintf(path, sizeof path, "%s/centre_%d.f64", folder, number);
         centre = (double *)read_file(path, &sizes[0]);
         snprintf(path, sizeof path, "%s/tolerance_%d.f64", folder, number);
         tolerance = (double *)read_file(path, &sizes[1]);
-        if (!centre || !tolerance || sizes[0] != 8 * count || sizes[1] != 8 * count) { snprintf(reason, room, "%s cannot be read", path); return 0; }
+        if (!centre || !tolerance || sizes[0] != 8 * count || sizes[1] != 8 * count) { snprintf(reason, room, "%s cannot be read", path); return NOT_JUDGED; }
     }
     return judge_value(got, &want, centre, tolerance, holds(member(described, "open"), "zero_sign"), reason + start, room - start);
 }

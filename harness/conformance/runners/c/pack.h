@@ -36,6 +36,8 @@ int read_value(const char *path, const char *type, Tensor *value);
 size_t bytes_of(int type, size_t count);
 const char *name_of(int type); /* in ONNX's words: float */
 
-/* Whether an output is right. If not, `reason` says what differs. `described` is the output in the manifest. */
-int judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room);
+/* Whether an output is right, wrong, or cannot be judged, as a file of the pack cannot be read. If it is not right, `reason`
+ * says why. `described` is the output in the manifest. */
+typedef enum { IS_WRONG, IS_RIGHT, NOT_JUDGED } Judgement;
+Judgement judge(const Tensor *got, const char *folder, int number, const Json *described, char *reason, size_t room);
 #endif

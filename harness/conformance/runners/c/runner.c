@@ -43,7 +43,10 @@ static void read_arguments(int count, char **words) {
         size_t option = 0;
         if (words[at][0] != '-') { *(pack ? &submission : &pack) = words[at]; continue; }
         if (at + 1 == count) refuse("%s needs a value.", words[at]);
-        if (!strcmp(words[at], "--timeout")) { timeout_s = atoi(words[++at]); continue; }
+        if (!strcmp(words[at], "--timeout")) {
+            if ((timeout_s = atoi(words[++at])) <= 0) refuse("--timeout needs a number of seconds.");
+            continue;
+        }
         while (option < sizeof options / sizeof *options && strcmp(words[at], options[option].name)) option++;
         if (option == sizeof options / sizeof *options) refuse("There is no option %s.", words[at]);
         *options[option].value = words[++at];
@@ -86,7 +89,7 @@ static void run_test(const Json *test, FILE *answer) {
         ending = (int)runtime_run(test, inputs, given, outputs, wanted, reason, sizeof reason);
         each = returns;
         for (int at = 0; ending == OK && at < wanted; at++, each = each->next)
-            if (!judge(&outputs[at], folder, at, each, reason, sizeof reason)) ending = 4;
+            ending = (int[]){[IS_RIGHT] = OK, [IS_WRONG] = 4, [NOT_JUDGED] = ABSENT}[judge(&outputs[at], folder, at, each, reason, sizeof reason)];
     }
     fprintf(answer, "%s %s", words[ending], ending == OK ? "" : reason);
     fclose(answer);
@@ -148,6 +151,12 @@ static char *read_earlier(const char *about, const char *results, const char *di
     return lines ? lines : strdup("");
 }
 
+/* Close a file, of which all has to be written. */
+static void finish(FILE *file, const char *path) {
+    int failed = ferror(file);
+    if (fclose(file) || failed) refuse("%s cannot be written: %s", path, strerror(errno));
+}
+
 static void write_about(const char *path, const char *digest, const char *version) {
     char started[32], again[4096];
     struct utsname system;
@@ -165,7 +174,7 @@ static void write_about(const char *path, const char *digest, const char *versio
     fprintf(file, ", \"started\": \"%s\", \"again\": ", started);
     write_text(file, again);
     fprintf(file, "}\n");
-    fclose(file);
+    finish(file, path);
 }
 
 int main(int count, char **words) {
@@ -213,7 +222,7 @@ int main(int count, char **words) {
             if (!stat(log, &written) && written.st_size) fprintf(results, ", \"log\": \"logs/%s.txt\"", text_of(test, "id"));
             else unlink(log);
             fprintf(results, "}\n");
-            fflush(results);
+            if (fflush(results) || ferror(results)) refuse("%s cannot be written: %s", path, strerror(errno));
         }
         grave += !strncmp(answer, "wrong", 5) || !strncmp(answer, "crashed", 7) || !strncmp(answer, "hung", 4);
         right += !strncmp(answer, "right", 5);

@@ -161,14 +161,19 @@ function integers({ type, data }) {
   return (at) => Number(found[at]);
 }
 
-const doubles = (path) => reader({ type: DOUBLE, data: readFileSync(path) });
+function doubles(path, count) {
+  const data = readFileSync(path);
+  if (data.length !== 8 * count) throw new Error(`${path} has not ${count} numbers`);
+  return reader({ type: DOUBLE, data });
+}
 
 // What differs in an output, or the empty string. `described` is the output in the manifest.
 export function judge(got, folder, number, described) {
   if (described.judged === "distribution") return judgeDrawn(got, number, described);
   const want = readValue(`${folder}/output_${number}.pb`, described.type);
-  const elementwise = described.judged === "elementwise";
-  const [centre, tolerance] = elementwise ? [doubles(`${folder}/centre_${number}.f64`), doubles(`${folder}/tolerance_${number}.f64`)] : [];
+  const count = tensorsOf(want).reduce((sum, each) => sum + countOf(each), 0);
+  const numbers = (name) => (described.judged === "elementwise" ? doubles(`${folder}/${name}_${number}.f64`, count) : undefined);
+  const [centre, tolerance] = [numbers("centre"), numbers("tolerance")];
   const signIsOpen = described.open.includes("zero_sign");
   if (want?.type) return judgeTensor(got, want, 0, centre, tolerance, signIsOpen, `output ${number}`);
   if (!alike(got, want)) return `output ${number} is no ${describe(want)}`;

@@ -64,11 +64,15 @@ async function runTest(adapter, pack, submission, test, options) {
       mkdirSync(folder, { recursive: true });
       outputs.forEach((output, number) => writeFileSync(`${folder}/output_${number}.pb`, writeValue(output, test.outputs[number].type)));
     });
-  for (const [set, outputs] of results.entries())
-    for (const [number, described] of test.outputs.entries()) {
-      const difference = judge(outputs[number], folders[set], number, described);
-      if (difference) return { result: "wrong", reason: difference };
-    }
+  try {
+    for (const [set, outputs] of results.entries())
+      for (const [number, described] of test.outputs.entries()) {
+        const difference = judge(outputs[number], folders[set], number, described);
+        if (difference) return { result: "wrong", reason: difference };
+      }
+  } catch (error) {
+    return { result: "absent", reason: error.message }; // a file of the pack cannot be read
+  }
   return { result: "right", reason: "" };
 }
 
@@ -172,4 +176,6 @@ try {
 }
 const [pack, submission] = given.positionals;
 if (!submission) refuse("usage: node run-pack.mjs PACK SUBMISSION [--runtime NAME] [--modules FOLDER] [--list NAME] [-k PATTERN]");
-await (process.argv.includes("--serve") ? serve(pack, submission, given.values) : main(pack, submission, given.values, words));
+if (!(Number(given.values.timeout) > 0)) refuse("--timeout needs a number of seconds.");
+if (process.argv.includes("--serve")) await serve(pack, submission, given.values);
+else await main(pack, submission, given.values, words).catch((error) => refuse(error.code ? `${submission}: ${error.message}` : error.stack)); // such as a full disk

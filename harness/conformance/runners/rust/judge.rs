@@ -1,6 +1,6 @@
 //! Whether an output is right.
 
-use super::pack::{read_value, Json, Tensor, Value, STRING};
+use super::{pack::{read_value, Json, Tensor, Value, STRING}, runner::Failure};
 use std::{fs, path::Path};
 
 const NAMES: [&str; 17] = [
@@ -57,27 +57,32 @@ fn doubles(path: &Path, count: usize) -> Result<Vec<f64>, String> {
     Ok(bytes.chunks_exact(8).map(|each| f64::from_le_bytes(each.try_into().unwrap())).collect())
 }
 
-/// What is wrong with an output, which the manifest describes.
-pub fn judge(got: &Value, folder: &Path, number: usize, described: &Json) -> Result<(), String> {
+/// What is wrong with an output, which the manifest describes; `absent` is one that a file of the pack does not allow to judge.
+pub fn judge(got: &Value, folder: &Path, number: usize, described: &Json) -> Result<(), Failure> {
     let name = format!("output {number}");
+    let wrong = |text: String| Failure("wrong", format!("{name} {text}"));
+    let absent = |text: String| Failure("absent", text);
     if described.at("judged").text() == "distribution" {
-        return judge_drawn(got, described).map_err(|error| format!("{name} {error}"));
+        return judge_drawn(got, described).map_err(wrong);
     }
-    let want = read_value(&folder.join(format!("output_{number}.pb")), described.at("type").text())?;
+    let want = read_value(&folder.join(format!("output_{number}.pb")), described.at("type").text()).map_err(absent)?;
     if !got.is_like(&want) {
-        return Err(format!("{name} is of another kind, a sequence of another length, or a map of other keys"));
+        return Err(wrong("is of another kind, a sequence of another length, or a map of other keys".to_string()));
     }
     let (ours, theirs) = (got.tensors(), want.tensors());
     let count = theirs.iter().map(|each| each.count()).sum();
     let bounds = match described.at("judged").text() {
-        "elementwise" => Some((doubles(&folder.join(format!("centre_{number}.f64")), count)?, doubles(&folder.join(format!("tolerance_{number}.f64")), count)?)),
+        "elementwise" => {
+            let read = |name: &str| doubles(&folder.join(format!("{name}_{number}.f64")), count).map_err(absent);
+            Some((read("centre")?, read("tolerance")?))
+        }
         _ => None,
     };
     let mut start = 0;
     for (got, want) in ours.into_iter().zip(theirs) {
         let centre = |at: usize| bounds.as_ref().map_or(f64::NAN, |(centre, _)| centre[start + at]);
         let tolerance = |at: usize| bounds.as_ref().map_or(0.0, |(_, tolerance)| tolerance[start + at]);
-        judge_tensor(got, want, centre, tolerance, described.at("open").has("zero_sign")).map_err(|error| format!("{name} {error}"))?;
+        judge_tensor(got, want, centre, tolerance, described.at("open").has("zero_sign")).map_err(wrong)?;
         start += want.count();
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Why a runtime returned no outputs: `refused`, `unsupported` or `absent`, and what it said.
+/// Why a test is not right: `refused`, `unsupported`, `absent` or `wrong`, and what was said.
 pub struct Failure(pub &'static str, pub String);
 
 pub trait Runtime: Sized {
@@ -130,8 +130,8 @@ fn run_test<R: Runtime>(runtime: &R, pack: &Path, test: &Json) -> (&'static str,
         Ok(found) => {
             for (outputs, set) in found.iter().zip(&sets) {
                 for (number, described) in test.at("outputs").list().iter().enumerate() {
-                    if let Err(difference) = judge(&outputs[number], set, number, described) {
-                        return ("wrong", difference);
+                    if let Err(Failure(result, reason)) = judge(&outputs[number], set, number, described) {
+                        return (result, reason);
                     }
                 }
             }
