@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.children import ROOT
-from benchmarks.kept import KeepOption, Kept
 from benchmarks.library_models.worker import Asked, Fate, Figures
+from benchmarks.options import KeepOption, Kept
 from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Shapes
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.worker_process import WorkerProcess
