@@ -4,7 +4,7 @@ A pass, a failure and a refusal are kept alike. A crash and a hang are not, sinc
 nor is what could not run here, what ended for want of memory or of a file, and what a GPU computed, whose kernels add
 in another order each time. One in `SHARE` of the cells whose outcome is known is run all the same, and so are those
 whose outcome is older than the run wants. The cells of a case at one dtype are drawn together: they share its program,
-capture and reference, without which a cell takes six times as long. If one ends otherwise then, the hash lacks
+capture and reference, without which a cell takes several times as long. If one ends otherwise then, the hash lacks
 something: that is an error of the cell, and its outcome is not used again.
 """
 
