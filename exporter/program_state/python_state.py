@@ -158,7 +158,8 @@ class PythonState:
 
     def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether something is held now that was not, and that is meant or holds what is meant."""
-        return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
+        seen: _Seen = {}
+        return any(_holds(value, is_meant, seen) for place in self._places for value in place.new_values())
 
     def restore(self) -> None:
         """Restore the contents of all objects, without those of libraries."""
@@ -167,8 +168,9 @@ class PythonState:
 
     def restore_libraries(self, is_meant: Callable[[Any], bool]) -> None:
         """Restore the objects of libraries that hold what is meant. The others may be used by other programs."""
+        seen: _Seen = {}
         for place in self._places_of_libraries:
-            if any(_holds(value, is_meant) for value in place.new_values()):
+            if any(_holds(value, is_meant, seen) for value in place.new_values()):
                 place.restore()
 
     def _is_programs(self, module: str | None) -> bool:
@@ -406,11 +408,15 @@ def _attributes_of(cls: type) -> frozenset[str]:
     return frozenset(vars(cls))
 
 
-def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
+#: Objects by their identity that hold nothing that is meant, and how deep they were looked into.
+_Seen = dict[int, tuple[int, Any]]
+
+
+def _holds(value: Any, is_meant: Callable[[Any], bool], seen: _Seen, depth: int = _DEPTH) -> bool:
     if is_meant(value):
         return True
     kind = type(value)
-    if kind in _ATOMS or not depth:
+    if kind in _ATOMS or not depth or seen.get(id(value), (0, None))[0] >= depth:
         return False
     inner: Iterable[Any] = ()
     if issubclass(kind, dict):
@@ -421,7 +427,10 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         attributes = getattr(value, "__dict__", None)
         inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
         inner += [getattr(value, name, None) for name in slots_of(kind)]
-    return any(_holds(each, is_meant, depth - 1) for each in inner)
+    if any(_holds(each, is_meant, seen, depth - 1) for each in inner):
+        return True
+    seen[id(value)] = depth, value
+    return False
 
 
 def _may_be_programs(module: str | None) -> bool:

@@ -95,3 +95,19 @@ class Outer(torch.nn.Module):
     onnx_parity.export(program, (x,), verify=True)
     assert not module.kept
     torch.testing.assert_close(program(x), torch.full((2, 3), 8.0))
+
+
+_graph: list[Any] = []
+
+
+def test_objects_that_refer_to_each_other_are_looked_into_once() -> None:
+    layer: list[Any] = []
+    for _ in range(6):  # With 40 ways from each object to the next, there are 40**6 in all.
+        layer = [list(layer) for _ in range(40)]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        _graph[:] = layer
+        return x + x.shape[0]
+
+    onnx_parity.export(program, (torch.ones(2),), dynamic_shapes=({0: "n"},), verify=True)
+    assert len(_graph) == 40

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -278,34 +277,43 @@ def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], vary
         needed = [arg for arg in schema_of(operator).arguments if not arg.has_default_value() or name == "clamp"]
         second = [str(arg.type) for arg in needed[1:]] or ["None"]
 
-        def program(*tensors: torch.Tensor, operator: Any = operator, second: list[str] = second) -> Any:
-            results = []
+        def calls(tensors: Sequence[torch.Tensor], second: list[str] = second) -> Iterator[tuple[Any, ...]]:
             for first, other in itertools.product(tensors[:3], (*tensors, 2, 2.5)):
                 # Torch itself fixes a size where a float makes floats of integers; the rule does not.
                 fixes = varying and isinstance(other, float) and not first.is_floating_point()
                 if not fixes and (second[0] == "Tensor" or not isinstance(other, torch.Tensor)):
-                    args = [] if second == ["None"] else [other] * len(second)
-                    with suppress(RuntimeError, ValueError):  # Of integers there is no such function.
-                        results.append(operator(first, *args))
-            return tuple(results)
+                    yield first, *([] if second == ["None"] else [other] * len(second))
 
         tensors = [*samples, *(other for other in _OTHERS if isinstance(other, torch.Tensor))]
         if varying:  # With gaps, torch fixes sizes to say how the result lies.
             tensors = [tensor for tensor in tensors if tensor.is_contiguous()]
         rows = {place: {tensor.ndim - 3: "rows"} for place, tensor in enumerate(tensors) if tensor.ndim > 2}
-        axes = Axes(rows if varying else {})
-        record(program, tensors, axes)
+        # Of integers there is no such function, and some sizes do not fit.
+        works = [_works(operator, each) for each in calls(tensors)]
+
+        def program(*given: torch.Tensor, operator: Any = operator, calls: Any = calls, works: Any = works) -> Any:
+            return tuple(operator(*each) for each in itertools.compress(calls(given), works))
+
+        record(program, tensors, Axes(rows if varying else {}))
     assert compared("_by_rule") >= _POINTWISE
+
+
+def _works(operator: Callable[..., Any], arguments: Iterable[Any] = ()) -> bool:
+    try:
+        operator(*arguments)
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 #: Arguments of convolutions and poolings: sizes, strides, paddings, dilations and whether to round up, right or not.
 _WINDOWS = list(itertools.product((1, 2, 3, (2, 3), 7), (1, 2, (1, 2)), (0, 1, (1, 0)), (1, 2), (False, True)))
 
 
-def _slid(x: torch.Tensor, window: Any) -> Iterator[torch.Tensor]:
+def _slid(x: torch.Tensor, window: Any) -> list[Callable[[], torch.Tensor]]:
     kernel, stride, padding, dilation, ceil = window
     size = kernel if isinstance(kernel, tuple) else (kernel, kernel)
-    calls: list[Callable[[], torch.Tensor]] = [
+    return [
         lambda: F.max_pool2d(x, kernel, stride, padding, dilation, ceil),
         lambda: F.avg_pool2d(x, kernel, stride, padding, ceil, count_include_pad=False),
         lambda: F.conv2d(x, torch.rand(4, 4, *size), torch.rand(4), stride, padding, dilation),
@@ -315,9 +323,6 @@ def _slid(x: torch.Tensor, window: Any) -> Iterator[torch.Tensor]:
         lambda: F.conv1d(x[0], torch.rand(2, 4, size[0]), None, size[1], 1, dilation),
         lambda: F.conv3d(x[None].transpose(1, 2), torch.rand(2, 4, 1, *size)),
     ]
-    for call in calls:
-        with suppress(RuntimeError, ValueError):  # Some windows do not fit.
-            yield call()
 
 
 @pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["few", "many"])
@@ -330,10 +335,15 @@ def test_windows_slide_as_fake_tensors_say(
     images = [torch.rand(shape) for shape in ((2, 4, 7, 6), (2, 4, 3, 3), (2, 4, 6, 7))]
     images[-1] = images[-1].contiguous(memory_format=torch.channels_last)
 
-    def program(*tensors: torch.Tensor) -> Any:
-        return tuple(each for x in tensors for window in _WINDOWS[::step] for each in _slid(x, window))
+    def calls(tensors: Sequence[torch.Tensor]) -> Iterator[Callable[[], torch.Tensor]]:
+        return (call for x in tensors for window in _WINDOWS[::step] for call in _slid(x, window))
 
     tensors = images[: 1 if axes else 3]
+    fits = [_works(call) for call in calls(tensors)]
+
+    def program(*given: torch.Tensor) -> Any:
+        return tuple(call() for call in itertools.compress(calls(given), fits))
+
     marked = Axes(dict.fromkeys(range(len(tensors)), axes) if axes else {})
     record(program, tensors, marked)
     by_rule = {"convolution", "avg_pool2d", "max_pool2d_with_indices"}
