@@ -14,7 +14,7 @@ Program = Callable[[], tuple[object, object]]
 f32 = partial(np.array, dtype=np.float32)
 _ORT = "https://github.com/microsoft/onnxruntime"
 #: For each release with a defect, one without, with as few other changes as there is.
-_NEXT = {"1.18.1": "1.19.2"}
+_NEXT = {"1.18.1": "1.19.2", "1.19.2": "1.20.1", "1.20.1": "1.22.0", "1.23.0": "1.24.1"}
 
 
 def _defect(broken: str, operator: str, report: str, place: str = "", names: str = "") -> Callable[[Program], Program]:
@@ -23,6 +23,7 @@ def _defect(broken: str, operator: str, report: str, place: str = "", names: str
         broken,
         operator,
         report,
+        mended=_NEXT.get(broken),
         culprit="onnxruntime",
         places=f"op_cases/{place}" if place else "",
         names=names,
