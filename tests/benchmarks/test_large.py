@@ -33,8 +33,8 @@ def test_the_target_decides_the_exit_code(extra: int, code: int, monkeypatch: py
     app.command()(large.main)
     monkeypatch.setattr(large, "measure", lambda model, folder: {Contender.OURS: Memory(weights=1000, extra=extra)})
     assert CliRunner().invoke(app, []).exit_code == code
-    result = CliRunner().invoke(app, ["--model", "elu"])
-    assert result.exit_code == 2 and "no large model elu; there is wide" in result.output
+    result = CliRunner().invoke(app, ["--model", "elu"], env={"COLUMNS": "1000"})
+    assert result.exit_code == 2 and "nothing matches 'elu'; there are wide" in result.output
 
 
 def test_large_models_are_not_measured_with_the_others() -> None:

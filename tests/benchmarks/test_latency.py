@@ -68,6 +68,6 @@ def test_fusions_are_told_apart_where_they_differ() -> None:
 
 
 def test_an_unknown_model_is_told_with_those_that_there_are() -> None:
-    result = CliRunner().invoke(app, ["--models", "no_such_network"])
+    result = CliRunner().invoke(app, ["--models", "no_such_network"], env={"COLUMNS": "1000"})
     assert result.exit_code == 2
-    assert "no model matches; there are resnet50" in result.output
+    assert "nothing matches 'no_such_network'; there are resnet50" in result.output

@@ -143,7 +143,7 @@ def test_unknown_model_is_named_with_those_that_there_are() -> None:
     answer = CliRunner().invoke(app, ["--models", "lstm,resnet5"])
     assert answer.exit_code == 2
     words = " ".join(answer.output.replace("│", " ").split())
-    assert "no model resnet5; there are alexnet, resnet18, resnet50, vgg16, densenet121, lstm, elu" in words
+    assert "nothing matches 'resnet5'; there are alexnet, resnet18, resnet50, vgg16, densenet121, lstm, elu" in words
 
 
 @pytest.mark.parametrize("name", ["missing/x.json", "."])

@@ -64,15 +64,19 @@ def lies_in_order(shape: Sequence[Any], *strides: Sequence[Any]) -> bool:
     """Whether torch gives the result of a pointwise operator the order of its axes in memory, for operands of these
     strides, in which an axis along which an operand is repeated has 0.
 
-    Of two axes, the first operand that is repeated along neither of them decides, by which of its strides is larger.
-    Axes of one element have no place in that order.
+    Of two axes, the first operand that is repeated along neither of them decides, by which of its strides is larger. An
+    axis of one element has a place in that order too, and others may be moved past it.
     """
-    axes = [axis for axis, size in enumerate(shape) if size != 1]
-    for number, outer in enumerate(axes):
-        for inner in axes[number + 1 :]:
-            decisive = next((each for each in strides if each[outer] != 0 and each[inner] != 0), None)
-            if decisive is not None and not _is_multiple(decisive[outer], decisive[inner]):
-                return False
+    for outer in range(len(shape)):
+        for inner in range(outer + 1, len(shape)):
+            for each in strides:
+                if each[outer] == 0 or each[inner] == 0:
+                    continue
+                if _is_multiple(each[outer], each[inner]):
+                    break
+                # Of equal strides, the axis of fewer elements is the inner one.
+                if each[outer] != each[inner] or shape[inner] not in (1, shape[outer]):
+                    return False
     return True
 
 

@@ -269,9 +269,9 @@ def test_a_gate_names_edited_declarations_of_columns(tmp_path: Path, monkeypatch
     before = [replace(RECORD, cell=f"n{n}", name=f"n{n % 3}", source=str(n % 3)) for n in range(6)]
     now = [replace(record, source="new" if record.name == "n1" else record.source) for record in before]
     runs = run_of(tmp_path, before, "before"), run_of(tmp_path, [*now, replace(now[0], cell="new")], "now")
-    assert judge(*runs, Policy()).environment == ["1 declarations differ: n1"]
+    assert judge(*runs, Policy()).environment == ["1 declaration differs: n1"]
     monkeypatch.setattr(store, "_WORTH_COLUMNS", 1 << 40)
-    assert judge(*runs, Policy()).environment == ["1 declarations differ: n1"]
+    assert judge(*runs, Policy()).environment == ["1 declaration differs: n1"]
 
 
 def test_options_and_refusals_are_columns_too(tmp_path: Path) -> None:
