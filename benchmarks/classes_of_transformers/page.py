@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -49,7 +50,8 @@ def written_page(found: Sequence[Result]) -> str:
     lines += [_NOT_RIGHT, "| class | axes | what it is | reason |", "|---|---|---|---|"]
     for each in sorted(found, key=lambda each: (each.outcome, each.name)):
         if each.outcome in judged and each.outcome is not Outcome.RIGHT:
-            reason = each.reason.replace("|", "\\|").replace("<", "&lt;")[:300]
+            in_package = re.sub(r"\S*/site-packages/", "", each.reason)
+            reason = in_package.replace("|", "\\|").replace("<", "&lt;")[:300]
             lines.append(f"| {each.name} | {each.shapes} | {each.outcome} | {reason} |")
     of: defaultdict[Outcome, list[str]] = defaultdict(list)
     for each in found:

@@ -15,7 +15,7 @@ from benchmarks.classes_of_transformers.trying import Outcome, Result
 
 _FOUND = [
     Result("AModel", "static", Outcome.RIGHT, "", 1.0),
-    Result("AModel", "dynamic", Outcome.REFUSED, "CaptureError: a | b", 1.0),
+    Result("AModel", "dynamic", Outcome.REFUSED, "CaptureError at /home/me/site-packages/a/b.py:3: c | d", 1.0),
     Result("BModel", "static", Outcome.NOT_RUN, "no", 0),
 ]
 
@@ -41,5 +41,5 @@ def test_a_call_goes_on_after_what_an_earlier_one_has_written(tmp_path: Path, mo
 def test_the_page_has_each_class_that_is_not_right() -> None:
     page = written_page(_FOUND)
     assert "| static | 1 | 1 |" in page and "| dynamic | 1 | 0 |" in page
-    assert "| AModel | dynamic | refused | CaptureError: a \\| b |" in page
+    assert "| AModel | dynamic | refused | CaptureError at a/b.py:3: c \\| d |" in page
     assert "1 more classes" in page and "them:\nBModel." in page
