@@ -26,7 +26,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from onnx_parity.harness.axes import PARITY, Tier
 from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.record import Blame, Record, Stage, Status
-from onnx_parity.harness.results.environment import package_versions
+from onnx_parity.harness.results.environment import has_version
 
 FILE = "no_kernel.toml"
 _HEAD = """\
@@ -45,7 +45,7 @@ class NoKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def holds_here(self) -> bool:
         """Whether it applies to the onnxruntime of this environment."""
-        return SpecifierSet(self.onnxruntime).contains(package_versions().get("onnxruntime", ""), prereleases=True)
+        return has_version("onnxruntime", self.onnxruntime)
 
 
 def load(path: Path) -> NoKernel | None:

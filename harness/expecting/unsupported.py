@@ -39,7 +39,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from onnx_parity.harness.axes import OPSETS, PARITY, Capture, Dtype, Shapes, Tier
 from onnx_parity.harness.expecting.expectations import ExpectationError, opsets_of
 from onnx_parity.harness.record import AT_A_LATER_OPSET, Blame, Record, Status
-from onnx_parity.harness.results.environment import package_versions
+from onnx_parity.harness.results.environment import has_version
 
 FILE = "unsupported.toml"
 #: The table for all files, and the key for all opsets.
@@ -99,7 +99,7 @@ class Unsupported(msgspec.Struct, frozen=True):
 
     def holds_here(self) -> bool:
         """Whether it applies to the torch of this environment."""
-        return SpecifierSet(self.torch).contains(package_versions().get("torch", ""), prereleases=True)
+        return has_version("torch", self.torch)
 
     def agrees(self, record: Record, *, refused: bool) -> bool:
         return self.holds(record.family, record.case, record.dtype, record.shapes, record.opset) is refused

@@ -31,7 +31,7 @@ from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.expecting.unsupported import EVERY, Refused, entry, is_judged
 from onnx_parity.harness.record import Blame, Record, Stage, Status
-from onnx_parity.harness.results.environment import package_versions
+from onnx_parity.harness.results.environment import has_version
 
 FILE = "warnings.toml"
 
@@ -56,7 +56,7 @@ class Warned(msgspec.Struct, frozen=True):
 
     def holds_here(self) -> bool:
         """Whether it applies to the torch of this environment."""
-        return SpecifierSet(self.torch).contains(package_versions().get("torch", ""), prereleases=True)
+        return has_version("torch", self.torch)
 
 
 def load(path: Path) -> Warned | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import os
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, Device, Selection, Tier
 from onnx_parity.harness.cases.installed import states
@@ -93,6 +96,14 @@ def package_versions(also: Iterable[str] = ()) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return versions
+
+
+@functools.cache
+def has_version(package: str, wanted: str) -> bool:
+    """Whether the installed version of a package is one of those that are wanted, in pip's notation. It is read once,
+    since each cell asks.
+    """
+    return SpecifierSet(wanted).contains(package_versions().get(package, ""), prereleases=True)
 
 
 def _edits(project: Path) -> str:
