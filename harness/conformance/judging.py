@@ -122,12 +122,17 @@ def judge_submission(folder: Path, pack: Pack, today: date | None = None) -> Jud
     asked = [test for test in tests.values() if about.list in test.lists or test.id in submitted.results]
     used: set[Waiver] = set()
     judged = [_judge_test(test, submitted, pack.folder, today or date.today(), used, notes) for test in asked]
+    unused = [each for each in submitted.waivers if each not in used]
+    elsewhere = [each for each in unused if not any(map(each.names, tests))]
     notes += [
         f"The waiver for {', '.join(each.ids)} covers nothing: it ended on {each.until}, is for other versions, or the "
         "tests do not fail."
-        for each in submitted.waivers
-        if each not in used
+        for each in unused
+        if each not in elsewhere
     ]
+    if elsewhere:  # A list of waivers is for packs of any size.
+        names = ", ".join(name for each in elsewhere for name in each.ids)
+        notes.append(f"Waivers that name no test of this pack, {len(elsewhere)} of {len(submitted.waivers)}: {names}.")
     lists = [name for name in LISTS if name == about.list or _is_within(name, about.list, tests.values())]
     scores = {name: _score([each for each in judged if name in each.lists]) for name in lists}
     return Judgement(about, scores, judged, notes)

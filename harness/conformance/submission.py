@@ -102,11 +102,14 @@ class Waiver(msgspec.Struct, frozen=True):
     def ids(self) -> tuple[str, ...]:
         return (self.id,) if isinstance(self.id, str) else self.id
 
+    def names(self, test: str) -> bool:
+        return any(fnmatch.fnmatchcase(test, each) for each in self.ids)
+
     def covers(self, test: str, result: Result, version: str, today: date) -> bool:
         return (
             today <= self.until
             and result in (self.results or WAIVABLE)
-            and any(fnmatch.fnmatchcase(test, each) for each in self.ids)
+            and self.names(test)
             and any(fnmatch.fnmatchcase(version, each) for each in self.versions)
         )
 
