@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from statistics import geometric_mean
 from typing import Annotated, Any
 
 import torch
@@ -19,7 +20,6 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.children import ROOT
-from benchmarks.library_models.__main__ import geometric_mean
 from benchmarks.subjects import OPSET
 from benchmarks.tiny_programs.programs import PROGRAMS, Scripted
 

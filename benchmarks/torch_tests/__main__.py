@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from benchmarks.children import RestartedWorker
 from benchmarks.options import search
 from benchmarks.torch_tests.cases import CAPTURES, TorchTest, record_of
 from benchmarks.torch_tests.figures import show, to_mend
@@ -29,40 +30,14 @@ from onnx_parity.harness.axes import GENERAL_EXPORTERS, ONNXRUNTIME, AxisError, 
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.running.child_process import ProcessEndedError
-from onnx_parity.harness.running.worker_process import WorkerProcess
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-#: Seconds for the imports of a worker.
-_START_SECONDS = 300.0
 
 
-class _Worker:
-    """The process that runs tests, started again when a test has ended it."""
-
-    def __init__(self, folder: Path, timeout: float) -> None:
-        self._folder, self._timeout = folder, timeout
-        self._process: WorkerProcess | None = None
-
-    def tests(self) -> list[str]:
-        self._process = WorkerProcess("benchmarks.torch_tests.worker", (str(self._folder),), folder=ROOT)
-        found: list[str] = msgspec.json.decode(self._process.answer(_START_SECONDS), type=list[str])
-        return found
-
-    def records(self, asked: TorchTest) -> list[Record]:
-        if self._process is None:
-            self.tests()
-        assert self._process is not None
-        try:
-            self._process.send(msgspec.json.encode(asked))
-            found: list[Record] = msgspec.json.decode(self._process.answer(self._timeout), type=list[Record])
-        except ProcessEndedError as ending:
-            self._process = None
-            return [record_of(Outcome(asked.cell(0), ONNXRUNTIME, status=Status.CRASHED, reason=str(ending)))]
-        return found
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
+def _records(worker: RestartedWorker, asked: TorchTest) -> list[Record]:
+    try:
+        found: list[Record] = worker.answer(asked, list[Record])
+    except ProcessEndedError as ending:
+        return [record_of(Outcome(asked.cell(0), ONNXRUNTIME, status=Status.CRASHED, reason=str(ending)))]
+    return found
 
 
 def _select(tests: Sequence[str], exporters: Sequence[str], opsets: Sequence[int]) -> Iterator[TorchTest]:
@@ -98,10 +73,11 @@ def main(
         names, at = parse_names("--exporters", exporters, GENERAL_EXPORTERS), parse_opsets(opsets)
         if into is not None and (into.is_dir() or not into.absolute().parent.is_dir()):
             raise AxisError(f"--json: {into} cannot be written: name a file in a folder that exists")
-        worker = _Worker(folder_of(folder) if folder is not None else fetched(), timeout)
+        tests_of = folder_of(folder) if folder is not None else fetched()
+        worker = RestartedWorker("benchmarks.torch_tests.worker", timeout, (str(tests_of),))
         found = _read(into) if into is not None and into.exists() else []
         try:
-            tests = search("--only", only, worker.tests())
+            tests = search("--only", only, worker.names())
         except typer.BadParameter:
             worker.end()
             raise
@@ -123,7 +99,7 @@ def main(
             for asked in wanted:
                 progress.update(bar, description=f"{asked.name} {asked.exporter} {asked.opset}")
                 if asked not in known:
-                    these = worker.records(asked)
+                    these = _records(worker, asked)
                     found += these
                     if into is not None:
                         with into.open("ab") as file:

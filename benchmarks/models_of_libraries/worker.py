@@ -1,6 +1,6 @@
 """The process that exports models of libraries, and says what became of each.
 
-python -m benchmarks.library_models.worker DESCRIPTOR
+python -m benchmarks.models_of_libraries.worker DESCRIPTOR
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Models of libraries exported beside torch.onnx: which are right, and how long it takes.
 
     pip install kornia torch-geometric segmentation-models-pytorch
-    python -m benchmarks.library_models
+    python -m benchmarks.models_of_libraries
 
 The models are those of `model_zoo/libraries`, of the libraries that are installed.
 """
@@ -9,24 +9,22 @@ The models are those of `model_zoo/libraries`, of the libraries that are install
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import geometric_mean
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.children import ROOT
-from benchmarks.library_models.worker import Asked, Fate, Figures
-from benchmarks.options import KeepOption, Kept
+from benchmarks.children import RestartedWorker
+from benchmarks.models_of_libraries.worker import Asked, Fate, Figures
+from benchmarks.options import KeepOption, Kept, search
 from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Shapes
 from onnx_parity.harness.running.child_process import ProcessEndedError
-from onnx_parity.harness.running.worker_process import WorkerProcess
 
 #: The shares of the models that have to be exported right, of those that PyTorch runs.
 TARGETS = {Shapes.STATIC: 0.98, Shapes.DYNAMIC: 0.95}
@@ -38,51 +36,29 @@ FEW = (
     r"|torch_geometric\[(gcn|gat)|monai\[unet|x_transformers\[decoder|nflows\[|rtdl_revisiting_models\["
     r"|neuralforecast\[nhits|stable_baselines3\[ppo|julius\["
 )
-_START_SECONDS = 300.0
 
 app = typer.Typer(add_completion=False)
 
 
-class _Worker:
-    """The process that exports, started again when a model has ended it."""
-
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self._process: WorkerProcess | None = None
-
-    def models(self) -> list[str]:
-        self._process = WorkerProcess("benchmarks.library_models.worker", folder=ROOT)
-        found: list[str] = msgspec.json.decode(self._process.answer(_START_SECONDS), type=list[str])
-        return found
-
-    def figures(self, asked: Asked) -> list[Figures]:
-        if self._process is None:
-            self.models()
-        assert self._process is not None
-        try:
-            self._process.send(msgspec.json.encode(asked))
-            found: list[Figures] = msgspec.json.decode(self._process.answer(self._timeout), type=list[Figures])
-        except ProcessEndedError as ending:
-            self._process = None
-            return [
-                Figures(asked.model, shapes, exporter, Fate.CRASHED, str(ending))
-                for shapes in Shapes
-                for exporter in asked.exporters
-            ]
-        return found
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
+def _figures(worker: RestartedWorker, asked: Asked) -> list[Figures]:
+    try:
+        found: list[Figures] = worker.answer(asked, list[Figures])
+    except ProcessEndedError as ending:
+        return [
+            Figures(asked.model, shapes, exporter, Fate.CRASHED, str(ending))
+            for shapes in Shapes
+            for exporter in asked.exporters
+        ]
+    return found
 
 
 def _measured(
-    names: Sequence[str], exporters: Sequence[str], worker: _Worker, kept: Kept[list[Figures]]
+    names: Sequence[str], exporters: Sequence[str], worker: RestartedWorker, kept: Kept[list[Figures]]
 ) -> Iterator[Figures]:
     key = ", ".join(exporters)
     for name in track(names, "models", console=Console(stderr=True), transient=True):
         if f"{name}: {key}" not in kept:
-            kept.add(f"{name}: {key}", worker.figures(Asked(name, exporters)))
+            kept.add(f"{name}: {key}", _figures(worker, Asked(name, exporters)))
         yield from kept[f"{name}: {key}"]
 
 
@@ -95,11 +71,6 @@ def ratios(found: Iterable[Figures], shapes: str, peer: str) -> dict[str, float]
     return {
         model: of_them[peer] / of_them[PARITY] for model, of_them in seconds.items() if {peer, PARITY} <= of_them.keys()
     }
-
-
-def geometric_mean(numbers: Iterable[float]) -> float:
-    logarithms = [math.log(each) for each in numbers]
-    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
 
 
 def right_of(found: Iterable[Figures], shapes: str, exporter: str) -> tuple[int, int]:
@@ -127,13 +98,13 @@ def _judge(found: Sequence[Figures], exporters: Sequence[str], console: Console)
     for shapes, target in TARGETS.items():
         shares = {exporter: right_of(found, shapes, exporter) for exporter in exporters}
         right, number = shares[PARITY]
-        kept &= right >= target * number
+        kept &= 0 < target * number <= right
         texts = ", ".join(f"{exporter} {right} of {number}" for exporter, (right, number) in shares.items())
         console.print(f"{shapes}, exported and right: {texts}; at least {target:.0%}")
         for peer in exporters[1:]:
             of_them = ratios(found, shapes, peer)
             slower = ", ".join(f"{model} {ratio:.2f}x" for model, ratio in of_them.items() if ratio < 1) or "none"
-            mean = geometric_mean(of_them.values())
+            mean = geometric_mean(of_them.values()) if of_them else math.nan
             if shapes is Shapes.DYNAMIC and peer == TORCH_SCRIPT:
                 kept &= mean >= DYNAMIC_TARGET and slower == "none"
             console.print(
@@ -151,7 +122,7 @@ def _judge(found: Sequence[Figures], exporters: Sequence[str], console: Console)
 @app.command()
 def main(
     only: Annotated[str, typer.Option(help="A regular expression for names such as `kornia[canny]`.")] = FEW,
-    every: Annotated[int, typer.Option(help="Of these, take each so-manieth.")] = 1,
+    every: Annotated[int, typer.Option(help="Of these, take each so-manieth.", min=1)] = 1,
     peers: Annotated[
         str, typer.Option(help=f"{TORCH_SCRIPT}, {TORCH_DYNAMO}, both with a comma between, or nothing.")
     ] = TORCH_SCRIPT,
@@ -166,22 +137,22 @@ def main(
 
     Examples:
 
-    python -m benchmarks.library_models --only kornia
+    python -m benchmarks.models_of_libraries --only kornia
 
-    python -m benchmarks.library_models --only . --peers torch_script,torch_dynamo --kept models.jsonl
+    python -m benchmarks.models_of_libraries --only . --peers torch_script,torch_dynamo --kept models.jsonl
     """
     exporters = (PARITY, *filter(None, peers.split(",")))
     if not {TORCH_SCRIPT, TORCH_DYNAMO}.issuperset(exporters[1:]):
         raise typer.BadParameter(f"there are {TORCH_SCRIPT} and {TORCH_DYNAMO}", param_hint="--peers")
-    worker = _Worker(timeout)
-    names = [name for name in worker.models() if re.search(only, name)][::every]
-    if not names:
+    worker = RestartedWorker("benchmarks.models_of_libraries.worker", timeout)
+    try:
+        known = worker.names()
+        if not known:
+            raise typer.BadParameter("no library of model_zoo/libraries is installed here")
+        names = search("--only", only, known)[::every]
+        found = list(_measured(names, exporters, worker, Kept(kept, list[Figures])))
+    finally:
         worker.end()
-        raise typer.BadParameter(
-            "no model of an installed library matches; model_zoo/libraries names the libraries", param_hint="--only"
-        )
-    found = list(_measured(names, exporters, worker, Kept(kept, list[Figures])))
-    worker.end()
     console = Console(width=150, highlight=False, markup=False)
     console.print(table(found, exporters))
     raise typer.Exit(0 if _judge(found, exporters, console) else 1)
