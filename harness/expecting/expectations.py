@@ -41,9 +41,10 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -52,6 +53,8 @@ from onnx_parity.harness.axes import ADAPTERS, OPSETS, THEN
 from onnx_parity.harness.cell_ids import point_of
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.environment import package_versions
+
+T = TypeVar("T")
 
 FILE = "expectations.toml"
 #: The folder of the files of runtimes and transformations, beside `FILE`.
@@ -181,6 +184,16 @@ def _files_of(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not record.transforms:
         return of_runtime, ()
     return tuple(map(file_of, record.transforms.split(THEN))), of_runtime
+
+
+def read_if_there(path: Path, convert: Callable[[dict[str, Any]], T]) -> T | None:
+    """What a file in TOML is converted to; None where there is none, so that nothing is judged by it."""
+    try:
+        return convert(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, InvalidSpecifier) as error:
+        raise ExpectationError(f"{path}: {error}") from error
 
 
 @cache

@@ -15,16 +15,16 @@ The file is about this project's exporter, cells of this tier, and these version
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from onnx_parity.harness.axes import PARITY, Tier
-from onnx_parity.harness.expecting.expectations import ExpectationError
+from onnx_parity.harness.expecting.expectations import read_if_there
 from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.results.environment import has_version
 
@@ -49,14 +49,12 @@ class NoKernel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(path: Path) -> NoKernel | None:
-    """The file; None where there is none, so that nothing is judged by it."""
-    try:
-        file = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), NoKernel)
-        SpecifierSet(file.onnxruntime)
-    except FileNotFoundError:
-        return None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, InvalidSpecifier) as error:
-        raise ExpectationError(f"{path}: {error}") from error
+    return read_if_there(path, _of_tables)
+
+
+def _of_tables(tables: dict[str, Any]) -> NoKernel:
+    file = msgspec.convert(tables, NoKernel)
+    SpecifierSet(file.onnxruntime)
     return file
 
 

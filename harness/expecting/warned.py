@@ -19,16 +19,16 @@ Each table is a file of declarations, and its keys name cells as the texts of an
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from onnx_parity.harness.axes import Tier
-from onnx_parity.harness.expecting.expectations import ExpectationError
+from onnx_parity.harness.expecting.expectations import read_if_there
 from onnx_parity.harness.expecting.unsupported import EVERY, Refused, entry, is_judged
 from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.results.environment import has_version
@@ -60,16 +60,13 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> Warned | None:
-    """The file; None where there is none, so that nothing is judged by it."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        tier, torch = msgspec.convert(tables.pop("tier", None), Tier), tables.pop("torch", "")
-        SpecifierSet(torch)
-        by_family = msgspec.convert(tables, dict[str, dict[str, str | list[str]]])
-    except FileNotFoundError:
-        return None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, InvalidSpecifier) as error:
-        raise ExpectationError(f"{path}: {error}") from error
+    return read_if_there(path, lambda tables: _of_tables(tables, path))
+
+
+def _of_tables(tables: dict[str, Any], path: Path) -> Warned:
+    tier, torch = msgspec.convert(tables.pop("tier", None), Tier), tables.pop("torch", "")
+    SpecifierSet(torch)
+    by_family = msgspec.convert(tables, dict[str, dict[str, str | list[str]]])
     words = (
         (entry(family, EVERY, text, path), words)
         for family, table in by_family.items()
