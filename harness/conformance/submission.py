@@ -95,7 +95,8 @@ class Waiver(msgspec.Struct, frozen=True):
     until: Annotated[date, Meta(description="The last day on which it holds")]
     versions: Annotated[tuple[str, ...], Meta(description="The versions of the runtime, or patterns such as 1.31.*")]
     results: Annotated[
-        tuple[Result, ...], Meta(description="Which failures it covers: wrong, crashed; all, if none")
+        tuple[Result, ...],
+        Meta(description="Which failures it covers, of wrong, crashed, hung and refused; all, if none"),
     ] = ()
 
     @property
@@ -108,6 +109,7 @@ class Waiver(msgspec.Struct, frozen=True):
     def covers(self, test: str, result: Result, version: str, today: date) -> bool:
         return (
             today <= self.until
+            and result in WAIVABLE
             and result in (self.results or WAIVABLE)
             and self.names(test)
             and any(fnmatch.fnmatchcase(version, each) for each in self.versions)

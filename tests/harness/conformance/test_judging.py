@@ -110,6 +110,8 @@ def test_a_waiver_covers_several_patterns_and_the_failures_that_it_names(tmp_pat
     narrow = {**WAIVER, "id": [ELU, ONE, DOUBLE], "results": ["wrong"]}
     judgement = judged(submit(tmp_path / "narrow", pack, results, [narrow]), pack)
     assert [test.id for test in judgement.tests if test.waived] == [ELU, DOUBLE]
+    right = {**WAIVER, "id": ABS, "results": ["right"]}
+    assert not any(test.waived for test in judged(submit(tmp_path / "right", pack, results, [right]), pack).tests)
     assert [test.id for test in judgement.tests if test.counts_against] == [ONE]
     assert judged(submit(tmp_path / "wide", pack, results, [{**narrow, "results": []}]), pack).conforms
 
