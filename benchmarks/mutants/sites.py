@@ -364,11 +364,15 @@ Functions = Mapping[tuple[str, str], Collection[FunctionType]]
 def functions_below(folder: Path) -> Functions:
     """The functions whose code is from files below a folder."""
     # Those that were frozen for a process to be forked are not told otherwise.
+    is_frozen = gc.get_freeze_count() > 0
     gc.unfreeze()
     found: dict[tuple[str, str], list[FunctionType]] = {}
     for each in gc.get_objects():
         if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):
             found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
+    if is_frozen:
+        # Whoever looks for objects afterwards, as an export that fails does, would go through all of these again.
+        gc.freeze()
     return found
 
 

@@ -246,8 +246,10 @@ def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> Non
 
 def test_functions_are_found_that_were_frozen_for_a_process_to_be_forked() -> None:
     gc.freeze()
+    frozen = gc.get_freeze_count()
     # Other tests may have imported more.
     assert functions_below(FILE.parent).keys() >= FUNCTIONS.keys()
+    assert gc.get_freeze_count() >= frozen
 
 
 NAMESAKES = """
