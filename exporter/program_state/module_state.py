@@ -6,9 +6,9 @@ has no state, so capture warns about such a write, or makes it an output with `r
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import is_  # Python's own, also while that of the program asks about sizes.
 from typing import Any
 
 import msgspec
@@ -131,6 +131,6 @@ def attribute_path(root: object, tensor: torch.Tensor) -> str:
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:
     """The names of attributes that were added, removed, or assigned another object."""
-    if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
+    if now.keys() == before.keys() and all(map(is_, now.values(), before.values())):
         return []
     return [name for name in {**before, **now} if now.get(name, now) is not before.get(name, before)]

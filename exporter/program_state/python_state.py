@@ -43,8 +43,10 @@ from onnx_parity.exporter.torch_inside.code_objects import (
     functions_with,
     names_in,
 )
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.imports import file_of_module, imported, is_imported, modules_among
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, hooks_of, modules_of
+from onnx_parity.exporter.torch_inside.transforms import is_wrapped
 
 __all__ = ["PythonState", "is_installed", "is_library_file"]
 
@@ -188,14 +190,17 @@ class PythonState:
         before = len(self.functions) + len(self.functions_of_libraries)
         self._most_of_libraries = math.inf
         codes = [each for each in codes if _may_be_programs(each[0])]
-        self._wait_for(functions_with(code for _, code in codes))
+        functions = functions_with(code for _, code in codes)
+        # Those that a recording made, which may close over its tensors, are made anew in the next one.
+        lasting = [each for each in functions if not any(map(_is_of_recording, map(content_of, cells_of(each))))]
+        self._wait_for(lasting)
         for module in {module for module, _ in codes}:
             attributes = vars(imported(module)) if is_imported(module) else {}
             made = [each for each in attributes.values() if getattr(each, "__module__", "") == module]
             self._wait_for(made)
             self._wait_for([value for each in made if isinstance(each, type) for value in vars(each).values()])
         self._look_into_waiting()
-        return len(self.functions) + len(self.functions_of_libraries) > before
+        return len(self.functions) + len(self.functions_of_libraries) > before or len(lasting) < len(functions)
 
     def _look_into_waiting(self) -> None:
         while self._waiting and self._left > 0 and len(self.functions_of_libraries) < self._most_of_libraries:
@@ -437,6 +442,11 @@ def _may_be_programs(module: str | None) -> bool:
     package = _package(module)
     # The declarations of the harness are programs too.
     return package not in _LIBRARIES or (package == "onnx_parity" and ".exporter." not in f"{module}.")
+
+
+def _is_of_recording(value: Any) -> bool:
+    """Whether a value is a tensor of a recording."""
+    return isinstance(value, torch.Tensor) and (is_wrapped(value) or isinstance(value, FakeTensor))
 
 
 def _may_hold_tensors(module: str) -> bool:

@@ -129,10 +129,16 @@ class Survivors:
         return found_older
 
     def _made_since(self) -> Set[int]:
-        """The ids of the objects that were created since this one, unless garbage was collected meanwhile."""
-        young = get_objects(generation=0)
-        start = next((place for place, each in enumerate(young) if each is self._start), len(young))
-        return frozenset(map(id, young[start + 1 :]))
+        """The ids of the objects that were created since this one, if it is still there to tell."""
+        young: list[object] = []
+        # A collection moves what it leaves to the end of the next generation.
+        for generation in range(3):
+            objects = get_objects(generation=generation)
+            start = next((place for place, each in enumerate(objects) if each is self._start), None)
+            if start is not None:
+                return frozenset(map(id, [*objects[start + 1 :], *young]))
+            young = [*objects, *young]
+        return frozenset()
 
 
 def _take_from(keeper: Any, kept: set[int], made: set[int]) -> bool:

@@ -49,8 +49,9 @@ asks_for_its_caller(__file__)
 
 
 KEPT_ELSEWHERE = (
-    "a loop over a dynamic size keeps what changes from one iteration to the next elsewhere than in variables and "
-    "lists, such as in an attribute or a generator: keep it in a variable of the function that has the loop"
+    "a loop over a dynamic size keeps what changes from one iteration to the next elsewhere than in variables, lists "
+    "and attributes, such as in an iterator or in an object within an object: keep it in a variable of the function "
+    "that has the loop"
 )
 
 

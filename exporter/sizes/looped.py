@@ -9,7 +9,7 @@ makes a loop of the model of what goes over one (`recording/python_loops/`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -32,8 +32,8 @@ class Items:
     #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, and applies a
     #: comprehension to what the iterator gives.
     loop: ClassVar[Any] = ()
-    as_list: ClassVar[Callable[[Items], list[Any]]]
-    total: ClassVar[Callable[[Items, Any], Any]]
+    as_list: ClassVar[Callable[[Iterable[Any]], list[Any]]]
+    total: ClassVar[Callable[[Iterable[Any], Any], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
     length: _Number
 
@@ -44,6 +44,11 @@ class Items:
     @abstractmethod
     def item(self, place: _Number) -> Any:
         """The item at a place, which is counted from the first one."""
+
+    @property
+    def parts(self) -> Sequence[Parts]:
+        """The parts of tensors among them. A program that writes to one writes to the whole tensor."""
+        return ()
 
     def as_in_example(self) -> Iterator[Any]:
         """As many items as in the example, for what is no loop."""
@@ -102,15 +107,19 @@ class Parts(Items):
     """The parts of a tensor along its first axis."""
 
     def __init__(self, whole: torch.Tensor) -> None:
-        self._whole = whole
+        self.whole = whole
         self.length = whole.shape[0]
+
+    @property
+    def parts(self) -> Sequence[Parts]:
+        return (self,)
 
     def as_in_example(self) -> Iterator[Any]:
         unbind = torch.unbind
-        return iter(getattr(unbind, "__wrapped__", unbind)(self._whole, 0))
+        return iter(getattr(unbind, "__wrapped__", unbind)(self.whole, 0))
 
     def item(self, place: _Number) -> Any:
-        return self._whole[place]
+        return self.whole[place]
 
 
 class _Of(Items):
@@ -122,6 +131,10 @@ class _Of(Items):
         for other in others[1:]:
             self.length = torch.sym_min(self.length, other.length)
 
+    @property
+    def parts(self) -> Sequence[Parts]:
+        return [part for other in self._others for part in other.parts]
+
     def item(self, place: _Number) -> Any:
         return self._compute(place, *[other.item(place) for other in self._others])
 
@@ -130,6 +143,10 @@ class _Reversed(Items):
     def __init__(self, items: Items) -> None:
         self._items = items
         self.length = items.length
+
+    @property
+    def parts(self) -> Sequence[Parts]:
+        return self._items.parts
 
     def item(self, place: _Number) -> Any:
         return self._items.item(self.length - 1 - place)

@@ -27,6 +27,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     code_and_module,
     module_that_calls,
 )
+from onnx_parity.exporter.torch_inside.loops_of_python import iterated
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
 
@@ -147,15 +148,20 @@ def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
     """Python's `list` or `tuple`, where the number of items is a dynamic size."""
 
     def result(*values: Any) -> Any:
-        items = items_in(values[0]) if len(values) == 1 else None
+        items = _looped(values[0]) if len(values) == 1 else None
         return pythons(*values) if items is None else Items.as_list(items)
 
     return result
 
 
 def _sum(values: Any, /, start: Any = 0) -> Any:
-    items = items_in(values)
+    items = _looped(values)
     return sum(values, start) if items is None else Items.total(items, start)
+
+
+def _looped(values: Any) -> Any:
+    """What a loop over some values is recorded over: items, or a generator expression over items."""
+    return values if isinstance(iterated(values), Items.loop) else items_in(values)
 
 
 def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:

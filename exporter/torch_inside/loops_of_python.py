@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import dis
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
-from types import CodeType, FrameType
+from types import CodeType, FrameType, GeneratorType
 from typing import Any, TypeVar
 
-__all__ = ["assign", "body_of_while", "carried_names", "is_in_for", "is_in_unpacking", "variables_of"]
+__all__ = [
+    "assign", "body_of_while", "carried_names", "frames_of_loop", "is_in_for", "is_in_unpacking", "iterated",
+    "variables_of",
+]  # fmt: skip
 
 _Found = TypeVar("_Found")
 _FOR_ITER = opmap["FOR_ITER"]
@@ -24,6 +28,26 @@ _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 def is_in_for(frame: FrameType) -> bool:
     """Whether a frame is at the head of a `for`, whose iterator is asked for the next item."""
     return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+
+
+def frames_of_loop(frame: FrameType) -> list[FrameType]:
+    """A frame that runs a loop; if it is a generator's, also the frame whose loop asks that for the next item. None if
+    something else than a loop asks."""
+    frames = [frame]
+    while frame.f_code.co_flags & inspect.CO_GENERATOR:
+        asking = frame.f_back
+        if asking is None or not is_in_for(asking):
+            return []
+        frame = asking
+        frames.append(frame)
+    return frames
+
+
+def iterated(value: object) -> Any:
+    """What a generator expression goes over; None of anything else."""
+    if not isinstance(value, GeneratorType) or value.gi_frame is None:
+        return None
+    return value.gi_frame.f_locals.get(".0")
 
 
 def is_in_unpacking(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""The values that a loop of Python carries from one iteration to the next: variables, and what lists and dicts hold."""
+"""The values that a loop of Python carries to the next iteration: variables, attributes, and what containers hold."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
+from onnx_parity.exporter.torch_inside.tensors import buffers_of
 
 __all__ = ["CarriedValues", "OtherForms"]
 
@@ -75,14 +77,16 @@ class _Form(NamedTuple):
 
 
 class _Place(msgspec.Struct, eq=False):
-    """A variable, or a container, whose value a loop may carry."""
+    """A variable, an attribute, or a container, whose value a loop may carry."""
 
     #: The value at the head of the loop: of a container a copy.
     start: Any
     form: _Form
     leaves: list[Leaf]
-    #: The variable; None for a container.
+    #: The name of the variable or the attribute; None for a container.
     name: str | None = None
+    #: The frame that has the variable, or the dict that has the attribute.
+    holder: FrameType | dict[str, Any] | None = None
     container: Any = None
     #: The list whose items it has, if they are carried as a whole.
     container_before: Any = None
@@ -91,28 +95,56 @@ class _Place(msgspec.Struct, eq=False):
     #: For a list, how many items an iteration adds, and their structure.
     added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
 
+    def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
+        """Its value now: of a container a copy."""
+        if self.name is None:
+            return _copied(self.container)
+        held = variables[self.holder] if isinstance(self.holder, FrameType) else self.holder
+        return (held or {}).get(self.name, UNSET)
+
+
+class _SharedParts(msgspec.Struct):
+    parts: Parts
+    #: The tensor before the loop.
+    whole: torch.Tensor
+    #: Whether the body writes to it, so that the parts that follow are other ones.
+    is_written: bool = False
+
 
 class CarriedValues:
-    """The values that a loop of a frame carries, as leaves."""
+    """The values that a loop of frames carries, as leaves."""
 
-    def __init__(self, blocks: Blocks, frame: FrameType) -> None:
-        self._blocks, self._frame = blocks, frame
-        variables = variables_of(frame)
+    def __init__(self, blocks: Blocks, frames: Sequence[FrameType], parts: Sequence[Parts]) -> None:
+        """`parts` are what the loop goes over."""
+        self._blocks, self._frames = blocks, frames
+        variables = [(frame, variables_of(frame)) for frame in frames]
         found: dict[int, Any] = {}
-        values = {name: variables.get(name, UNSET) for name in sorted(carried_names(frame))}
-        for value in values.values():
+        values = [
+            (frame, name, values.get(name, UNSET))
+            for frame, values in variables
+            for name in sorted(carried_names(frame))
+        ]
+        for _, _, value in values:
             _find_containers(value, found)
         self._kept = frozenset(found)
-        self._places = [_Place(value, *self._apart(value), name=name) for name, value in values.items()]
+        self._places = [_Place(value, *self._apart(value), name, frame) for frame, name, value in values]
         for container in found.values():
             held = _copied(container)
             watched = _WatchedList() if isinstance(container, list) else None
             place = _Place(held, *self._apart(held, but=held), container=container, watched=watched)
             self._places.append(place)
+        leaves = {id(leaf) for leaf in self.leaves}
+        #: The parts of tensors that variables have too, with these tensors, and whether the body writes to them.
+        self._shared = [_SharedParts(part, part.whole) for part in parts if id(part.whole) in leaves]
+        others = [part for part in parts if id(part.whole) not in leaves]
+        self._places += [_Place(each.whole, *self._apart(each.whole), "whole", vars(each)) for each in others]
         #: The leaves that the program was given, and those that it left, in the last iteration that was recorded.
         self._given: list[Leaf] = []
+        self._before: list[Leaf] = []
         self._left: list[Leaf] = []
-        self._objects = _objects_in(variables.values())
+        self._objects = _objects_in([value for _, held in variables for value in held.values()])
+        #: What was in their attributes before the loop.
+        self._attributes = [(held, {**held}) for each in self._objects for held in _attributes_of(each)]
         #: What these hold after the last two iterations.
         self._elsewhere: list[list[Any]] = []
         #: What is to be recorded before the loop begins again.
@@ -132,6 +164,15 @@ class CarriedValues:
         self._put(
             iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None}
         )
+        self._before = self._blocks.settled(self._given)
+        self._have_parts_of(self._given)
+
+    def _have_parts_of(self, leaves: Sequence[Leaf]) -> None:
+        """Have the loop go over the parts of what it writes to."""
+        now = {id(start): leaf for start, leaf in zip(self.leaves, leaves, strict=True)}
+        for each in self._shared:
+            if each.is_written:
+                each.parts.whole = now[id(each.whole)]
 
     def _in_python(self, start: Leaf, leaf: Leaf) -> Leaf:
         wants_number = is_number(start) and type(start) is not bool
@@ -139,13 +180,13 @@ class CarriedValues:
 
     def take(self) -> tuple[list[Leaf], list[torch.Tensor]]:
         """The leaves after an iteration, and the tensors that it has added to lists."""
-        variables = variables_of(self._frame)
+        variables = {frame: variables_of(frame) for frame in self._frames}
         self._elsewhere = [*self._elsewhere[-1:], _plain_values(self._objects)]
         leaves: list[Leaf] = []
         added: list[torch.Tensor] = []
         others = False
         for place in [*self._places]:
-            value = variables.get(str(place.name), UNSET) if place.container is None else _copied(place.container)
+            value = place.value(variables)
             if place.watched is not None:
                 if (more := place.watched.added(len(place.start))) and place.watched.is_read:
                     self._carry_whole(place)
@@ -155,15 +196,39 @@ class CarriedValues:
                 value = list.__getitem__(place.watched, slice(len(place.start)))
             elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
                 value = GrownList.of(value, like)
-            form, own = self._apart(value, but=value if place.container is not None else None)
+            form, own = self._apart(value, but=value if place.name is None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
                 others = True
             leaves += own
-        if others:
+        if others or self._carry_attributes() or self._share_written(leaves):
             raise OtherForms
         self._left = leaves
         return leaves, added
+
+    def _carry_attributes(self) -> bool:
+        """Carry the attributes that hold another tensor or number after an iteration; whether there are any."""
+        carried = {(id(place.holder), place.name) for place in self._places}
+        others = [
+            (held, name, before.get(name, UNSET))
+            for held, before in self._attributes
+            for name, value in held.items()
+            if (id(held), name) not in carried and _is_other(value, before.get(name, UNSET))
+        ]
+        self._places += [_Place(start, *self._apart(start), name, held) for held, name, start in others]
+        return bool(others)
+
+    def _share_written(self, leaves: Sequence[Leaf]) -> bool:
+        """Note which tensors the loop both goes over and writes to; whether there are more than were known."""
+        written = {
+            id(start)
+            for start, given, before, left in zip(self.leaves, self._given, self._before, leaves, strict=True)
+            if left is given and isinstance(given, torch.Tensor) and self._blocks.take(given) is not before
+        }
+        found = [each for each in self._shared if not each.is_written and id(each.whole) in written]
+        for each in found:
+            each.is_written = True
+        return bool(found)
 
     def _carry_whole(self, place: _Place) -> None:
         """Carry all items of a list that the loop both reads and adds to."""
@@ -211,10 +276,10 @@ class CarriedValues:
     def _joined(self, place: _Place, value: Any, form: _Form, leaves: list[Leaf]) -> list[Leaf]:
         """Give a place the structure that it has after an iteration, if its value at first can have that too."""
         start = place.start
-        if place.container is None and start is UNSET:
+        if place.name is not None and start is UNSET:
             place.form, place.leaves = form, [UNSET] * len(leaves)
             return leaves
-        if place.container is None and type(start) in (list, _WatchedList) and isinstance(value, GrownList):
+        if place.name is not None and type(start) in (list, _WatchedList) and isinstance(value, GrownList):
             stacked = value.items_of_loop
             place.form, place.leaves = form, [EMPTY] * len(leaves)
             place.container_before = start
@@ -228,7 +293,7 @@ class CarriedValues:
             like = Stacked(spec, [], [*map(is_number, items)])
             self._outside.append(lambda: self._begin_with_whole(place, _copied(start), like))
             return leaves
-        if place.container is None:
+        if place.name is not None:
             by_value = self._apart(start, but=start)
             if by_value[0] == form:
                 place.form, place.leaves = by_value
@@ -258,6 +323,7 @@ class CarriedValues:
         for place in self._places:
             place.watched = None
         self._put(iter(ends), grown)
+        self._have_parts_of(ends)
 
     def start_again(self) -> None:
         """Have the program find what it found at first, or what the loop turned out to begin with."""
@@ -266,18 +332,18 @@ class CarriedValues:
         self._outside.clear()
         for place in self._places:
             place.added = None
-            if place.container is None:
-                continue
-            _fill(place.container, place.start)
-        assign(self._frame, {p.name: p.start for p in self._places if p.name is not None and p.start is not UNSET})
+            if place.name is None:
+                _fill(place.container, place.start)
+        _assign({id(place): place.start for place in self._places}, self._places)
+        for each in self._shared:
+            each.parts.whole = each.whole
 
     def _put(self, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> None:
-        values: dict[str, Any] = {}
+        values: dict[int, Any] = {}
         for place in self._places:
             value = _together(place.form, leaves, replaced)
             if place.name is not None:
-                if value is not UNSET:
-                    values[place.name] = value
+                values[id(place)] = value
                 if place.container_before is not None:
                     _fill(place.container_before, value)
                 continue
@@ -287,7 +353,7 @@ class CarriedValues:
                     other.insert_all(value)
                 value = [other.items_of_loop]
             _fill(place.container if place.watched is None else place.watched, value)
-        assign(self._frame, values)
+        _assign(values, self._places)
 
     def _apart(self, value: Any, *, but: Any = None) -> tuple[_Form, list[Leaf]]:
         """The structure and the leaves of a value. Containers of the frame are leaves, but for one."""
@@ -347,6 +413,34 @@ def _objects_in(values: Iterable[Any]) -> list[Any]:
         elif not isinstance(value, (list, tuple, dict, torch.Tensor)) and hasattr(value, "__dict__"):
             found.append(value)
     return found
+
+
+def _attributes_of(value: Any) -> list[dict[str, Any]]:
+    """The dicts that have the attributes of an object; of a module also its buffers."""
+    return [vars(value), buffers_of(value)] if isinstance(value, torch.nn.Module) else [vars(value)]
+
+
+def _is_other(value: Any, before: Any) -> bool:
+    """Whether an attribute has another tensor or number than before."""
+    if type(value) in (int, float):
+        return type(before) is not type(value) or value != before
+    return (isinstance(value, torch.Tensor) or is_number(value)) and value is not before
+
+
+def _assign(values: Mapping[int, Any], places: Sequence[_Place]) -> None:
+    """Give variables and attributes the values that there are for their places, by identity."""
+    variables: dict[FrameType, dict[str, Any]] = {}
+    for place in places:
+        value = values.get(id(place), UNSET)
+        if isinstance(place.holder, FrameType):
+            if value is not UNSET:
+                variables.setdefault(place.holder, {})[str(place.name)] = value
+        elif place.holder is not None and value is UNSET:
+            place.holder.pop(str(place.name), None)
+        elif place.holder is not None:
+            place.holder[str(place.name)] = value
+    for frame, of_frame in variables.items():
+        assign(frame, of_frame)
 
 
 def _plain_values(objects: Sequence[Any]) -> list[Any]:

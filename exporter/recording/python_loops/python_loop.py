@@ -8,7 +8,7 @@ iteration begins, and what they have become is taken out of them when it ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from onnx_parity.exporter.recording.blocks import Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
 from onnx_parity.exporter.recording.recorder import Recorder
-from onnx_parity.exporter.sizes.looped import Items
+from onnx_parity.exporter.sizes.looped import Items, Parts
 from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.frames import (
@@ -30,7 +30,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     code_and_module,
     current_frame,
 )
-from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, is_in_for
+from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, frames_of_loop, is_in_for
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PythonLoop", "WhileLoops"]
@@ -51,14 +51,15 @@ class PythonLoop:
     def __next__(self) -> Any:
         if self._given is None:
             frame = current_frame(1)
-            code, _ = code_and_module(frame)
-            is_loop = is_in_for(frame) and (code in _OWN_LOOPS or not asked_for_caller(code))
-            self._given = _as_loop(self._items, frame) if is_loop else self._items.as_in_example()
+            frames = frames_of_loop(frame) if is_in_for(frame) else []
+            codes = [code_and_module(each)[0] for each in frames]
+            is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
+            self._given = _as_loop(self._items, frames) if is_loop else self._items.as_in_example()
         return next(self._given)
 
 
-def _as_loop(items: Items, frame: FrameType) -> Iterator[Any]:
-    """The items, each time that a frame is to run the body of a loop over them. It does not refer to the iterator, so
+def _as_loop(items: Items, frames: Sequence[FrameType]) -> Iterator[Any]:
+    """The items, each time that frames are to run the body of a loop over them. It does not refer to the iterator, so
     that it is closed where a loop is left."""
     recorder = recorder_here()
     length = items.length
@@ -72,17 +73,17 @@ def _as_loop(items: Items, frame: FrameType) -> Iterator[Any]:
     if last and not length > first:
         return
     blocks = Blocks(recorder)
-    for number in _recorded(blocks, frame, length - first - last):
+    for number in _recorded(blocks, frames, items, length - first - last):
         yield items.item(number + first)
     if last:
         yield items.item(length - 1)
 
 
-def _recorded(blocks: Blocks, frame: FrameType, length: Any) -> Iterator[Any]:
-    """The numbers of iterations of which there are so many, each time that a frame is to run the body of a loop."""
+def _recorded(blocks: Blocks, frames: Sequence[FrameType], items: Items, length: Any) -> Iterator[Any]:
+    """The numbers of iterations over so many of the items, each time that frames are to run the body of a loop."""
     symbols = blocks.recorder.fakes.symbols
     assert symbols is not None
-    turns = _turns(blocks, frame, length, True)
+    turns = _turns(blocks, frames, length, True, items.parts)
     number = next(turns, None)
     while number is not None:
         place, rest = blocks.number(number), symbols.create_unbacked_symint()
@@ -96,12 +97,14 @@ def _recorded(blocks: Blocks, frame: FrameType, length: Any) -> Iterator[Any]:
             return
 
 
-def _turns(blocks: Blocks, frame: FrameType, trips: Any, going: Leaf) -> Generator[torch.Tensor, Leaf, None]:
-    """The numbers of iterations, each time that a frame is to run the body of a loop. Whether there is to be another
-    iteration is sent back. After the last one, the variables of the frame are those after the loop."""
+def _turns(
+    blocks: Blocks, frames: Sequence[FrameType], trips: Any, going: Leaf, parts: Sequence[Parts] = ()
+) -> Generator[torch.Tensor, Leaf, None]:
+    """The numbers of iterations, each time that frames are to run the body of a loop. Whether there is to be another
+    iteration is sent back. After the last one, the variables of the frames are those after the loop."""
     recorder = blocks.recorder
     before = recorder.checkpoint()
-    carried = CarriedValues(blocks, frame)
+    carried = CarriedValues(blocks, frames, parts)
     try:
         while True:
             steps = blocks.loop_in_steps(trips, going, carried.leaves, twice=True)
@@ -153,10 +156,10 @@ class WhileLoops:
         try:
             if turns is not None:
                 turns.send(going)
-            elif isinstance(going, bool):
+            elif isinstance(going, bool) or not (frames := frames_of_loop(frame)):
                 return None
             else:
-                turns = self._running[frame, body] = _turns(self._blocks, frame, None, going)
+                turns = self._running[frame, body] = _turns(self._blocks, frames, None, going)
                 next(turns)
         except StopIteration:
             del self._running[frame, body]
@@ -176,14 +179,14 @@ def _refuse_end(blocks: Blocks) -> Any:
     return refuse
 
 
-def _as_list(items: Items) -> list[Any]:
+def _as_list(items: Iterable[Any]) -> list[Any]:
     made = []
     for item in items:
         made.append(item)
     return made
 
 
-def _total(items: Items, start: Any) -> Any:
+def _total(items: Iterable[Any], start: Any) -> Any:
     total = start
     for item in items:
         total = total + item

@@ -106,33 +106,6 @@ def _number(x: Tensor) -> Tensor:
     return torch.tensor(total)
 
 
-@pytest.mark.parametrize("program", [_closure, _parts, _two_loops, _rebinds])
-def test_followed_from_one_row_on(program: Callable[..., Any]) -> None:
-    _assert_follows(program, 1, 2, 7)
-
-
-@pytest.mark.parametrize("program", [_grows, _in_place, _nested_while, _number])
-def test_followed_for_no_row_too(program: Callable[..., Any]) -> None:
-    _assert_follows(program, 0, 1, 2, 7)
-
-
-def test_a_loop_is_as_many_nodes_for_any_example() -> None:
-    assert [node.op_type for node in _exported(_closure).model_proto.graph.node].count("Loop") == 1
-
-
-def test_a_first_iteration_that_differs_is_an_assumption() -> None:
-    def program(x: Tensor) -> Tensor:
-        total = None
-        for row in x:
-            total = row if total is None else total * 0.5 + row
-        return x.sum(0) * 2 if total is None else total
-
-    assert [each.condition for each in _assert_follows(program, 1, 7).assumptions] == ["rows > 0"]
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
 class _Kept:
     def __init__(self) -> None:
         self.state = torch.zeros(3)
@@ -164,6 +137,69 @@ def _generator(x: Tensor) -> Tensor:
     for row in rows():
         total = total * 0.5 + row
     return total
+
+
+def _generator_expression(x: Tensor) -> Any:
+    return x * sum(row.sum() for row in x) + torch.stack(list(row * 2 for row in x))  # noqa: C400
+
+
+def _rows_are_written_ahead(x: Tensor) -> Tensor:
+    x = x * 1
+    for i, row in enumerate(x):
+        x[(i + 1) % x.shape[0]] += row
+    return x
+
+
+def _rows_are_written(x: Tensor) -> Tensor:
+    rows = x * 1
+    table = torch.zeros_like(x)
+    for i, row in enumerate(rows.flip(1)):
+        row += table[i - 1]
+        table[i] = row
+    return table
+
+
+@pytest.mark.parametrize("program", [_closure, _parts, _two_loops, _rebinds, _Kept()])
+def test_followed_from_one_row_on(program: Callable[..., Any]) -> None:
+    _assert_follows(program, 1, 2, 7)
+
+
+@pytest.mark.parametrize("program", [_grows, _in_place, _nested_while, _number, _Counts(), _generator])
+def test_followed_for_no_row_too(program: Callable[..., Any]) -> None:
+    _assert_follows(program, 0, 1, 2, 7)
+
+
+@pytest.mark.parametrize("program", [_generator_expression, _rows_are_written_ahead, _rows_are_written])
+def test_what_a_loop_goes_over(program: Callable[..., Any]) -> None:
+    _assert_follows(program, 1, 2, 7)
+
+
+def test_a_loop_is_as_many_nodes_for_any_example() -> None:
+    assert [node.op_type for node in _exported(_closure).model_proto.graph.node].count("Loop") == 1
+
+
+def test_a_first_iteration_that_differs_is_an_assumption() -> None:
+    def program(x: Tensor) -> Tensor:
+        total = None
+        for row in x:
+            total = row if total is None else total * 0.5 + row
+        return x.sum(0) * 2 if total is None else total
+
+    assert [each.condition for each in _assert_follows(program, 1, 7).assumptions] == ["rows > 0"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+class _Inner:
+    def __init__(self) -> None:
+        self.inner = _Kept()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        self.inner.state = x[0] * 0
+        for row in x:
+            self.inner.state = self.inner.state * 0.5 + row
+        return self.inner.state
 
 
 def _every_other(x: Tensor) -> Tensor:
@@ -207,9 +243,11 @@ def _of_values(x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("program", "line", "words"),
     [
-        (_Kept(), 0, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
-        (_Counts(), 0, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
-        (_generator, 3, "keeps what changes from one iteration to the next elsewhere than in variables and lists"),
+        (
+            _Inner(),
+            0,
+            "keeps what changes from one iteration to the next elsewhere than in variables, lists and attributes",
+        ),
         (_every_other, 3, "on the number of the iteration of a loop over a dynamic size"),
         (_left, 4, "the program leaves a loop over a dynamic size before its end"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
