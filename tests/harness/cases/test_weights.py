@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -94,7 +96,7 @@ def test_a_large_weight_is_filled_with_fewer_draws_than_it_has_elements(monkeypa
     drawn: list[int] = []
     draw = torch.Tensor.normal_
 
-    def count(tensor: torch.Tensor, *args: float, **keywords: torch.Generator) -> torch.Tensor:
+    def count(tensor: torch.Tensor, *args: float, **keywords: Any) -> torch.Tensor:
         drawn.append(tensor.numel())
         return draw(tensor, *args, **keywords)
 
