@@ -25,9 +25,9 @@ _PLAIN = (int, float, complex, bool, str, type(None))
 
 
 class _NotHeld(msgspec.Struct, frozen=True):
-    """Stands for the values of an object that holds no tensor yet, such as a cache before the first token."""
+    """Stands for the values that an object does not hold yet, such as those of a cache before the first token."""
 
-    #: The object's place among the arguments.
+    #: The place of the object or of its attribute among the arguments.
     place: str
 
 
@@ -171,10 +171,17 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
                 f"{exported.cls.__qualname__}: give one"
             )
         yield from _paired(f"{place}'s items", given.items, exported.items)
+        is_filled = not any(
+            given.attributes.get(name) is None and is_input(before) for name, before in exported.attributes.items()
+        )
         for name, before in exported.attributes.items():
-            yield from _paired(f"{place}.{name}", given.attributes.get(name), before)
+            one = given.attributes.get(name)
+            if is_filled or isinstance(one, torch.Tensor):
+                yield from _paired(f"{place}.{name}", one, before)
+            else:
+                yield from _not_held(f"{place}.{name}", before)
     elif isinstance(exported, Opened) and type(given) is exported.cls:
-        yield from ((place, _NotHeld(place), before) for before in pytree.tree_leaves(exported))
+        yield from _not_held(place, exported)
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
             raise ArgumentError(
@@ -190,6 +197,10 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
                 "one of the same structure"
             )
         yield from ((place, one, before) for one, before in zip(ours, theirs, strict=True))
+
+
+def _not_held(place: str, exported: Any) -> Iterator[tuple[str, Any, Any]]:
+    yield from ((place, _NotHeld(place), before) for before in pytree.tree_leaves(exported))
 
 
 def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:

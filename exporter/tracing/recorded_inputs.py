@@ -182,7 +182,8 @@ class RecordedInputs:
     def _is_as_before(
         self, path: _Path, now: Any, example: int, before: Mapping[_Path, tuple[int, Any]], after: Mapping[_Path, Any]
     ) -> bool:
-        """Whether a number in an object is unchanged, or was and is the size of one axis of a tensor beside it."""
+        """Whether a number in an object is unchanged, or was and is the size of one axis of a tensor beside it. Where
+        there is a tensor beside it now and was none, the model takes no such object as it gives back."""
         given = size_named(example.axis, self._sizes) if isinstance(example, AxisSize) else example
         if type(now) not in (int, torch.SymInt) or same_size(now, given):
             return True
@@ -192,8 +193,10 @@ class RecordedInputs:
         numbers = dict(self._tensors)
         for other, (place, tensor) in before.items():
             new = after.get(other)
-            if other[:-1] != path[:-1] or not isinstance(tensor, torch.Tensor) or not isinstance(new, torch.Tensor):
+            if other[:-1] != path[:-1] or not isinstance(new, torch.Tensor):
                 continue
+            if not isinstance(tensor, torch.Tensor):
+                return True
             named = self._axes.inputs.get(numbers[place], {})
             for axis, size in enumerate(tensor.shape[: new.ndim]):
                 same_axis = named.get(axis) == example.axis if isinstance(example, AxisSize) else size == example

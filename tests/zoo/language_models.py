@@ -10,57 +10,14 @@ import onnxruntime
 import torch
 
 import onnx_parity
+from benchmarks.generation.models import CONFIGURATIONS
 
-#: Sizes that most architectures share.
-_SIZES = {
-    "vocab_size": 99, "hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
-}  # fmt: skip
-_GROUPED = {**_SIZES, "num_key_value_heads": 2}
-_ENDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-
-#: The configurations by the names of the architectures in transformers.
-DECODERS: dict[str, dict[str, Any]] = {
-    "llama": _GROUPED,
-    "qwen2": _GROUPED,
-    "gemma": {**_GROUPED, "head_dim": 8},
-    "gemma2": {**_GROUPED, "head_dim": 8, "sliding_window": 8},
-    "phi": _SIZES,
-    "phi3": _GROUPED,
-    "mistral": {**_GROUPED, "sliding_window": 8},
-    "gemma3_text": {
-        **_GROUPED, "head_dim": 8, "sliding_window": 8, "num_hidden_layers": 3,
-        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-    },
-    "gpt_oss": {**_GROUPED, "head_dim": 8, "sliding_window": 8, "intermediate_size": 48, "num_local_experts": 4},
-    "mixtral": {**_GROUPED, "intermediate_size": 48, "num_local_experts": 4},
-    "qwen2_moe": {
-        **_GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-        "shared_expert_intermediate_size": 16,
-    },
-    "gpt2": {"vocab_size": 99, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, **_ENDS},
-    "falcon": {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, **_ENDS},
-    "bloom": {"vocab_size": 99, "hidden_size": 32, "n_layer": 2, "n_head": 4, **_ENDS},
-    "opt": {
-        "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 37,
-        "word_embed_proj_dim": 32, "max_position_embeddings": 64, **_ENDS,
-    },
-    "gpt_neox": _SIZES,
-}  # fmt: skip
-
-_BOTH = {
-    "vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "decoder_start_token_id": 5, **_ENDS,
-}  # fmt: skip
+DECODERS = (
+    "llama", "qwen2", "gemma", "gemma2", "phi", "phi3", "mistral", "gemma3_text", "gpt_oss", "mixtral", "qwen2_moe",
+    "gpt2", "falcon", "bloom", "opt", "gpt_neox",
+)  # fmt: skip
 #: Architectures with an encoder, whose result the decoder reads.
-ENCODER_DECODERS: dict[str, dict[str, Any]] = {
-    "t5": {
-        "vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 2, "num_heads": 4,
-        "decoder_start_token_id": 0,
-    },
-    "bart": {**_BOTH, "max_position_embeddings": 64},
-    "whisper": {**_BOTH, "max_source_positions": 16, "max_target_positions": 64, "num_mel_bins": 8},
-}  # fmt: skip
+ENCODER_DECODERS = ("t5", "bart", "whisper")
 
 SHAPES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -75,7 +32,7 @@ def decoder(name: str) -> Any:
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(name, **DECODERS[name])
+    config = transformers.AutoConfig.for_model(name, **CONFIGURATIONS[name])
     return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
@@ -84,7 +41,7 @@ def encoder_decoder(name: str) -> tuple[Any, torch.Tensor]:
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(name, **ENCODER_DECODERS[name])
+    config = transformers.AutoConfig.for_model(name, **CONFIGURATIONS[name])
     if name == "whisper":
         return transformers.AutoModelForSpeechSeq2Seq.from_config(config).eval(), torch.randn(2, 8, 32)
     model = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()

@@ -12,6 +12,9 @@ import pytest
 import torch
 
 import onnx_parity
+from benchmarks.generation.decoding import equal_tokens
+from benchmarks.generation.decoding import exported as models_of
+from benchmarks.generation.models import ROWS, subject_of
 from onnx_parity.exporter.errors import OnnxExporterWarning
 from tests.zoo.language_models import (
     DECODERS,
@@ -56,6 +59,17 @@ def test_decoding(name: str) -> None:
     first = program(**prompt, past_key_values=transformers.DynamicCache())
     torch.testing.assert_close(first.logits, model(**prompt).logits, rtol=1e-4, atol=1e-4)
     assert first.past_key_values.get_seq_length() == PROMPT.shape[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "cache", "merged"), ROWS)
+def test_generate_calls_exported_models(name: str, cache: str, merged: bool) -> None:
+    """Prompts are padded at the left."""
+    subject = subject_of(name, cache)
+    models = models_of(subject, merged, opset=18)
+    for batch in (1, 3):
+        equal, count = equal_tokens(subject, models, batch, 24)
+        assert equal == count
 
 
 def test_verification_tries_sizes_that_fit_each_other() -> None:
@@ -184,35 +198,4 @@ def test_a_cache_of_an_encoder_and_a_decoder(name: str) -> None:
     )
     assert program.input_names[2 + len(mask)] == "past_key_values.0.decoder.key"
     assert {"logits", "present.1.encoder.value"} <= {*program.output_names}
-    assert all(map(torch.equal, decoded(program), decoded(model)))
-
-
-@pytest.mark.slow
-def test_the_states_of_mamba() -> None:
-    """Its states have one size; the prompt is given token by token, for the program loops over a longer sequence."""
-    torch.manual_seed(0)
-    config = transformers.MambaConfig(
-        vocab_size=99, hidden_size=16, num_hidden_layers=2, state_size=4, time_step_rank=4
-    )
-    model = transformers.MambaForCausalLM(config).eval()
-
-    def first(batch: int) -> Any:
-        with torch.no_grad():
-            result = model(torch.full((batch, 1), 5), use_cache=True)
-        return result.cache_params
-
-    def decoded(call: Any) -> list[torch.Tensor]:
-        states, token, tokens = first(3), torch.tensor([[8], [23], [42]]), []
-        for _ in range(32):
-            with torch.no_grad():
-                result = call(input_ids=token, cache_params=states, use_cache=True)
-            states, token = result.cache_params, result.logits[:, -1:].argmax(-1)
-            tokens.append(token)
-        return tokens
-
-    program = onnx_parity.export(
-        model,
-        kwargs={"input_ids": torch.ones(2, 1, dtype=torch.int64), "cache_params": first(2), "use_cache": True},
-        dynamic_shapes={"input_ids": {0: "batch"}, "cache_params": {0: "batch"}, "use_cache": None},
-    )
     assert all(map(torch.equal, decoded(program), decoded(model)))

@@ -181,6 +181,40 @@ def test_a_cache_that_keeps_the_last_tokens_and_counts_all(count: int) -> None:
     )
 
 
+class Lazy(LastFive):
+    """Its layers have a tensor from the beginning, and keys from the first token on."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        for layer in self.layers:
+            layer.keys = layer.values = None  # type: ignore[assignment]
+            layer.scale = torch.tensor(2.0)  # type: ignore[attr-defined]
+            layer.kind = "empty"
+
+    def update(self, number: int, new: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[number]
+        if layer.kind == "empty":
+            layer.keys, layer.values, layer.kind = new[:, :0], new[:, :0], "full"
+        return super().update(number, new * layer.scale)  # type: ignore[attr-defined]
+
+
+def test_a_cache_before_the_first_token() -> None:
+    """One model for the prompt counts the tokens; one for all tokens takes the cache as it is before the first."""
+    shapes = {"x": {1: "all"}, "mask": {1: "all"}, "past_key_values": None}
+    first = onnx_parity.export(Masked(), (new(7), torch.ones(2, 7), Lazy()), dynamic_shapes=shapes)
+    x, mask = new(3), torch.ones(2, 3)
+    result, present = first(x, mask, Lazy())
+    assert sizes(present) == [3, 3] and present.layers[1].seen == 3 and present.layers[1].kind == "full"
+    axes = [{1: "min(all - sequence, 5)"}, {1: "min(all - sequence, 5)"}, {}] * 2
+    of_all: dict[str, Any] = {"x": {1: "sequence"}, "mask": {1: "all"}, "past_key_values": axes}
+    further = onnx_parity.export(
+        Masked(), (new(2), torch.ones(2, 9), first(new(7), torch.ones(2, 7), Lazy())[1]), dynamic_shapes=of_all
+    )
+    torch.testing.assert_close(further(x, mask, Lazy())[0], result)
+    _, present = further(new(4), torch.ones(2, 7), further(x, mask, Lazy())[1])
+    assert sizes(present) == [5, 5] and present.layers[1].seen == 7
+
+
 def test_numbers_of_a_cache_that_is_not_returned_are_warned_about() -> None:
     def program(x: torch.Tensor, cache: Cache) -> torch.Tensor:
         return cache.update(0, x)

@@ -1,9 +1,10 @@
-"""The benchmark of transformers' classes: what it counts, where it goes on, and the page that it writes."""
+"""Benchmarks of transformers: which classes are right, where that goes on, its page; and what models choose."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from benchmarks.classes_of_transformers import __main__ as benchmark
 from benchmarks.classes_of_transformers.page import written_page
 from benchmarks.classes_of_transformers.trying import Outcome, Result
+from benchmarks.generation import __main__ as generation
 
 _FOUND = [
     Result("AModel", "static", Outcome.RIGHT, "", 1.0),
@@ -43,3 +45,20 @@ def test_the_page_has_each_class_that_is_not_right() -> None:
     assert "| static | 1 | 1 |" in page and "| dynamic | 1 | 0 |" in page
     assert "| AModel | dynamic | refused | CaptureError at a/b.py:3: c \\| d |" in page
     assert "1 more classes" in page and "them:\nBModel." in page
+
+
+@pytest.mark.parametrize("equal", [64, 60])
+def test_a_token_that_is_not_eager_s_is_a_failure(equal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exported(subject: str, merged: bool, opset: int) -> Any:
+        if subject == "phi3, static" and not merged:
+            raise ValueError("no such thing")
+        return subject
+
+    monkeypatch.setattr(generation, "subject_of", lambda name, cache: f"{name}, {cache}")
+    monkeypatch.setattr(generation, "exported", exported)
+    monkeypatch.setattr(generation, "equal_tokens", lambda subject, calls, batch, count: (equal * batch, count * batch))
+    called = CliRunner().invoke(generation.app, ["--models", "qwen2"])
+    assert called.exit_code == (equal < 64), called.output
+    assert f"{equal} of 64" in called.output and f"{3 * equal} of 192" in called.output
+    called = CliRunner().invoke(generation.app, ["--models", "phi3"])
+    assert called.exit_code == 1 and "phi3, static: ValueError: no such thing" in called.output
