@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,10 @@ FILE = "pyproject.toml"
 _TABLE = "[tool.parity]"
 #: What a file of declarations imports; in a clone of this project also by the folder's short name.
 _VOCABULARY = (b"harness.case", b"harness.opinfo", b"harness import case")
+
+
+#: Statements at the top of a module that may bind a name without an assignment.
+_HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
 
 
 class SettingsError(Exception):
@@ -73,7 +78,7 @@ class Project:
         """The files and folders with its declarations."""
         if self.settings.declarations:
             return tuple(self.root / each for each in self.settings.declarations)
-        return tuple(file for file in sorted(self.root.glob("*.py")) if holds_declarations(file))
+        return tuple(file for file in files_of(self.root) if holds_declarations(file))
 
     @property
     def data(self) -> tuple[Path, ...]:
@@ -101,8 +106,25 @@ def find_project(folder: Path) -> Project:
 
 def holds_declarations(path: Path) -> bool:
     """Whether a file, or a file directly in a folder, imports what declarations are written with."""
-    files = path.glob("*.py") if path.is_dir() else (path,) if path.suffix == ".py" else ()
-    return any(file.is_file() and any(each in file.read_bytes() for each in _VOCABULARY) for file in files)
+    files = (file for file in files_of(path) if file.suffix == ".py" and file.is_file())
+    return any(any(each in file.read_bytes() for each in _VOCABULARY) for file in files)
+
+
+def files_of(place: Path) -> list[Path]:
+    """The files of a folder that may have declarations, in their order; or the file itself."""
+    return sorted(place.glob("*.py")) if place.is_dir() else [place]
+
+
+def may_declare(file: Path, wanted: Callable[[str], bool]) -> bool:
+    """Whether a module may assign a wanted name at its top, as far as its source shows."""
+    import ast
+
+    functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
+    names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]
+    if any(node.id in _HIDDEN_ASSIGNMENTS for node in names):
+        return True
+    return any(isinstance(node.ctx, ast.Store) and wanted(node.id) for node in names)
 
 
 def _settings_in(file: Path) -> Settings | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,16 +13,7 @@ from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
 from onnx_parity.harness.cases.watching import watch
 from onnx_parity.harness.declaration_error import DeclarationError
-
-#: Statements at the top of a module that may bind a name without an assignment.
-_HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
-
-
-def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
-    """The declarations of a module, in their order."""
-    for name, value in vars(module).items():
-        if isinstance(value, Declaration) and is_declared(name, value, Path(module.__file__ or "")):
-            yield name, value
+from onnx_parity.harness.project import files_of, may_declare
 
 
 def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
@@ -43,12 +33,20 @@ def declared_under(place: Path, wanted: Callable[[str], bool] | None = None) -> 
     If only declarations of certain names are wanted, modules that do not assign such a name are not imported. Those of
     `model_zoo` import torchvision, which takes as long as importing torch.
     """
-    for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
-        if wanted is not None and not _may_assign(file, wanted):
+    for file in files_of(place):
+        if wanted is not None and not may_declare(file, wanted):
             continue
-        for declared, declaration in declared_in(_import_file(file)):
+        for declared, declaration in declared_in_file(file):
             if wanted is None or wanted(declared):
                 yield declared, declaration
+
+
+def declared_in_file(file: Path) -> Iterator[tuple[str, Declaration]]:
+    """The declarations of a file, which is imported, in their order."""
+    module = _import_file(file)
+    for name, value in vars(module).items():
+        if isinstance(value, Declaration) and is_declared(name, value, Path(module.__file__ or "")):
+            yield name, value
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -69,13 +67,3 @@ def _import_file(file: Path) -> ModuleType:
             f"file, or put an __init__.py into {file.parent}/."
         )
     return module
-
-
-def _may_assign(file: Path, wanted: Callable[[str], bool]) -> bool:
-    """Whether a module may assign a wanted name at its top, as far as its source shows."""
-    functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
-    names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]
-    if any(node.id in _HIDDEN_ASSIGNMENTS for node in names):
-        return True
-    return any(isinstance(node.ctx, ast.Store) and wanted(node.id) for node in names)

@@ -28,7 +28,7 @@ from typing import Any
 
 from onnx_parity.harness.cases.installed import involved, normalise, owners, with_required
 
-__all__ = ["OF_THE_PROCESS", "PACKAGE", "PROGRAM", "Watch", "hash_of", "name_of", "state_of", "watch"]
+__all__ = ["OF_THE_PROCESS", "PACKAGE", "PROGRAM", "Watch", "hash_of", "name_of", "own_files", "state_of", "watch"]
 
 #: How a distribution that something depends on is written, after which its name follows: `package timm`; a variable of
 #: the environment; and whether there is a file or a folder.
@@ -66,6 +66,8 @@ class Watch:
         #: The files that declare cases.
         self._declared: set[str] = set()
         self._known: dict[tuple[str, ...], tuple[tuple[int, int], tuple[str, ...]]] = {}
+        #: The files of projects, and of how many modules these are.
+        self._loaded: tuple[int, set[str]] = 0, set()
 
     def note(self, importer: str, wanted: str) -> None:
         targets = self._edges.setdefault(importer, set())
@@ -107,9 +109,7 @@ class Watch:
         return known[1]
 
     def _find_needs(self, starts: Sequence[str]) -> tuple[str, ...]:
-        modules = [module for name, module in [*sys.modules.items()] if name != "__main__"]
-        loaded = {file for module in modules if (file := _file_of(module))}
-        own = {file for file in loaded if any(not node.startswith(PACKAGE) for node in nodes_of(file))}
+        own = self._find_loaded()
         strangers = own - self._reach([*self._declared, *starts], own)
         found = self._reach([*starts, *strangers], own) - self._written - set(starts[:1])
         found -= {f"{PRESENCE}{file}" for file in (*self._written, *starts[:1])}
@@ -120,6 +120,15 @@ class Watch:
         # The content says more than that it is there.
         others -= {f"{PRESENCE}{node}" for node in others}
         return (*sorted(others), *(f"{PACKAGE}{name}" for name in sorted(packages)))
+
+    def _find_loaded(self) -> set[str]:
+        """The files of projects that have been imported."""
+        if self._loaded[0] != len(sys.modules):
+            modules = [module for name, module in [*sys.modules.items()] if name != "__main__"]
+            files = {file for module in modules if (file := _file_of(module))}
+            own = {file for file in files if any(not node.startswith(PACKAGE) for node in nodes_of(file))}
+            self._loaded = len(sys.modules), own
+        return self._loaded[1]
 
     def strangers(self) -> tuple[str, ...]:
         """The files of a project that have been imported and that no file of declarations depends on."""
@@ -147,6 +156,11 @@ def watch() -> Watch:
     _wrap_questions(begun)
     sys.addaudithook(_see_events_for(begun))
     return begun
+
+
+def own_files() -> set[str]:
+    """The files of the exporter and the harness that have been imported. No node of a watch is one of them."""
+    return {file for module in [*sys.modules.values()] if (file := _file_of(module)).startswith(_OWN[:2])}
 
 
 def hash_of(file: str) -> str:

@@ -15,7 +15,7 @@ from onnx_parity.harness.axes import Selection, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.declaration_error import DeclarationError
-from onnx_parity.harness.matrix.listing import Listed, read_listing, take_listing
+from onnx_parity.harness.matrix.listing import Listed, list_files
 
 
 def list_cases(
@@ -64,45 +64,38 @@ def list_cases(
             refuse(_nothing(places, patterns, selection))
     except DeclarationError as error:
         refuse(str(error))
-    rows = [(each, f"{defaults.from_here(Path(each.file))}:{each.line}") for each in found]
+    rows = [(each, f"{defaults.from_here(file)}:{each.line}") for file, each in found]
     if as_json:
         print_json([{"case": each.case, "place": place, "cells": each.cells} for each, place in rows])
         return
-    width = max(len(each.case) for each in found)
+    width = max(len(each.case) for each, _ in rows)
     lines = (
         "\n".join(each.cells) if cells else f"{each.case:{width}}  {len(each.cells):4} cells  {place}"
         for each, place in rows
     )
     print_text("\n".join(lines))
-    print_text(f"{len(found)} cases, {sum(len(each.cells) for each in found)} cells", error=cells)
+    print_text(f"{len(found)} cases, {sum(len(each.cells) for each, _ in rows)} cells", error=cells)
 
 
-def _find_cases(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> list[Listed]:
-    """The cases that match a pattern."""
-    runs = defaults.runs()
-    listed = read_listing(runs, places, selection) or _in_listing_of_all(runs, places, selection)
-    if listed is None:
-        wanted = None if defaults.EVERYTHING in patterns else partial(defaults.may_match, patterns)
-        listed = take_listing(runs if defaults.project().is_configured else None, places, selection, wanted)
-    return [each for each in listed if defaults.matches(patterns, each.name) or defaults.matches(patterns, each.case)]
+def _find_cases(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> list[tuple[Path, Listed]]:
+    """The cases that match a pattern, each with its file."""
+    listed = list_files(places, selection, _kept_in(), partial(defaults.may_match, patterns))
+    return [
+        (Path(one.file), case)
+        for one in listed
+        for case in one.cases
+        if defaults.matches(patterns, case.name) or defaults.matches(patterns, case.case)
+    ]
 
 
-def _in_listing_of_all(runs: Path, places: Sequence[Path], selection: Selection) -> list[Listed] | None:
-    """The cases of some places, if the project's own are among them and are kept."""
-    every = defaults.declarations()
-    inside = {place.resolve() for place in places}
-    if not all(any(place.is_relative_to(own.resolve()) for own in every) for place in inside):
-        return None
-    listed = read_listing(runs, every, selection)
-    return listed and [each for each in listed if not inside.isdisjoint((Path(each.file), Path(each.file).parent))]
+def _kept_in() -> Path | None:
+    return defaults.runs() if defaults.project().is_configured else None
 
 
 def _nothing(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> str:
     """The reason why no cell was found, with the names that are nearest to the patterns if these match none."""
-    from onnx_parity.harness.cases.declarations import declared_under
-
-    there: set[str] = {each.case for each in _find_cases(places, [defaults.EVERYTHING], selection)}
-    there.update(name for place in places for name, _ in declared_under(place))
+    listed = list_files(places, selection, _kept_in())
+    there = {name for one in listed for name in (*one.names, *(each.case for each in one.cases))}
     if not there:
         return defaults.no_declarations()
     asked = ", ".join(patterns)

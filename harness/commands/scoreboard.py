@@ -104,7 +104,7 @@ def _write_site(folders: Sequence[Path], site: Path, pack: Path | None, *, as_js
     if as_json:
         print_json({"page": str(page), "entries": len(entries), "wrong": grave})
     else:
-        print_text(f"{page}: {len(entries)} runtimes")
+        print_text(f"{page}: {len(entries)} {'runtime' if len(entries) == 1 else 'runtimes'}")
     return 1 if grave else 0
 
 

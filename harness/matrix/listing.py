@@ -1,8 +1,8 @@
-"""All cases of some declarations with the ids of their cells, which are kept from one listing to the next.
+"""The cases of files of declarations with the ids of their cells, which are kept from one listing to the next.
 
-A listing imports torch and every file of declarations, which takes seconds. It holds until something changes that it
-may depend on: a file beside a module that was imported for it, the installed packages, or the version of Python. The
-last one of a project is in `runs/`.
+To list a file, torch and the file are imported, which takes seconds. The listing of a file holds until the content of
+something changes that it depends on: the file, what was imported and read for it (`cases/watching.py`), or those of the
+harness's files that listings use; and until a package is installed. The last ones of a project are in `runs/`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from onnx_parity.harness.axes import Selection
+from onnx_parity.harness.cases.watching import PACKAGE, own_files, state_of, watch
+from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.project import files_of, may_declare
 
-__all__ = ["Listed", "read_listing", "take_listing"]
+__all__ = ["Listed", "ListedFile", "list_files"]
 
 _FILE = ".listing.json"
-#: The files that modules read besides Python's own: settings, cells of the smoke tier, surveys of torch's databases.
-_READ = (".py", ".toml", ".json", ".txt")
 
 
 class Listed(msgspec.Struct, frozen=True, array_like=True):
@@ -32,79 +32,112 @@ class Listed(msgspec.Struct, frozen=True, array_like=True):
     #: The name of its declaration.
     name: str
     case: str
-    file: str
     line: int
     cells: list[str]
 
 
+class ListedFile(msgspec.Struct, frozen=True):
+    """What a file declares."""
+
+    file: str
+    #: The names of all declarations, also of those that have no cells.
+    names: list[str]
+    cases: list[Listed]
+    #: What the listing depends on, and what it was.
+    states: dict[str, str]
+
+
 class _Kept(msgspec.Struct, frozen=True):
-    key: str
-    #: Folders, and what their files were.
-    folders: dict[str, str]
-    listed: list[Listed]
+    key: str = ""
+    #: The files of this project that listings use, and what they were.
+    own: dict[str, str] = {}
+    files: dict[str, ListedFile] = {}
 
 
-def read_listing(runs: Path, places: Sequence[Path], selection: Selection) -> list[Listed] | None:
-    """The listing that is kept in a folder of runs, if it is of these places and this selection and still holds."""
+def list_files(
+    places: Sequence[Path], selection: Selection, runs: Path | None, wanted: Callable[[str], bool] = lambda name: True
+) -> list[ListedFile]:
+    """The listings of the files of declarations that may declare a wanted name, kept in this folder of runs."""
+    files = [file.resolve() for place in places for file in files_of(place)]
+    kept = _read_kept(runs, selection)
+    states = _States()
+    known = {str(file): one for file in files if (one := kept.files.get(str(file))) and states.hold(one.states)}
+    taken = _take([file for file in files if str(file) not in known and may_declare(file, wanted)], selection)
+    if taken and runs is not None:
+        own = _States().of(own_files())
+        _write_kept(runs, _Kept(_key(selection), {**kept.own, **own}, {**kept.files, **taken}))
+    known |= taken
+    return [known[str(file)] for file in files if str(file) in known]
+
+
+def _take(files: Sequence[Path], selection: Selection) -> dict[str, ListedFile]:
+    if not files:
+        return {}
+    # Imported here, because these import torch.
+    from onnx_parity.harness.cases.declarations import declared_in_file
+    from onnx_parity.harness.matrix.cells import cells_of
+
+    found: list[tuple[Path, list[str], list[Listed]]] = []
+    for file in files:
+        names: list[str] = []
+        cells: dict[tuple[str, str, int], list[str]] = {}
+        for name, declaration in declared_in_file(file):
+            names.append(name)
+            for cell in cells_of(name, declaration, selection):
+                cells.setdefault((name, cell.case.label, declaration.line), []).append(cell.id)
+        found.append((file, names, [Listed(*key, ids) for key, ids in cells.items()]))
+    states = _States()
+    return {str(file): ListedFile(str(file), names, cases, states.of(_needs_of(file))) for file, names, cases in found}
+
+
+def _needs_of(file: Path) -> list[str]:
+    needs = (str(file), str(file.parent / smoke_cells.FILE), *watch().needs([str(file)]))
+    # A package that is installed changes the folder that `_key` has.
+    return [each for each in needs if not each.startswith(PACKAGE)]
+
+
+class _States:
+    """The states of what listings depend on. Each is looked up once."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, str] = {}
+
+    def of(self, names: Collection[str]) -> dict[str, str]:
+        for each in names:
+            if each not in self._now:
+                self._now[each] = state_of(each, Path())
+        return {each: self._now[each] for each in names}
+
+    def hold(self, states: Mapping[str, str]) -> bool:
+        return self.of(states) == states
+
+
+def _read_kept(runs: Path | None, selection: Selection) -> _Kept:
+    """The listings that are kept, or none if they are of another selection or of another harness."""
+    if runs is None:
+        return _Kept()
     try:
         kept = msgspec.json.decode((runs / _FILE).read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
-        return None
-    if kept.key != _key(places, selection):
-        return None
-    return kept.listed if all(_state_of(Path(name)) == state for name, state in kept.folders.items()) else None
+        return _Kept()
+    return kept if kept.key == _key(selection) and _States().hold(kept.own) else _Kept()
 
 
-def take_listing(
-    runs: Path | None, places: Sequence[Path], selection: Selection, wanted: Callable[[str], bool] | None = None
-) -> list[Listed]:
-    """The cases of the declarations with wanted names. If all are wanted, they are kept in this folder of runs."""
-    # Imported here, because these import torch, which is slow.
-    from onnx_parity.harness.cases.declarations import declared_under
-    from onnx_parity.harness.matrix.cells import cells_of
+def _write_kept(runs: Path, kept: _Kept) -> None:
+    # A folder that cannot be written to has no listing, and two commands at once each write a whole one.
+    with suppress(OSError):
+        runs.mkdir(exist_ok=True)
+        other = runs / f"{_FILE}.{os.getpid()}"
+        other.write_bytes(msgspec.json.encode(kept))
+        other.replace(runs / _FILE)
 
-    listed: dict[tuple[str, str, str, int], list[str]] = {}
-    for place in places:
-        for name, declaration in declared_under(place, wanted):
-            for cell in cells_of(name, declaration, selection):
-                key = name, cell.case.label, str(declaration.file), declaration.line
-                listed.setdefault(key, []).append(cell.id)
-    found = [Listed(*key, ids) for key, ids in listed.items()]
-    if runs is not None and wanted is None:
-        states = {str(folder): _state_of(folder) for folder in _folders(places)}
-        kept = msgspec.json.encode(_Kept(_key(places, selection), states, found))
-        # A folder that cannot be written to has no listing, and two commands at once each write a whole one.
+
+def _key(selection: Selection) -> str:
+    return repr((sys.version, selection, [*_installed()]))
+
+
+def _installed() -> Iterator[int]:
+    """When a package was last added or removed."""
+    for folder in dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")):
         with suppress(OSError):
-            runs.mkdir(exist_ok=True)
-            other = runs / f"{_FILE}.{os.getpid()}"
-            other.write_bytes(kept)
-            other.replace(runs / _FILE)
-    return found
-
-
-def _key(places: Sequence[Path], selection: Selection) -> str:
-    return repr((sys.version, [str(place.resolve()) for place in places], selection))
-
-
-def _folders(places: Sequence[Path]) -> Iterator[Path]:
-    """The folders that a listing depends on: those of packages, and those of all modules that belong to none."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    installed = tuple(dict.fromkeys(Path(sysconfig.get_path(name)) for name in names))
-    yield from installed
-    files = [Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))]
-    folders = [place if place.is_dir() else place.parent for place in places]
-    own = dict.fromkeys((*(folder.resolve() for folder in folders), *(file.parent for file in files)))
-    yield from (folder for folder in own if not any(folder.is_relative_to(each) for each in installed))
-
-
-def _state_of(folder: Path) -> str:
-    """What the files of a folder are now. Of the folder of packages, when one was last added or removed."""
-    try:
-        if folder.name in ("site-packages", "dist-packages"):
-            return str(folder.stat().st_mtime_ns)
-        with os.scandir(folder) as entries:
-            files = [(each.name, each.stat()) for each in entries if each.name.endswith(_READ)]
-    except OSError as error:
-        return str(error.strerror)
-    now = repr(sorted((name, found.st_mtime_ns, found.st_size) for name, found in files))
-    return blake2b(now.encode("utf-8", "replace"), digest_size=12).hexdigest()
+            yield os.stat(folder).st_mtime_ns

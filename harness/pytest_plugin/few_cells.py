@@ -15,6 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from onnx_parity.harness.axes import Selection, Tier, read_selection
+from onnx_parity.harness.project import files_of
 
 __all__ = ["are_few"]
 
@@ -35,7 +36,7 @@ def are_few(places: Sequence[Path], keyword: str, value_of: Callable[[str], str 
     `value_of` are the options of the matrix by their names. Where it is not certain, the answer is no.
     """
     words = _words_of(keyword)
-    files = [file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place])]
+    files = [file for place in places for file in files_of(place)]
     count = 0
     try:
         if not words and any(total > _MOST_NAMES for total in accumulate(map(_count_names, files))):

@@ -28,6 +28,7 @@ from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.project import Project, holds_declarations
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, pack, unpack
+from onnx_parity.harness.pytest_plugin.listed import ListedModule, list_to_collect, only_lists
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
 from onnx_parity.harness.pytest_plugin.options import HERE, option, option_or_setting
@@ -54,11 +55,15 @@ from onnx_parity.harness.store import read_records
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
+    from onnx_parity.harness.matrix.listing import ListedFile
+
 #: The key under which a worker sends the message of a usage error to its controller.
 _USAGE_ERROR = "parity_usage_error"
 
 #: The project whose declarations are run, which the plug-in finds.
 PROJECT: pytest.StashKey[Project] = pytest.StashKey()
+#: The listings of the files that are not imported, because no cell is run.
+_LISTED: pytest.StashKey[dict[Path, ListedFile]] = pytest.StashKey()
 #: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
 _TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
 
@@ -151,6 +156,21 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
     return DeclarationCollector.from_parent(module, name=name, declaration=declaration, runner=matrix)
 
 
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    config = parent.config
+    matrix = config.stash[Matrix.KEY]
+    if not config.stash[PROJECT].is_configured or not only_lists(config):
+        return None
+    if _LISTED not in config.stash:
+        config.stash[_LISTED] = list_to_collect(config, matrix.selection, matrix.root)
+    listed = config.stash[_LISTED].get(module_path.resolve())
+    if listed is None:
+        return None
+    module: ListedModule = ListedModule.from_parent(parent, path=module_path)
+    module.listed = listed
+    return None if module.has_tests else module
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
@@ -179,7 +199,8 @@ def _explain_unread(file: Path, error: ImportError | SyntaxError) -> str:
 @contextmanager
 def _seed_declarations(collector: pytest.Collector) -> Iterator[None]:
     """A context in which a file of declarations is imported: layers that it builds have the same weights everywhere."""
-    if not (isinstance(collector, pytest.Module) and holds_declarations(collector.path)):
+    is_module = isinstance(collector, pytest.Module) and not isinstance(collector, ListedModule)
+    if not (is_module and holds_declarations(collector.path)):
         yield
         return
     from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
@@ -262,25 +283,13 @@ def pytest_configure_node(node: WorkerController) -> None:
     node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[Matrix.KEY].info).decode()
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A context without Python's garbage collector. It would look again and again through all that is imported and
-    collected, which stays: a sixth of the processor time of collecting 53,000 cells.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    # Python's garbage collector would look again and again through all that is imported and collected, which stays: a
+    # sixth of the processor time of collecting 53,000 cells.
+    gc.disable()
     try:
-        with _without_collector():
-            return (yield)
+        return (yield)
     except pytest.UsageError as error:
         # A worker's messages are not printed. Without this, a run of a cell that does not exist would end with success.
         if hasattr(session.config, "workeroutput"):

@@ -1,43 +1,18 @@
-"""The items that pytest collects: a collector for each declaration, an item for each cell and for each expectation."""
+"""What pytest collects of declarations: a collector for each, and an item for each cell."""
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pluggy
 import pytest
 
-from onnx_parity.harness.axes import (
-    ADAPTERS,
-    CONVERTERS,
-    ONNX_REFERENCE,
-    ONNXRUNTIME,
-    OPSETS,
-    OPTIMISATION_LEVELS,
-    TRANSFORMATION_NAMES,
-    Capture,
-    Device,
-    Selection,
-    Tier,
-)
+from onnx_parity.harness.axes import Selection, Tier
 from onnx_parity.harness.case import Declaration, DeclarationError
-from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.expecting import unsupported, warned
-from onnx_parity.harness.expecting.expectations import (
-    FOLDER,
-    Expectation,
-    ExpectationError,
-    file_of,
-    lacks_package,
-    load,
-)
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
@@ -162,129 +137,3 @@ class CellItem(pytest.Item):
         stops = bool(self.config.getoption("maxfail"))
         record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
-
-
-class NamesFile(pytest.File):
-    """An `unsupported.toml` or a `warnings.toml`, collected so that a text that names no case fails."""
-
-    def collect(self) -> Iterator[NamesItem]:
-        list_ = warned if self.path.name == warned.FILE else unsupported
-        try:
-            file = list_.load_once(self.path)
-        except ExpectationError as error:
-            raise self.CollectError(str(error)) from error
-        assert file is not None
-        yield NamesItem.from_parent(self, name="names", named=file.named)
-
-
-class NamesItem(pytest.Item):
-    """All texts of the file. It passes if each names cases of the declarations in its folder."""
-
-    def __init__(self, *, named: Sequence[unsupported.Refused], **node: Any) -> None:
-        super().__init__(**node)
-        self._named = named
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, self.name
-
-    def runtest(self) -> None:
-        declared: dict[str, set[str]] = {}
-        for name, declaration in declared_under(self.path.parent):
-            names = declared.setdefault(declaration.file.stem, set())
-            for case in declaration.cases(name):
-                names.update((case.label.partition("[")[0], unsupported.exactly(case.label)))
-        gone = [
-            f"[{each.family}] {each.text!r}"
-            for each in self._named
-            if each.family != unsupported.EVERY and each.name not in declared.get(each.family, ())
-        ]
-        if gone:
-            pytest.fail(
-                f"{self.path.parent.name}/{self.path.name}: no case has this name: {', '.join(gone)}. Remove it, or "
-                "run `parity expect --update` after a run of these cases.",
-                pytrace=False,
-            )
-
-
-class ExpectationsFile(pytest.File):
-    """An `expectations.toml`, collected so that an expectation that matches no cell fails."""
-
-    def collect(self) -> Iterator[ExpectationItem]:
-        try:
-            expectations = load(self.path)
-        except ExpectationError as error:
-            raise self.CollectError(str(error)) from error
-        for expectation in expectations:
-            yield ExpectationItem.from_parent(self, name=expectation.cells, expectation=expectation)
-
-
-class ExpectationItem(pytest.Item):
-    """An expectation. It passes if its selector matches a cell of the declarations in its folder."""
-
-    def __init__(self, *, expectation: Expectation, **node: Any) -> None:
-        super().__init__(**node)
-        self._expectation = expectation
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, self.name
-
-    def _subject(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """The runtimes and the chains of transformations whose cells the file is read for."""
-        usual = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
-        if self.path.parent.name != FOLDER:
-            return usual, ((),)
-        if self.path.stem in ADAPTERS:
-            return (self.path.stem,), ((),)
-        converters = (f"{converter}:{opset}" for converter in CONVERTERS for opset in OPSETS)
-        names = {Path(file_of(name)).stem: name for name in (*TRANSFORMATION_NAMES, *converters)}
-        return (*usual, *ADAPTERS), ((names.get(self.path.stem, self.path.stem),),)
-
-    def runtest(self) -> None:
-        if self._expectation.lacks:
-            pytest.fail(
-                f"{self.path.parent.name}/{self.path.name}: the expectation {self._expectation.cells!r} needs "
-                f"{self._expectation.lacks}, which explain it to later readers. Until then its cells fail.",
-                pytrace=False,
-            )
-        if lacks_package(self._expectation):
-            # The models that a package lists are no cells then.
-            return
-        # Collecting does not need them, and importing them takes as long as a tenth of torch.
-        from onnx_parity.harness.subjects.exporters import EXPORTERS
-
-        runtimes, transforms = self._subject()
-        everything = Selection(
-            tier=Tier.FULL,
-            opsets=OPSETS,
-            devices=tuple(Device),
-            exporters=tuple(EXPORTERS),
-            runtimes=runtimes,
-            captures=tuple(Capture),
-            transforms=transforms,
-        )
-        declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
-        one_of_each: dict[str, str] = {}
-        for name, declaration in _find_declared(declarations):
-            if self._expectation.may_match(name):
-                # Only cases that it may match, because the samples of OpInfo have millions of cells.
-                for cell in cells_of(name, declaration, everything, self._expectation.may_match):
-                    if self._expectation.matches(cell.id):
-                        return
-                    one_of_each.setdefault(cell.case.label, cell.id)
-        for name, declaration in _find_declared(declarations):
-            # One cell of each other declaration is enough for a suggestion.
-            for cell in itertools.islice(cells_of(name, declaration, everything), 1):
-                one_of_each.setdefault(cell.case.label, cell.id)
-        close = difflib.get_close_matches(self._expectation.cells, one_of_each.values(), n=1, cutoff=0.0)
-        pytest.fail(
-            f"{self.path.relative_to(declarations.parent)}: the expectation {self._expectation.cells!r} matches no "
-            f"cell of {declarations.name}/. "
-            "Remove or correct it." + (f" A similar cell is {close[0]}" if close else ""),
-            pytrace=False,
-        )
-
-
-@cache
-def _find_declared(folder: Path) -> tuple[tuple[str, Declaration], ...]:
-    """The declarations of a folder, found once for its thousands of expectations."""
-    return tuple(declared_under(folder))

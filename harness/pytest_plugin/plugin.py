@@ -145,7 +145,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not holds_declarations(folder):
         return None
     _meet_declarations(parent)
-    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, NamesFile
+    from onnx_parity.harness.pytest_plugin.lists import ExpectationsFile, NamesFile
 
     kind = NamesFile if file_path.name in _NAMES and not of_subject else ExpectationsFile
     collector: pytest.Collector = kind.from_parent(parent, path=file_path)

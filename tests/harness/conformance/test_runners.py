@@ -37,7 +37,9 @@ def test_each_result_is_told_apart_and_is_one_test_s(tmp_path: Path, pack: Path,
     told = f"{ELU}=crashes {ONE}=hangs {TWO}=is-wrong {ABS}=refuses {HALF}=declines"
     ended = pretending(pack, out, "--timeout", "3", PRETEND=told)
     assert ended.returncode == 1, ended.stderr
-    assert ended.stdout == "pretending 1.0: 6 tests, 1 right, 3 wrong, crashed or hung\n"
+    assert (
+        ended.stdout == "pretending 1.0: 6 tests, 1 right, 3 wrong, crashed or hung, 2 refused, unsupported or absent\n"
+    )
     found = results(out)
     assert {id_: result for id_, (result, _) in found.items()} == {
         ELU: "crashed", ONE: "hung", TWO: "wrong", ABS: "refused", HALF: "unsupported", INT: "right",
@@ -82,7 +84,10 @@ def test_a_runner_goes_on_where_it_was_stopped(tmp_path: Path, pack: Path, prete
     path = out / "results.jsonl"
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:3]) + lines[3][:20])
-    assert pretending(pack, out, PRETEND="").stdout == "pretending 1.0: 6 tests, 5 right, 1 wrong, crashed or hung\n"
+    assert (
+        pretending(pack, out, PRETEND="").stdout
+        == "pretending 1.0: 6 tests, 5 right, 1 wrong, crashed or hung, 0 refused, unsupported or absent\n"
+    )
     assert sorted(results(out)) == sorted(IDS) and results(out)[ABS][0] == "wrong"
     other = make_pack(tmp_path / "other", [ELU])
     refused = pretending(other, out)
@@ -154,7 +159,9 @@ def test_a_command_line_is_a_runtime_too(tmp_path: Path, pack: Path) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     run, out = in_js("command"), tmp_path / "out"
     ended = run(pack, out, "--command", f"{program} {{model}} {{inputs}} {{outputs}}", "--outputs")
-    assert ended.stdout == "my-runtime 7.1: 6 tests, 2 right, 2 wrong, crashed or hung\n", ended.stderr
+    assert (
+        ended.stdout == "my-runtime 7.1: 6 tests, 2 right, 2 wrong, crashed or hung, 2 refused, unsupported or absent\n"
+    ), ended.stderr
     found = results(out)
     assert found[INT] == ("unsupported", "int8 is not supported") and found[HALF] == ("refused", "it is broken")
     assert found[ONE] == ("crashed", "its process was ended by SIGSEGV")

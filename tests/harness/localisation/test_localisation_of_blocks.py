@@ -21,7 +21,7 @@ from onnx_parity.exporter.operators.control_flow.lowering import if_
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import Device, Dtype, Shapes
 from onnx_parity.harness.case import Case, Declaration, floats, ints, op
-from onnx_parity.harness.cases.declarations import declared_in
+from onnx_parity.harness.cases.declarations import declared_in_file
 from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.judging.reference import consult
 from onnx_parity.harness.localisation.localise import Localisation, Suspect, localise
@@ -124,7 +124,7 @@ def test_a_loop_of_no_iteration_comes_to_no_operator() -> None:
 
 _CASES = [
     pytest.param(next(declaration.cases(name)), id=name)
-    for name, declaration in [*declared_in(control_flow), ("list", scripts.script_returns_list)]
+    for name, declaration in [*declared_in_file(Path(control_flow.__file__)), ("list", scripts.script_returns_list)]
 ]
 
 

@@ -74,7 +74,8 @@ static int judge_tensor(const Tensor *got, const Tensor *want, const double *cen
         int same = ours == theirs ? sign_is_open || ours != 0 || signbit(ours) == signbit(theirs) : isnan(ours) && isnan(theirs);
         if (!same && centre && ours != theirs && isfinite(ours) && isfinite(theirs)) same = fabs(ours - centre[at]) <= tolerance[at];
         if (same) continue;
-        snprintf(reason, room, "at %zu: %.9g instead of %.9g, tolerance %.3g", at, ours, theirs, tolerance ? tolerance[at] : 0.0);
+        int digits = want->type == 11 ? 17 : 9;
+        snprintf(reason, room, "at %zu: %.*g instead of %.*g, tolerance %.3g", at, digits, ours, digits, theirs, tolerance ? tolerance[at] : 0.0);
         return 0;
     }
     return 1;

@@ -42,6 +42,7 @@ static void read_arguments(int count, char **words) {
     for (int at = 1; at < count; at++) {
         size_t option = 0;
         if (words[at][0] != '-') { *(pack ? &submission : &pack) = words[at]; continue; }
+        if (!strcmp(words[at], "--help")) { submission = NULL; break; }
         if (at + 1 == count) refuse("%s needs a value.", words[at]);
         if (!strcmp(words[at], "--timeout")) {
             if ((timeout_s = atoi(words[++at])) <= 0) refuse("--timeout needs a number of seconds.");
@@ -228,6 +229,7 @@ int main(int count, char **words) {
         right += !strncmp(answer, "right", 5);
     }
     if (!selected) refuse("No test of %s was selected.", pack);
-    printf("%s %s: %d tests, %d right, %d wrong, crashed or hung\n", runtime_name, version, selected, right, grave);
+    printf("%s %s: %d tests, %d right, %d wrong, crashed or hung, %d refused, unsupported or absent\n", runtime_name, version, selected,
+           right, grave, selected - right - grave);
     return grave || !right;
 }

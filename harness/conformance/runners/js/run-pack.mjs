@@ -163,7 +163,7 @@ async function main(pack, submission, options, words) {
   }
   if (worker.lives) worker.child.disconnect();
   const grave = ["wrong", "crashed", "hung"].reduce((sum, each) => sum + (counts[each] ?? 0), 0);
-  console.log(`${name} ${version}: ${tests.length} tests, ${counts.right ?? 0} right, ${grave} wrong, crashed or hung`);
+  console.log(`${name} ${version}: ${tests.length} tests, ${counts.right ?? 0} right, ${grave} wrong, crashed or hung, ${tests.length - (counts.right ?? 0) - grave} refused, unsupported or absent`);
   process.exitCode = grave || !counts.right ? 1 : 0;
 }
 

@@ -48,6 +48,8 @@ pub fn main<R: Runtime>() {
     while let Some(word) = words.next() {
         if !word.starts_with('-') {
             places.push(PathBuf::from(word));
+        } else if word == "--help" {
+            refuse(USAGE.to_string());
         } else if OPTIONS.contains(&word.as_str()) {
             let value = words.next().unwrap_or_else(|| refuse(format!("{word} needs a value.")));
             options.insert(word, value);
@@ -109,7 +111,8 @@ pub fn main<R: Runtime>() {
         grave += usize::from(["wrong", "crashed", "hung"].contains(&result.as_str()));
         right += usize::from(result == "right");
     }
-    println!("{} {version}: {} tests, {right} right, {grave} wrong, crashed or hung", R::NAME, tests.len());
+    let rest = tests.len() - right - grave;
+    println!("{} {version}: {} tests, {right} right, {grave} wrong, crashed or hung, {rest} refused, unsupported or absent", R::NAME, tests.len());
     exit(i32::from(grave > 0 || right == 0));
 }
 

@@ -1,0 +1,1 @@
+"""What users wait for: commands that run no cells, and the first cell."""
