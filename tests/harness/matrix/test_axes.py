@@ -74,7 +74,7 @@ def test_a_tier_includes_the_smaller_ones() -> None:
 
 def test_in_turn_the_opsets_of_a_breadth_are_all_run() -> None:
     def opsets(breadth: Breadth) -> set[int]:
-        return {*breadth.default(0), *breadth.default(1)}
+        return {opset for turn in range(4) for opset in breadth.default(turn)}
 
     assert opsets(Breadth.EVERY) == set(range(7, 27))
     assert opsets(Breadth.SPREAD) == {9, 13, 18, 26}
