@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 __all__ = [
+    "UNDEFINED",
     "Add",
     "Condition",
     "Expression",
@@ -30,6 +31,8 @@ __all__ = [
 
 #: A number or a truth value of Python.
 Plain = int | float
+#: What computing an expression raises for values for which it is not defined: a quotient by 0, the root of -1.
+UNDEFINED = (ArithmeticError, ValueError)
 _NO_SYMBOLS: frozenset[Symbol] = frozenset()
 #: A term of a sum without its coefficient, and the coefficient.
 _Term = tuple["Expression", int]
@@ -75,6 +78,13 @@ class Expression:
         """The value of the expression for values of all its symbols."""
         return self.found_in(dict(values))
 
+    def holds_at(self, values: Mapping[Symbol, Plain]) -> bool:
+        """Whether a condition holds for values of all its symbols, and is defined for them."""
+        try:
+            return bool(self.at(values))
+        except UNDEFINED:
+            return False
+
     def found_in(self, values: dict[Any, Plain]) -> Plain:
         """The value, given those of all symbols. Those of the expressions that it is computed from are added."""
         found = values.get(self)
@@ -95,7 +105,12 @@ class Expression:
             return self
         found = values.get(self)
         if found is None:
-            found = values[self] = self.of(*[each.replaced_in(values) for each in self.args])
+            args = [expression_of(each.replaced_in(values)) for each in self.args]
+            try:
+                found = self.of(*args)
+            except UNDEFINED:
+                found = type(self)(*args)
+            values[self] = found
         return expression_of(found)
 
     def terms(self) -> tuple[int, tuple[_Term, ...]]:
@@ -199,6 +214,13 @@ class Number(Expression):
     def is_Integer(self) -> bool:  # type: ignore[override]
         return not self.is_float
 
+    def holds_at(self, values: Mapping[Symbol, Plain]) -> bool:
+        """Whether a condition holds for values of all its symbols, and is defined for them."""
+        try:
+            return bool(self.at(values))
+        except UNDEFINED:
+            return False
+
     def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain
 
@@ -250,6 +272,13 @@ class Truth(Condition):
 
     def __init__(self, plain: bool) -> None:
         self.plain, self.args, self.free_symbols = plain, (), frozenset()
+
+    def holds_at(self, values: Mapping[Symbol, Plain]) -> bool:
+        """Whether a condition holds for values of all its symbols, and is defined for them."""
+        try:
+            return bool(self.at(values))
+        except UNDEFINED:
+            return False
 
     def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain

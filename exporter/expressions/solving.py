@@ -131,8 +131,8 @@ def follows_from(condition: Expression, known: Sequence[Expression]) -> bool:
     end = math.lcm(*(number or 1 for number in numbers)) + 2 * sum(numbers)
     if not about or end > _MOST_TRIED:
         return False
-    tried = [size for size in range(end + 1) if all(each.at({symbol: size}) for each in about)]
-    return bool(tried) and all(condition.at({symbol: size}) for size in tried)
+    tried = [size for size in range(end + 1) if all(each.holds_at({symbol: size}) for each in about)]
+    return bool(tried) and all(condition.holds_at({symbol: size}) for size in tried)
 
 
 def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:

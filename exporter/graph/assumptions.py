@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import torch
 
-from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
+from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Expression, Symbol
 from onnx_parity.exporter.graph.graph import Origin, Value
 
 __all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "as_json", "assumptions_in"]
@@ -62,7 +62,7 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             if 0 in known.values() and any(side.at(known) < 0 for side in _compared(self.of_sizes)):
                 return False  # What is compared are sizes: `n - 1` is none for an axis that is empty.
             return bool(self.of_sizes.at(known))
-        except (ArithmeticError, ValueError):  # A quotient by 0, at which the program fails.
+        except UNDEFINED:
             return False
 
     def renamed(self, names: Mapping[str, str]) -> Assumption:

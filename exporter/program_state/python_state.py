@@ -13,7 +13,6 @@ import sys
 import threading
 from collections import UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Set
-from pathlib import Path
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -44,11 +43,12 @@ from onnx_parity.exporter.torch_inside.code_objects import (
     names_in,
 )
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import is_library_file
 from onnx_parity.exporter.torch_inside.imports import file_of_module, imported, is_imported, modules_among
 from onnx_parity.exporter.torch_inside.tensors import buffers_of, hooks_of, modules_of
 from onnx_parity.exporter.torch_inside.transforms import is_wrapped
 
-__all__ = ["PythonState", "is_installed", "is_library_file"]
+__all__ = ["PythonState", "is_installed"]
 
 #: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
@@ -83,8 +83,6 @@ _LIBRARIES = frozenset(
     }
 ) - {"__main__"}
 _PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
-#: Folders that packages are installed into.
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: The types of what a class calls by name.
 _METHODS = (FunctionType, classmethod, staticmethod, property)
 #: Methods that make an object, and are not called for one that is there.
@@ -466,8 +464,3 @@ def is_installed(package: str) -> bool:
     if package in _LIBRARIES or package in sys.stdlib_module_names:
         return True
     return is_library_file(file_of_module(package) or "")
-
-
-def is_library_file(file: str) -> bool:
-    """Whether a file is in a folder that packages are installed into."""
-    return not _INSTALLED.isdisjoint(Path(file).parts)

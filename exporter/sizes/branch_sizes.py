@@ -22,16 +22,9 @@ def find_sizes(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> 
     """
     for changed in _changes(hints, questions):
         tried = {**hints, **changed}
-        if all(question.free_symbols <= tried.keys() and _holds(question, tried) for question in questions):
+        if all(question.free_symbols <= tried.keys() and question.holds_at(tried) for question in questions):
             return tried
     return dict(hints)
-
-
-def _holds(question: Expression, sizes: Mapping[Symbol, int]) -> bool:
-    try:
-        return bool(question.at(sizes))
-    except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
-        return False
 
 
 def _changes(hints: Mapping[Symbol, int], questions: Sequence[Expression]) -> Iterator[dict[Symbol, int]]:

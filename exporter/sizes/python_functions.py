@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Collection, Iterator
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.looped import Items, Range, applied, items_in, reversed_items, with_numbers, zipped
 from onnx_parity.exporter.sizes.size_node import with_text_of_number
 from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical
@@ -25,14 +27,23 @@ from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
     asks_for_its_caller,
     code_and_module,
+    current_frame,
+    is_library_file,
     module_that_calls,
 )
 from onnx_parity.exporter.torch_inside.loops_of_python import iterated
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]
 
 asks_for_its_caller(__file__)
 
+#: The names of the classes of symbolic numbers in the text of an error.
+_OF_SYMBOLS = re.compile(r"\bSym(Int|Float|Bool)\b")
+_REFUSAL = (
+    "the program catches an error that a dynamic size raises, and the number of an example does not: a size is no key "
+    "of a dict or a set, and some functions do not take one. Compute with the size outside of the `try`"
+)
 _INTEGERS, _REALS = frozenset({int, torch.SymInt}), frozenset({float, torch.SymFloat})
 
 
@@ -168,6 +179,17 @@ def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:
     return Items.comprehended(items, comprehension) if isinstance(items, Items.loop) else comprehension(items)
 
 
+def _note_caught(error: BaseException) -> bool:
+    """Note an error that the program handles, if a number had not raised it. A library may expect what is no number."""
+    code = current_frame(2).f_code
+    is_expected = is_library_file(code.co_filename) and "TypeError" in code.co_names
+    if records_here() and _OF_SYMBOLS.search(str(error)) and not is_expected:
+        symbols = recorder_here().fakes.symbols
+        assert symbols is not None
+        symbols.caught = symbols.caught or refused_here(f"{_REFUSAL} ({error})")
+    return False
+
+
 _NUMBERS: dict[type, Callable[..., Any]] = {int: _int, float: _float}
 #: The functions by the names of Python's.
 _WITH_SIZES: dict[str, Callable[..., Any]] = {
@@ -212,6 +234,7 @@ CALLS_WITH_SIZES = ExchangedCalls(
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
     {"numel": _numel},
     are_identical,
+    _note_caught,
     _comprehension,
 )
 

@@ -49,6 +49,7 @@ class Answers(Protocol):
     def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain: ...
     def is_assured(self, question: Expression) -> bool: ...
     def known(self, question: Expression) -> bool | None: ...
+    def raise_where(self, condition: Expression, error: Exception) -> None: ...
 
 
 class SizeNode(SymNode):
@@ -183,9 +184,15 @@ def with_text_of_number(number: Any) -> Any:
     return type(number)(_NodeOfNumber(node.expr, node.shape_env, node.pytype))
 
 
+#: How a number compares with 0 of which a function is not defined.
+_UNDEFINED = {"sqrt": conditions.Less, "log": conditions.LessOrEqual, "log2": conditions.LessOrEqual}
+
+
 def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFloat:
     """A function of Python's `math`, such as `sqrt`, of a symbolic number."""
     node = number.node
+    if name in _UNDEFINED:
+        node.shape_env.raise_where(_UNDEFINED[name].of(node.expr, Number(0)), ValueError("math domain error"))
     return torch.SymFloat(SizeNode(of.ELEMENTARY[name].of(_as_float(node)), node.shape_env, float))
 
 
@@ -245,6 +252,7 @@ _OF_ONE: dict[str, _Operation] = {
     "is_integer": lambda number: conditions.Equal.of(of.ToFloat.of(of.FloorToInt.of(number)), number),
     **{f"sym_{name}": function.of for name, function in of.ELEMENTARY.items()},
 }
+_DIVISIONS = frozenset({"mod", "int_floordiv", "int_truediv", "float_truediv"})
 _CONDITIONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "sym_not", "is_integer"})
 _INTEGERS = frozenset({"floor", "ceil", "trunc", "sym_int", "pow_by_natural"})
 _FLOATS = frozenset(
@@ -269,6 +277,10 @@ def _binary(name: str) -> Callable[[SizeNode, SymNode], SymNode]:
     on_floats = name in _OF_FLOATS and name not in _OF_INTEGERS
 
     def operation(self: SizeNode, other: SymNode) -> SymNode:
+        if name in _DIVISIONS and not other.expr.is_number:
+            is_zero = conditions.Equal.of(other.expr, Number(0))
+            self.shape_env.raise_where(is_zero, ZeroDivisionError("division by zero"))
+
         def made() -> SizeNode:
             of_floats = on_floats or float in (self.pytype, other.pytype)
             table = _OF_BOTH if name in _OF_BOTH else _OF_FLOATS if of_floats else _OF_INTEGERS

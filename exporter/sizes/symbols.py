@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.errors import CaptureError, Unsupported
 from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth, simplified
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
@@ -47,6 +47,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     asks_for_its_caller,
     current_frame,
     nearest_user_place,
+    runs_users_code,
     who_asks,
 )
 from onnx_parity.exporter.torch_inside.sym_nodes import asking_files, error_of_unknown_answer
@@ -97,6 +98,8 @@ class Symbols(NumbersOfValues):
         #: Numbers that are at most another one wherever the program runs.
         self._known_orders: set[tuple[Expression, Expression]] = set()
         self.iterations = Iterations()
+        #: The refusal of a program that caught an error of a symbolic number, and goes on as it would not with another.
+        self.caught: CaptureError | None = None
         #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
         self.pending_fresh_unbacked_symbols: list[Symbol] = []
@@ -114,6 +117,8 @@ class Symbols(NumbersOfValues):
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
         self.goes_on: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        #: Returns whether the program catches an error that is raised in a frame.
+        self.catches_errors: Callable[[FrameType], bool] = lambda frame: False
 
     # --- new symbols ----------------------------------------------------------------------------------------------
 
@@ -336,6 +341,12 @@ class Symbols(NumbersOfValues):
             self.answers[question] = Answer(question, answer, self._origin(user), by_user=True)
         self._asked_last = question
         return not answer if self._denies(question, by_user=True) else answer
+
+    def raise_where(self, condition: Expression, error: Exception) -> None:
+        """Raise an error of Python's that it has where a condition holds, if the program catches it: a question."""
+        asker, _ = who_asks(current_frame(1))
+        if runs_users_code(asker) and self.catches_errors(asker) and self.decided(condition):
+            raise error
 
     def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor, in_order: bool) -> bool:
         """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to: for

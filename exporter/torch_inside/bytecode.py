@@ -1,7 +1,8 @@
-"""Bytecode: which errors code catches, and code in which another function answers `one is other`.
+"""Bytecode: which errors code catches, and code in which another function answers `one is other`, or is told of errors.
 
-The latter is code as of `(one, other) in pairs`. That takes more instructions, so that all after them are moved: the
-jumps, the table of exception handlers and that of lines are made anew.
+The latter is code as of `(one, other) in pairs`, and of `error in caught` where a handler of errors begins. That takes
+more instructions, so that all after them are moved: the jumps, the table of exception handlers and that of lines are
+made anew.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, frames_of_user
 
-__all__ = ["ask_for_identities", "compares_by_identity", "errors_are_caught"]
+__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors"]
 
 asks_for_its_caller(__file__)
 
 _IS, _IN, _PAIR, _CONSTANT = opmap["IS_OP"], opmap["CONTAINS_OP"], opmap["BUILD_TUPLE"], opmap["LOAD_CONST"]
-_EXTENDED_ARG, _CACHE = opmap["EXTENDED_ARG"], opmap["CACHE"]
+_EXTENDED_ARG, _CACHE, _COPY = opmap["EXTENDED_ARG"], opmap["CACHE"], opmap["COPY"]
 #: How a handler of errors begins, and what it does next: leave a `with`, drop the error, or see of which class it is.
 _HANDLES, _LEAVES_WITH, _DROPS = opmap["PUSH_EXC_INFO"], opmap["WITH_EXCEPT_START"], opmap["POP_TOP"]
 _MATCHES, _RAISES_AGAIN = frozenset({opmap["CHECK_EXC_MATCH"], opmap["CHECK_EG_MATCH"]}), opmap["RERAISE"]
@@ -79,11 +80,12 @@ def errors_are_caught(frame: FrameType, outermost: CodeType) -> bool:
 def _parts_that_catch(code: CodeType) -> list[range]:
     """The parts of code, in bytes, in which an error is caught by an `except` of it, or by `contextlib.suppress`."""
     operations = code.co_code[::2]
+    notes = bool(code.co_consts) and type(code.co_consts[-1]) is _Asked
     found = []
     for begin, length, handler, _ in _handlers(code.co_exceptiontable):
         if operations[handler] == _HANDLES:
             end = operations.find(_RAISES_AGAIN, handler)
-            first = operations[handler + 1]
+            first = operations[1 + (operations.find(_DROPS, handler) if notes else handler)]
             catches = first == _DROPS or not _MATCHES.isdisjoint(operations[handler : end if end >= 0 else None])
             if catches or (first == _LEAVES_WITH and "suppress" in code.co_names):
                 found.append(range(2 * begin, 2 * (begin + length)))
@@ -102,26 +104,37 @@ def compares_by_identity(code: CodeType) -> bool:
     return False
 
 
-class _Pairs:
-    """Contains the pairs for which a function returns True."""
-
-    def __init__(self, are_identical: Callable[[Any, Any], bool]) -> None:
-        self._are_identical = are_identical
-
-    def __contains__(self, pair: tuple[Any, Any]) -> bool:
-        return self._are_identical(*pair)
+def handles_errors(code: CodeType) -> bool:
+    """Whether code has a handler of errors."""
+    return bool(code.co_exceptiontable) and _HANDLES in code.co_code[::2]
 
 
-def ask_for_identities(code: CodeType, are_identical: Callable[[Any, Any], bool]) -> CodeType:
-    """Code that asks `are_identical(one, other)` where it would ask `one is other`, unless the other is None."""
+class _Asked:
+    """Contains that for which a function returns True: a pair of objects, or an error."""
+
+    def __init__(self, contains: Callable[..., bool]) -> None:
+        self._contains = contains
+
+    def __contains__(self, asked: Any) -> bool:
+        return self._contains(*asked) if type(asked) is tuple else self._contains(asked)
+
+
+def asking(
+    code: CodeType, are_identical: Callable[..., bool] | None, note_caught: Callable[..., bool] | None
+) -> CodeType:
+    """Code that asks `are_identical(one, other)` where it would ask `one is other`, unless the other is None, and that
+    calls `note_caught(error)` where it handles an error."""
     before = _instructions_of(code)
     after: list[_Instruction] = []
-    for each, asks in zip(before, _asked_in(before, code.co_consts), strict=True):
-        after += _asking(each, len(code.co_consts)) if asks else [each]
+    consts = code.co_consts
+    for each, asks in zip(before, _asked_in(before, consts), strict=True):
+        after += _asking(each, len(consts)) if asks and are_identical is not None else [each]
+        after += _noting(each, len(consts) + 1) if each.operation == _HANDLES and note_caught is not None else []
     moved = _placed(after)
     return code.replace(
         co_code=b"".join(each.encoded() for each in after),
-        co_consts=(*code.co_consts, _Pairs(are_identical)),
+        co_consts=(*consts, *(each and _Asked(each) for each in (are_identical, note_caught))),
+        co_stacksize=code.co_stacksize + 2,
         co_exceptiontable=bytes(_moved_handlers(code.co_exceptiontable, moved)),
         co_linetable=_moved_lines(code.co_linetable, moved),
     )
@@ -143,6 +156,12 @@ def _asking(asked: _Instruction, constant: int) -> list[_Instruction]:
         _Instruction(_CONSTANT, constant, None, asked.end),
         _Instruction(_IN, asked.argument, None, asked.end, caches),
     ]
+
+
+def _noting(handler: _Instruction, constant: int) -> list[_Instruction]:
+    """The instructions behind the one with which a handler begins."""
+    added = ((_COPY, 1, 0), (_CONSTANT, constant, 0), (_IN, 0, _caches_of(_IN)), (_DROPS, 0, 0))
+    return [_Instruction(operation, argument, None, handler.end, caches) for operation, argument, caches in added]
 
 
 def _caches_of(operation: int) -> int:

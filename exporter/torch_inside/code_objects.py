@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.exporter.torch_inside.bytecode import ask_for_identities, compares_by_identity
+from onnx_parity.exporter.torch_inside.bytecode import asking, compares_by_identity, handles_errors
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.garbage import get_objects
 
 __all__ = [
@@ -22,6 +23,9 @@ __all__ = [
     "copied_function", "empty", "fill", "filled_with", "first_line", "functions_with", "names_called_by",
     "names_in", "place_of", "with_cells",
 ]  # fmt: skip
+
+# The code that is compiled here calls on for another function.
+asks_for_its_caller(__file__)
 
 _LOAD_GLOBAL, _LOAD_CONST, _PUSH_NULL = opmap["LOAD_GLOBAL"], opmap["LOAD_CONST"], opmap["PUSH_NULL"]
 #: Before Python 3.12, methods are loaded with an instruction of their own.
@@ -33,6 +37,8 @@ _EXTENDED_ARG, _NOP, _CACHE = opmap["EXTENDED_ARG"], opmap["NOP"], bytes([opmap[
 _NULL_IS_ABOVE = sys.version_info >= (3, 13)
 #: Stands among the names in code that compares by `is`.
 _IDENTITY = "is"
+#: Stands among the names in code that handles errors.
+_HANDLER = "except"
 #: The names of code, before Python 3.12 also of comprehensions that make a list, that goes over what it is given.
 _COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>"})
 #: The most codes for which something is kept.
@@ -130,6 +136,8 @@ def names_in(code: CodeType) -> Set[str]:
     names = set(code.co_names)
     if compares_by_identity(code):
         names.add(_IDENTITY)
+    if handles_errors(code):
+        names.add(_HANDLER)
     for const in code.co_consts:
         kind = type(const)
         if kind is str:
@@ -229,15 +237,16 @@ class ExchangedCalls:
         imported: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]],
         methods: Mapping[str, Callable[..., Any]],
         are_identical: Callable[[Any, Any], bool],
+        note_caught: Callable[[BaseException], bool],
         comprehension: Callable[[Any, Callable[[Any], Any]], Any],
     ) -> None:
         """With the functions to call, by the names of the builtins in whose place they are called. `imported` are other
         functions, each with the one to call, by the names by which files import them. `methods` are called in the place
-        of all methods of their names. `are_identical` says whether two are one where `is` asks it.
-        `comprehension` is called with what each comprehension goes over, and the comprehension
-        itself."""
+        of all methods of their names. `are_identical` says whether two are one where `is` asks it, and `note_caught` is
+        told the errors that the program handles. `comprehension` is called with what each comprehension goes over, and
+        the comprehension itself."""
         self._comprehension = comprehension
-        self._are_identical = are_identical
+        self._are_identical, self._note_caught = are_identical, note_caught
         self._methods = methods
         self._imported = imported
         self._functions = {**builtins, **{name: ours for name, (_, ours) in imported.items()}}
@@ -249,23 +258,29 @@ class ExchangedCalls:
         #: would take longer, and where constants have none there is none.
         self._known: dict[int, tuple[CodeType, frozenset[str], CodeType | None]] = {}
 
-    def may_be_in(self, names: Set[str]) -> bool:
-        """Whether code with these names may call one of the builtins."""
-        return not self._names.isdisjoint(names)
-
     def are_missed_in(self, code: CodeType) -> bool:
         """Whether code may call one of the builtins itself, and calls none of ours in their place."""
         ours = self._ours
         return not self._names.isdisjoint(code.co_names) and not any(id(const) in ours for const in code.co_consts)
 
     @contextmanager
-    def within(self, functions: Iterable[FunctionType]) -> Iterator[None]:
-        """A context in which the calls in these functions are exchanged."""
+    def within(
+        self,
+        own: Iterable[tuple[FunctionType, Set[str]]],
+        of_libraries: Iterable[tuple[FunctionType, Set[str]]] = (),
+        *,
+        only_errors: bool = False,
+    ) -> Iterator[None]:
+        """A context in which the calls in these functions, of which the names are known, are exchanged, and errors are
+        noted that the program's own functions handle; or only these."""
+        calls = frozenset() if only_errors else self._names
+        wanted = [(each, calls | {_HANDLER}) for each in own] + [(each, calls) for each in of_libraries]
+        found = [(function, names) for (function, in_it), names in wanted if not names.isdisjoint(in_it)]
         used = []
         try:
             with self._lock:
-                for function in functions:
-                    exchange = self._exchanges.get(function) or self._exchange(function)
+                for function, names in found:
+                    exchange = self._exchanges.get(function) or self._exchange(function, names)
                     if exchange is not None:
                         exchange.users += 1
                         used.append(function)
@@ -280,13 +295,13 @@ class ExchangedCalls:
                         if function.__code__ is exchange.ours:
                             function.__code__ = exchange.own
 
-    def _exchange(self, function: FunctionType) -> _Exchange | None:
-        """Give a function code that calls ours, if its own calls one of Python's."""
+    def _exchange(self, function: FunctionType, names: frozenset[str]) -> _Exchange | None:
+        """Give a function code that calls ours, if its own has one of these names."""
         own = function.__code__
         # A file may have functions of its own of these names.
         known = function.__globals__
-        meant = [name for name in self._functions if name not in known or self._is_imported(name, known[name])]
-        ours = self._with_ours(own, frozenset(meant))
+        own_names = {name for name in self._functions if name in known and not self._is_imported(name, known[name])}
+        ours = self._with_ours(own, names - own_names)
         if ours is None:
             return None
         function.__code__ = ours
@@ -317,10 +332,10 @@ class ExchangedCalls:
             if type(const) is CodeType and (inner := self._with_ours(const, meant)) is not None:
                 consts[at] = inner
                 is_changed = True
-            if type(const) is CodeType and const.co_name in _COMPREHENSIONS:
+            if type(const) is CodeType and const.co_name in _COMPREHENSIONS & meant:
                 consts[at] = _code_that_hands_on(consts[at], self._comprehension)
                 is_changed = True
-        called = [name for name in code.co_names if name in meant or name in self._methods]
+        called = [name for name in code.co_names if name in meant]
         instructions = code.co_code if called else b""
         changed = bytearray(instructions)
         for name in called:
@@ -332,11 +347,12 @@ class ExchangedCalls:
                 is_changed = True
             for start, end in loads:
                 changed[start:end] = _loading(len(consts) - 1, end - start, is_method)
-        asks = compares_by_identity(code)
-        if not is_changed and not asks:
+        identity = self._are_identical if _IDENTITY in meant and compares_by_identity(code) else None
+        caught = self._note_caught if _HANDLER in meant and handles_errors(code) else None
+        if not is_changed and identity is None and caught is None:
             return None
         ours = code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
-        return ask_for_identities(ours, self._are_identical) if asks else ours
+        return ours if identity is None and caught is None else asking(ours, identity, caught)
 
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from traceback import walk_tb
 from types import CellType, CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
-    "is_caught_by_user",
+    "is_caught_by_user", "is_library_file",
     "is_raised_by_python", "is_users_file", "last_line_in",
     "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
@@ -58,6 +59,8 @@ _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _INTERNAL_PACKAGES = frozenset({"torch", "onnx_parity"})
 #: The names of what Python and torch compile from text for themselves.
 _GENERATED = ("<frozen", "<eval_with_key", "<__array_function__")
+#: Folders that packages are installed into.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: By file name, whether the file belongs to the user, that is neither to torch nor to this package. None for text, for
 #: which the name does not tell.
 _is_user: dict[str, bool | None] = {}
@@ -105,6 +108,11 @@ def _is_of_user(frame: FrameType) -> bool:
 def is_users_file(name: str) -> bool:
     """Whether a file belongs to the user, that is neither to torch nor to this package."""
     return bool(name) and not name.startswith(("<", *_INTERNAL))
+
+
+def is_library_file(name: str) -> bool:
+    """Whether a file is in a folder that packages are installed into."""
+    return not _INSTALLED.isdisjoint(Path(name).parts)
 
 
 class Place(NamedTuple):

@@ -99,7 +99,7 @@ def on_the_other_side(recorded: Traced, mattering: Sequence[Answer], again: Reco
 def _denied_in(recorded: Traced) -> list[Answer]:
     """The questions that were denied in a recording, with the answers that they have there."""
     return [
-        Answer(each, not each.at(recorded.sizes), Origin("", 0), by_user=True)
+        Answer(each, not each.holds_at(recorded.sizes), Origin("", 0), by_user=True)
         for each in recorded.denied
         if each.free_symbols <= recorded.sizes.keys()
     ]
@@ -206,10 +206,7 @@ def _sizes_denying(branch: Answer, where: Sequence[Expression], recorded: Traced
 
 
 def _all_hold(conditions: Iterable[Expression], sizes: Mapping[Symbol, int]) -> bool:
-    try:
-        return all(each.free_symbols <= sizes.keys() and each.at(sizes) for each in conditions)
-    except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
-        return False
+    return all(each.free_symbols <= sizes.keys() and each.holds_at(sizes) for each in conditions)
 
 
 def _is_same_with(sizes: Mapping[Symbol, int], recorded: Traced, again: Recording) -> bool:

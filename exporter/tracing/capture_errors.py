@@ -25,7 +25,6 @@ from onnx_parity.exporter.errors import (
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
-from onnx_parity.exporter.program_state.python_state import is_library_file
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
 from onnx_parity.exporter.request.call_arguments import Call
@@ -35,7 +34,12 @@ from onnx_parity.exporter.torch_inside.fake_tensors import (
     DynamicOutputShapeException,
     UnsupportedOperatorException,
 )
-from onnx_parity.exporter.torch_inside.frames import is_caught_by_user, passes_through, variables_of_calls
+from onnx_parity.exporter.torch_inside.frames import (
+    is_caught_by_user,
+    is_library_file,
+    passes_through,
+    variables_of_calls,
+)
 from onnx_parity.exporter.tracing.assumptions import spelled
 
 if TYPE_CHECKING:

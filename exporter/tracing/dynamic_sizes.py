@@ -56,8 +56,11 @@ def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
     symbols = recorder.fakes.symbols
     assert symbols is not None
     symbols.goes_on = loops_followed(recorder)
+    symbols.catches_errors = lambda frame: errors_are_caught(frame, calling)
     with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read, _CaughtErrors(recorder, calling).call):
         yield
+    if symbols.caught is not None:
+        raise symbols.caught
 
 
 class _CaughtErrors:
@@ -111,7 +114,7 @@ class _CaughtErrors:
             self._pass[key] = False
             return False
         for condition in _conditions(symbols, sizes, leaves):
-            if all(bool(condition.at(tried)) == (error is None) for tried, error in found):
+            if all(condition.holds_at(tried) == (error is None) for tried, error in found):
                 if not self._symbols.decided(condition):
                     raise next(error for _, error in found if error is not None)
                 self._hold.append(condition)
@@ -120,10 +123,8 @@ class _CaughtErrors:
 
     def _comes_here(self, sizes: Sequence[Expression], tried: Mapping[Symbol, int]) -> bool:
         """Whether the program comes where it is now, as far as is known, with arguments of these sizes."""
-        try:
-            return all(size.at(tried) >= 0 for size in sizes) and all(each.at(tried) for each in self._hold)
-        except (ArithmeticError, ValueError):  # A quotient by 0, or the root of a negative number.
-            return False
+        are_sizes = (GreaterOrEqual.of(size, Number(0)) for size in sizes)
+        return all(each.holds_at(tried) for each in (*are_sizes, *self._hold))
 
     def _first(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
         """The sizes of the recording, and a few others, by which most functions are known to pass for all."""

@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.expressions.conditions import Equal, Unequal
-from onnx_parity.exporter.expressions.expression import Expression, Symbol
+from onnx_parity.exporter.expressions.expression import Number
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
@@ -82,14 +82,8 @@ def _broadcast(answer: Answer, size: int) -> list[int]:
         return []
     (symbol,) = expression.free_symbols
     sides = [side for side in expression.args if side.free_symbols]
-    return [each for each in range(min(size, _MOST)) if any(_value(side, symbol, each) == 1 for side in sides)]
-
-
-def _value(side: Expression, symbol: Symbol, size: int) -> float | None:
-    try:
-        return side.at({symbol: size})
-    except ZeroDivisionError:
-        return None
+    are_one = [Equal.of(side, Number(1)) for side in sides]
+    return [each for each in range(min(size, _MOST)) if any(one.holds_at({symbol: each}) for one in are_one)]
 
 
 def _resized(wanted: ToRecord, places: Mapping[int, Sequence[int]], size: int) -> ToRecord | None:

@@ -307,9 +307,9 @@ class _Tracing:
         return traced
 
     def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
-        if not attempt.has(Decision.SYMBOLS) or attempt.has(Decision.PLAIN_NUMBERS):
+        if not attempt.has(Decision.SYMBOLS):
             return nullcontext()
         from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES as CALLS
 
-        found = (self._reached.functions, self._reached.functions_of_libraries)
-        return CALLS.within(function for each in found for function, names in each if CALLS.may_be_in(names))
+        reached, only_errors = self._reached, attempt.has(Decision.PLAIN_NUMBERS)
+        return CALLS.within(reached.functions, reached.functions_of_libraries, only_errors=only_errors)

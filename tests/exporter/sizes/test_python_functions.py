@@ -18,6 +18,7 @@ from torch.nn import functional as F
 import onnx_parity
 from onnx_parity.exporter.errors import ProgramFailedError
 from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
+from onnx_parity.exporter.torch_inside.code_objects import names_in
 from tests.exporter.subjects import assert_agrees
 
 
@@ -193,7 +194,8 @@ def test_classes_that_are_made_belong_to_their_file() -> None:
         made.append(type("Made", (), {}).__module__)
         return x * len(x)
 
-    with CALLS_WITH_SIZES.within([program]):  # type: ignore[list-item]
+    assert isinstance(program, FunctionType)
+    with CALLS_WITH_SIZES.within([(program, names_in(program.__code__))]):
         program(torch.ones(1))
     assert made == [__name__]
 
@@ -203,7 +205,7 @@ def test_code_is_exchanged_until_the_last_recording_ends() -> None:
         return int(x.shape[0])
 
     assert isinstance(program, FunctionType)
-    own, functions = program.__code__, [program]
+    own, functions = program.__code__, [(program, names_in(program.__code__))]
     entered, leave = threading.Event(), threading.Event()
 
     def elsewhere() -> None:

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.torch_inside.bytecode import ask_for_identities, compares_by_identity
+from onnx_parity.exporter.torch_inside.bytecode import asking as code_asking
+from onnx_parity.exporter.torch_inside.bytecode import compares_by_identity
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 
 FOUR = 4
@@ -156,16 +157,23 @@ def all_codes(code: CodeType) -> Iterator[CodeType]:
 
 def test_code_that_asks_does_the_same() -> None:
     same, wanted = Same(), object()
+    handled: list[BaseException] = []
+
+    def caught(error: BaseException) -> bool:
+        handled.append(error)
+        return False
+
     for count in (0, 1, 400):
         values: list[object] = [object() for _ in range(count)]
         expected = first_of(values, wanted)
         own = first_of.__code__
-        first_of.__code__ = ask_for_identities(own, same)
+        first_of.__code__ = code_asking(own, same, caught)
         try:
             assert first_of(values, wanted) == expected
         finally:
             first_of.__code__ = own
     assert same.asked > 400
+    assert {*map(type, handled)} == {LookupError}
 
 
 def test_jumps_and_lines_of_long_code() -> None:
@@ -176,6 +184,6 @@ def test_jumps_and_lines_of_long_code() -> None:
     program = scope["program"]
     (own,) = [each for each in all_codes(program.__code__) if compares_by_identity(each)]
     before = program(1, 1, 2), program(1, 2, 1), program(1, 2, 3)
-    changed = program.__code__ = ask_for_identities(own, Same())
+    changed = program.__code__ = code_asking(own, Same(), None)
     assert (program(1, 1, 2), program(1, 2, 1), program(1, 2, 3)) == before
     assert {line for *_, line in changed.co_lines()} == {line for *_, line in own.co_lines()}

@@ -4,9 +4,11 @@ not the program's."""
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -51,6 +53,20 @@ def number(x: torch.Tensor) -> torch.Tensor:
         return x
 
 
+def of_a_quotient(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x * (12 // (x.shape[0] - 2))
+    except ZeroDivisionError:
+        return x
+
+
+def of_a_root(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x * math.sqrt(x.shape[1] - 2)
+    except ValueError:
+        return x
+
+
 @pytest.mark.parametrize(
     ("program", "example", "condition"),
     [
@@ -59,6 +75,8 @@ def number(x: torch.Tensor) -> torch.Tensor:
         (rows_of_two, (4, 3), "(m*n) % 2 == 0"),
         (convolved, (4, 3), "m >= 3"),
         (number, (4, 3), "m != 1"),
+        (of_a_quotient, (4, 3), "n - 2 != 0"),
+        (of_a_root, (4, 3), "m - 2 >= 0"),
     ],
 )
 def test_for_which_sizes_it_is_raised(
@@ -105,3 +123,67 @@ def test_an_error_of_the_recording_is_not_the_programs() -> None:
 
     with pytest.raises(onnx_parity.CaptureError, match="rounding"):
         export(program, 5, 3)
+
+
+class Swallows:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> bool:
+        return True
+
+
+TABLE = {4: 2.0, 5: 3.0}
+
+
+def found_or_one(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x * TABLE[x.shape[0]]
+    except Exception:  # noqa: BLE001  As above.
+        return x
+
+
+def found_or_none(x: torch.Tensor) -> torch.Tensor:
+    factor = 1.0
+    with Swallows():
+        factor = TABLE.get(x.shape[0], 7.0)
+    return x * factor
+
+
+def of_numpy(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x * float(np.sqrt(x.shape[0]))
+    except (TypeError, KeyError):
+        return x
+
+
+def given_up_inside(x: torch.Tensor) -> torch.Tensor:
+    def factor(size: int) -> float:
+        try:
+            return TABLE[size]
+        except KeyError:
+            return 1.0
+
+    try:
+        return x * factor(len({x.shape[0], x.shape[1]}))
+    except TypeError:
+        return x
+
+
+@pytest.mark.parametrize("program", [found_or_one, found_or_none, of_numpy, given_up_inside])
+def test_an_error_of_a_symbolic_number_is_not_the_programs(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnx_parity.CaptureError, match="that a dynamic size raises"):
+        export(program, 4, 3)
+
+
+def test_an_error_of_the_programs_own_is() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for key in (3, 4):
+            try:
+                x = x * TABLE[key]
+            except KeyError:
+                continue
+        return x * x.shape[0]
+
+    exported = export(program, 5, 3)
+    assert not exported.assumptions
+    assert torch.equal(exported(torch.ones(2, 2)), torch.full((2, 2), 4.0))
