@@ -57,7 +57,7 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
         (symbols.Symbols, "decided", _answered_without_a_word)
     ],
     "a question that torch has asked hides the program's": lambda: [(symbols.Symbols, "decided", _hidden_by_torch)],
-    "`is True` is no question": lambda: [(bytecode._Pairs, "__contains__", _is_itself)],
+    "`is True` is no question": lambda: [(bytecode._Asked, "__contains__", _is_itself)],
     "branches make no difference": lambda: [(branches_on_sizes, "branches_that_matter", lambda recorded, again: [])],
     "an axis never keeps its size": lambda: [(resize_axes.Axis, "may_keep_its_size", False)],
     "an axis is never empty in a shape": lambda: [(reshaping, "may_be_empty", lambda size: False)],
@@ -70,8 +70,8 @@ def _only_noted(given: Any, result: Any, **_: Any) -> Any:
     return result
 
 
-def _is_itself(self: Any, pair: tuple[Any, Any]) -> bool:
-    return pair[0] is pair[1]
+def _is_itself(self: Any, asked: Any) -> bool:
+    return type(asked) is tuple and asked[0] is asked[1]
 
 
 def _without_rule(name: str) -> tuple[Any, str, Any]:

@@ -129,7 +129,7 @@ class Symbols(NumbersOfValues):
         is recorded with another size if it is given."""
         symbol = self._symbol_of(name)
         # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
-        self.hints[symbol] = other or max(2, hint)
+        self.hints[symbol] = max(2, hint) if other is None else other
         self._example[symbol] = hint
         self._ranges[symbol] = declared_range(declared)
         return torch.SymInt(SizeNode(symbol, self, int))

@@ -245,11 +245,11 @@ def _emptying(question: Expression) -> list[Expression]:
 
 
 def _is_right_if_empty(question: Expression, recorded: Traced, again: Recording) -> bool:
-    return all(_is_right_without(symbol, recorded, again) for symbol in _emptying(question))
+    return all(_is_right_without(symbol, question, recorded, again) for symbol in _emptying(question))
 
 
-def _is_right_without(symbol: Expression, recorded: Traced, again: Recording) -> bool:
-    """Whether a recording is right where a size is 0."""
+def _is_right_without(symbol: Expression, question: Expression, recorded: Traced, again: Recording) -> bool:
+    """Whether a recording is right where a size is 0, although the program has another answer to the question there."""
     axis = recorded.graph.axis_names.get(str(symbol))
     if axis is None:
         return False
@@ -263,8 +263,16 @@ def _is_right_without(symbol: Expression, recorded: Traced, again: Recording) ->
         return False
     comparison = _Comparison({symbol: 0})
     if comparison.all_empty(recorded.graph):
-        return comparison.same_form(recorded, other)
+        return comparison.same_form(recorded, other) and _runs_as_recorded(axis, question, again)
     return comparison.same(recorded, other)
+
+
+def _runs_as_recorded(axis: str, question: Expression, again: Recording) -> bool:
+    """Whether the program runs with an empty axis as it does in the example: `x[:, 0]` does not, for one."""
+    try:
+        return again(denied=frozenset([question]), sizes={axis: 0}) is not None
+    except (FailedThere, NotRecorded):
+        return False
 
 
 def compute_the_same(one: Traced, other: Traced) -> bool:
