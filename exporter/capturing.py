@@ -303,8 +303,8 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
         return None
     if operator_name(op) == "onnx::Attention":
         return torchs_attention
-    if op.namespace == "quantized_decomposed":
-        # They are written in Python, as a kernel for all devices.
+    if op.namespace == "quantized_decomposed" or operator_name(op).startswith("aten::_foreach_"):
+        # Their kernels for all devices call other operators: for each tensor of a list, the operator on tensors.
         return kernel_of_any_device(op)
     if op.namespace == "prims":
         return in_operators_of_aten(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -432,3 +433,22 @@ scatter_reduce_special = op(
     reduce=["sum", "prod", "amax", "amin"],
     include_self=[True, False],
 )
+
+
+def copied(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    shared, apart = copy.copy(y.t()), copy.deepcopy([y, {"y": y}])
+    shared[:1] += 1
+    apart[0][:1] = 0
+    return y, apart[1]["y"]
+
+
+def of_lists(x: torch.Tensor) -> list[torch.Tensor]:
+    xs = torch._foreach_add([x, x * 2], 1.0)
+    torch._foreach_mul_(xs, [2.0, 3.0])
+    torch._foreach_lerp_(xs, [x, x], 0.25)
+    return [*xs, *torch._foreach_norm(xs), *torch._foreach_maximum(xs, [x, x])]
+
+
+written_after_copy = op(copied, floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})
+lists_of_tensors_at_once = op(of_lists, floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})

@@ -173,6 +173,11 @@ shifts_named = op(
 shifts_out_of_range = op(
     lambda x, y: (x << y, x >> y, 3 << y, -3 >> y, x << 70, x >> 70), given([5, -5, 5, -5]), y=given([-1, -2, 64, 90])
 )
+shifts_of_any_size = op(
+    lambda x, y: (x << y, x >> y, x[:, :1].byte() << torch.arange(3, dtype=torch.uint8)),
+    ints(3, 4, low=0, high=120), y=ints(4, low=0, high=7),
+    dynamic={"x": {0: "rows", 1: "columns"}, "y": {0: "columns"}},
+)  # fmt: skip
 shifts_far = op(lambda x: (x << 62, x >> 63, x >> 40), _LARGE)
 
 isin = op(torch.isin, ints(3, 4), ints(12), rows=[{}, {"invert": True}, {"assume_unique": True}])

@@ -196,6 +196,10 @@ vector_norm_of_nan = op(
     dim=1,
     dtypes=FLOATS,
 )
+matrix_norm_of_any_size = op(
+    lambda x: [torch.linalg.matrix_norm(x, ord) for ord in (1, 2, math.inf, "nuc")],
+    floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}},
+)  # fmt: skip
 matrix_norm = op(torch.linalg.matrix_norm, floats(2, 3, 4), ord=["fro", 1, -1, math.inf])
 logsumexp = op(torch.logsumexp, floats(2, 3, 4), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=FLOATS)
 logsumexp_of_integers = op(torch.logsumexp, ints(3, 4), dim=1)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.dispatch.functional import unwrapped
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["PATCHES"]
@@ -38,8 +41,8 @@ def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:
 
 def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
     """The text of a tensor, which has no values in it here."""
-    text, recorder = str(torchs(self, *args, **kwargs)), recorder_here()
-    return recorder.reader.text_of(text) if recorder.knows(unwrapped(self)) else text
+    text = str(torchs(self, *args, **kwargs))
+    return recorder_here().reader.text_of(text) if _is_recorded(self) else text
 
 
 def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
@@ -51,7 +54,27 @@ def _from_dlpack(torchs: Callable[..., Any], tensor: Any, *, device: Any = None,
     return shared.clone() if copy else shared
 
 
+def _copy(pythons: Callable[..., Any], value: Any) -> Any:
+    """`copy.copy`: a tensor in the memory of another."""
+    return torch.ops.aten.alias.default(value) if isinstance(value, torch.Tensor) else pythons(value)
+
+
+def _deep_copy(torchs: Callable[..., Any], self: torch.Tensor, memo: dict[Any, Any]) -> Any:
+    """`copy.deepcopy`: tensors that share memory have copies that do, of which one is enough here."""
+    if not _is_recorded(self) or id(self) in memo:
+        return torchs(self, memo)
+    if memo.setdefault(("memory", identity_of_memory(self)), self) is not self:
+        raise refused_here("copy.deepcopy copies two tensors that share memory: copy each by itself")
+    return memo.setdefault(id(self), self.clone())
+
+
+def _is_recorded(value: torch.Tensor) -> bool:
+    return recorder_here().knows(unwrapped(value))
+
+
 PATCHES: tuple[Patch, ...] = (
+    FunctionCode(copy, "copy", _copy),
+    FunctionAttribute(torch.Tensor, "__deepcopy__", _deep_copy),
     FunctionAttribute(torch.Tensor, "numpy", _read),
     FunctionAttribute(torch.Tensor, "tolist", _to_list),
     FunctionAttribute(torch.Tensor, "__repr__", _text),

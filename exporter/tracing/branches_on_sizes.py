@@ -26,8 +26,9 @@ import msgspec
 
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
+from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
 from onnx_parity.exporter.graph.correspondence import Correspondence
-from onnx_parity.exporter.graph.graph import Graph, Origin
+from onnx_parity.exporter.graph.graph import Graph, Origin, Varying
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
@@ -263,7 +264,8 @@ def _is_right_without(symbol: Expression, question: Expression, recorded: Traced
         return False
     comparison = _Comparison({symbol: 0})
     if comparison.all_empty(recorded.graph):
-        return comparison.same_form(recorded, other) and _runs_as_recorded(axis, question, again)
+        is_same = comparison.same_form(recorded, other) and not comparison.stacks_nothing(recorded.graph)
+        return is_same and _runs_as_recorded(axis, question, again)
     return comparison.same(recorded, other)
 
 
@@ -303,6 +305,12 @@ class _Comparison(Correspondence):
             and self.same_shapes(outputs, others)
             and self.same_value(one.plain, other.plain)
         )
+
+    def stacks_nothing(self, graph: Graph) -> bool:
+        """Whether a loop stacks tensors of dynamic sizes in no iteration: runtimes do not know these sizes then."""
+        loops = [node for node in graph.live_nodes() if node.op in (LOOP, SCAN)]
+        stacked = [each.shape for node in loops for each in node.outputs if each is not None and each.shape]
+        return any(self.plain(size) == 0 and any(isinstance(each, Varying) for each in rest) for size, *rest in stacked)
 
     def all_empty(self, graph: Graph) -> bool:
         """Whether all outputs are empty."""

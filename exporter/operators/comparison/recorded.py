@@ -8,6 +8,7 @@ import torch
 
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, FLOATS_AND_DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
 
@@ -27,3 +28,12 @@ def isin(
 ) -> torch.Tensor:
     found = (elements.unsqueeze(-1) == test_elements.flatten()).any(-1)
     return ~found if invert else found
+
+
+@instead_of(
+    "aten::__lshift__.Tensor", "aten::__rshift__.Tensor",
+    where=any_size_is_dynamic, gives_operator=True, why="torch's fake kernel reads sizes as plain ints",
+)  # fmt: skip
+def shift(op: OpOverload, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    shifted = _aten.bitwise_left_shift if "lshift" in op.name() else _aten.bitwise_right_shift
+    return shifted.Tensor(x, other)

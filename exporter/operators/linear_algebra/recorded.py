@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,10 +38,12 @@ def matrix_norm(
     dtype: torch.dtype | None = None,
 ) -> Any:  # fmt: skip
     if ord not in ("nuc", 2, -2):
-        return reference_kernels.matrix_norm(self, ord, tuple(dim), keepdim, dtype=dtype)
+        result = reference_kernels.matrix_norm(self, ord, tuple(dim), keepdim, dtype=dtype)
+        # The greatest of no numbers, -inf, is a norm of 0.
+        return result.clamp(min=0) if ord in (1, math.inf) else result
     rows, columns = (axis % self.ndim for axis in dim)
     values = torch.linalg.svdvals((self if dtype is None else self.to(dtype)).movedim((rows, columns), (-2, -1)))
-    norm = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord == 2 else values.amin(-1)
+    norm = values.sum(-1) if ord == "nuc" else values.amax(-1).clamp(min=0) if ord == 2 else values.amin(-1)
     if keepdim:
         for axis in sorted((rows, columns)):
             norm = norm.unsqueeze(axis)

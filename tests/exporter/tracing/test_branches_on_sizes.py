@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -247,3 +248,20 @@ def test_a_network_over_images_of_any_size_is_recorded_once(monkeypatch: pytest.
     assert program.assumptions == ()
     for shape in ((1, 3, 17, 23), (5, 3, 40, 9)):
         assert_agrees(program, detects, torch.rand(shape))
+
+
+@pytest.mark.parametrize(
+    ("program", "condition"),
+    [
+        (lambda x: torch.outer(x[:, 0], x.sum(0)) if x.shape[1] else x, "m != 0"),
+        (lambda x: torch.stack([row * 2 for row in x]) if x.shape[0] else x, "n != 0"),
+        (lambda x: x * 2 if x.numel() else x, ""),
+    ],
+)
+def test_a_branch_on_an_empty_axis_on_whose_other_side_the_program_fails(
+    program: Callable[[torch.Tensor], torch.Tensor], condition: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(program, (torch.ones(4, 3),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert [each.condition for each in exported.assumptions] == ([condition] if condition else [])
