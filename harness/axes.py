@@ -142,8 +142,8 @@ class Shapes(StrEnum):
 class Breadth(Enum):
     """The opsets at which the smoke and the default tier run a case. To run all of them would take hours.
 
-    The default tier has some choices of opsets, which the cases, dtypes and shapes of a declaration take in turn. So the
-    declaration runs at most of them, for a third of what that would cost.
+    The default tier has some choices of opsets, which the cases, dtypes and shapes of a declaration take in turn. So
+    the declaration runs at most of them, for a third of what that would cost.
     """
 
     #: The first case of a declaration, in its first dtype, with static sizes. Declarations take turns here, so that an
