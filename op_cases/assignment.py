@@ -437,10 +437,10 @@ scatter_reduce_special = op(
 
 def copied(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     y = x * 2
-    shared, apart = copy.copy(y.t()), copy.deepcopy([y, {"y": y}])
+    shared, (apart, again) = copy.copy(y.t()), copy.deepcopy((y, {"y": y}))
     shared[:1] += 1
-    apart[0][:1] = 0
-    return y, apart[1]["y"]
+    apart[:1] = 0
+    return y, again["y"]
 
 
 def of_lists(x: torch.Tensor) -> list[torch.Tensor]:

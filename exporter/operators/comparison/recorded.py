@@ -34,6 +34,6 @@ def isin(
     "aten::__lshift__.Tensor", "aten::__rshift__.Tensor",
     where=any_size_is_dynamic, gives_operator=True, why="torch's fake kernel reads sizes as plain ints",
 )  # fmt: skip
-def shift(op: OpOverload, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def shift(op: OpOverload, x: torch.Tensor, other: torch.Tensor) -> Any:
     shifted = _aten.bitwise_left_shift if "lshift" in op.name() else _aten.bitwise_right_shift
     return shifted.Tensor(x, other)
