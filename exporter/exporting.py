@@ -144,7 +144,8 @@ def export(
             number, and does what was decided for the example. Otherwise that is an error.
         target: `"onnxruntime"` lets the model have operators that only onnxruntime has, where they are faster. If the
             program is a language model with a cache, `genai_config.json` is written beside it, with which
-            onnxruntime-genai runs it. The default, None, is a model of ONNX's operators alone, which any runtime runs.
+            onnxruntime-genai runs it, and the weights are written to `<f>.data`, which onnxruntime loads faster. The
+            default, None, is a model of ONNX's operators alone, which any runtime runs.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -216,9 +217,10 @@ def export(
                 program.verify()
         if f is not None:
             with steps.step("write"):
-                program.save(f, external_data=external_data)
                 if target is not None and isinstance(f, (str, os.PathLike)):
                     from onnx_parity.exporter.runtime.genai_config import write_genai_config
 
-                    write_genai_config(program.model, model, Path(f))
+                    is_for_genai = write_genai_config(program.model, model, Path(f))
+                    external_data = is_for_genai if external_data is None else external_data
+                program.save(f, external_data=external_data)
     return program

@@ -20,11 +20,13 @@ _GIVEN = ("input_ids", "attention_mask", "position_ids")
 _OF_LAYER = re.compile(r"(.+\.)0(\.(key|value))")
 
 
-def write_genai_config(model: ir.Model, program: object, path: Path) -> None:
-    """Write the file beside the model, if the program is a language model of transformers with a cache."""
+def write_genai_config(model: ir.Model, program: object, path: Path) -> bool:
+    """Write the file beside the model, if the program is a language model of transformers with a cache, and return
+    whether it is."""
     found = genai_config(model, program, path.name)
     if found is not None:
         path.with_name("genai_config.json").write_text(json.dumps(found, indent=4) + "\n", "utf-8")
+    return found is not None
 
 
 def genai_config(model: ir.Model, program: object, filename: str) -> Mapping[str, Any] | None:

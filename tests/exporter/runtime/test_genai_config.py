@@ -31,7 +31,7 @@ class _Decoder(nn.Module):
         return x @ self.embed.weight.T, torch.cat([key, new], 2), torch.cat([value, new], 2)
 
 
-def _export(path: Path, target: str | None) -> None:
+def _export(path: Path, target: str | None, external_data: bool | None = None) -> None:
     cache = torch.zeros(1, 2, 3, 4)
     onnx_parity.export(
         _Decoder(),
@@ -41,6 +41,7 @@ def _export(path: Path, target: str | None) -> None:
         output_names=["logits", "cache.0.key", "cache.0.value"],
         dynamic_axes={"input_ids": {1: "sequence"}, "past.0.key": {2: "past"}, "past.0.value": {2: "past"}},
         target=target,
+        external_data=external_data,
     )
 
 
@@ -85,3 +86,13 @@ def test_other_models_and_targets_have_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         _export(tmp_path / "decoder.onnx", "tensorrt")
     assert str(caught.value) == "target is 'tensorrt': give \"onnxruntime\", or None for a model that any runtime runs"
+
+
+@pytest.mark.parametrize(
+    ("target", "asked", "has_second"), [("onnxruntime", None, True), ("onnxruntime", False, False), (None, None, False)]
+)
+def test_the_weights_are_in_a_second_file(
+    target: str | None, asked: bool | None, has_second: bool, tmp_path: Path
+) -> None:
+    _export(tmp_path / "decoder.onnx", target, asked)
+    assert (tmp_path / "decoder.onnx.data").exists() == has_second

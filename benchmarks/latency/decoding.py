@@ -1,0 +1,199 @@
+"""Times language models beside the files of onnxruntime-genai's builder: `python -m benchmarks.latency.decoding`.
+
+Needs transformers and onnxruntime-genai, and torchao for weights of four bits. The weights are random.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+import torch
+import typer
+from numpy.typing import NDArray
+
+import onnx_parity
+from benchmarks.child import memory, settled_memory
+from benchmarks.options import choose
+
+#: Twelve layers of a width of 1,024, with 16 heads; llama's has 200 million weights.
+_SIZES: Mapping[str, int] = {
+    "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 12,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 64, "max_position_embeddings": 4096,
+    "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
+_OWN_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "llama": {},
+    "qwen3": {},
+    "gemma3_text": {},
+    "phi3": {},
+    "mixtral": {"intermediate_size": 1024, "num_local_experts": 4},
+}
+_SHAPES = {
+    "input_ids": {0: "batch", 1: "sequence"},
+    "attention_mask": {0: "batch", 1: "past + sequence"},
+    "past_key_values": {0: "batch", 2: "past"},
+    "use_cache": None,
+}
+_GROUP = 32
+#: The least correlation of the logits of both files. Weights of four bits are not rounded in the same way.
+_ALIKE = {False: 0.99, True: 0.5}
+
+
+class _Cost(NamedTuple):
+    seconds: float
+    #: The most bytes that a process had which loaded the file and ran a step.
+    peak: int = 0
+
+
+def main(
+    models: Annotated[list[str] | None, typer.Option(help="Architectures by their names or patterns.")] = None,
+    four_bits: Annotated[bool, typer.Option("--four-bits", help="Weights of four bits, in blocks of 32.")] = False,
+    past: Annotated[str, typer.Option(help="How many tokens there are before the step.")] = "16,512,1500",
+    prompt: Annotated[int, typer.Option(help="The tokens of a prompt, without any before.")] = 256,
+    rounds: Annotated[int, typer.Option(min=1, help="How often both files run, in turn.")] = 15,
+    opset: Annotated[int, typer.Option(help="The opset of the exported model.")] = 23,
+    target: Annotated[str, typer.Option(help="The target of the export; nothing for ONNX's operators alone.")] = "",
+) -> None:
+    """Compare a step, a prompt, loading and memory, with two threads. A ratio is the median of those of the rounds."""
+    import_module("onnx_parity.model_zoo.torchvision_import")
+    for name in choose("--models", models, _OWN_SIZES):
+        with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+            one, two, theirs = (Path(folder) / each / "model.onnx" for each in ("one", "two", "theirs"))
+            _write(name, one, two, theirs, four_bits, opset, target)
+            kind = f"{name}, four bits" if four_bits else name
+            _print(kind, "load, with weights in the same file", [_in_a_process(each) for each in (one, theirs)])
+            _print(kind, "load, with weights in a second file", [_in_a_process(each) for each in (two, theirs)])
+            sessions = [_session(two), _session(theirs)]
+            for before, new in [*((int(each), 1) for each in past.split(",")), (0, prompt)]:
+                times = _times(sessions, before, new, rounds, _ALIKE[four_bits])
+                ratio = statistics.median(mine / other for mine, other in zip(*times, strict=True))
+                what = f"a step after {before}" if before else f"a prompt of {new}"
+                _print(kind, what, [_Cost(statistics.median(each)) for each in times], ratio)
+
+
+def _print(kind: str, what: str, found: Sequence[_Cost], ratio: float | None = None) -> None:
+    shown = "".join(
+        f"{1000 * each.seconds:>8.1f} ms" + (f" {each.peak / 1e6:.0f} MB" if each.peak else "") for each in found
+    )
+    ratio = found[0].seconds / found[1].seconds if ratio is None else ratio
+    print(f"{kind:<22}{what:<36}{shown}{ratio:>8.2f}", flush=True)
+
+
+def _write(name: str, one: Path, two: Path, theirs: Path, four_bits: bool, opset: int, target: str) -> None:
+    transformers = import_module("transformers")
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(name, **_SIZES, **_OWN_SIZES[name])
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for path in (one, two, theirs):
+        path.parent.mkdir()
+    model.save_pretrained(theirs.parent / "checkpoint")
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        _build(theirs.parent, "int4" if four_bits else "fp32")
+    if four_bits:
+        quantization = import_module("torchao.quantization")
+        per_group = import_module("torchao.quantization.granularity").PerGroup(_GROUP)
+        torch_itself: Any = torch  # The types of torch do not have int4.
+        quantization.quantize_(
+            model, quantization.IntxWeightOnlyConfig(weight_dtype=torch_itself.int4, granularity=per_group)
+        )
+    cache = transformers.DynamicCache()
+    with torch.no_grad():
+        model(input_ids=torch.randint(3, 99, (2, 3)), past_key_values=cache, use_cache=True)
+    arguments = {
+        "input_ids": torch.randint(3, 99, (2, 5)),
+        "attention_mask": torch.ones(2, 8, dtype=torch.int64),
+        "past_key_values": cache,
+        "use_cache": True,
+    }
+    program = onnx_parity.export(
+        model, kwargs=arguments, dynamic_shapes=_SHAPES, opset_version=opset, target=target or None
+    )
+    program.save(one)
+    program.save(two, external_data=True)
+
+
+def _build(folder: Path, precision: str) -> None:
+    """Let the builder write `model.onnx` of the checkpoint there. It wants a tokenizer."""
+    tokenizers, models = import_module("tokenizers"), import_module("tokenizers.models")
+    words = {f"word{number}": number for number in range(_SIZES["vocab_size"])}
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(words, unk_token="word0"))
+    fast = import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="word2")
+    fast.save_pretrained(folder / "checkpoint")
+    builder = import_module("onnxruntime_genai.models.builder")
+    checkpoint, out, made = str(folder / "checkpoint"), str(folder), str(folder / "cache")
+    options = builder.parse_extra_options("", checkpoint, out, precision, "cpu", made, None)
+    builder.create_model("", checkpoint, out, precision, "cpu", made, **options)
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _in_a_process(path: Path) -> _Cost:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_load, path).result()
+
+
+def _load(path: Path) -> _Cost:
+    """The shortest of five times, and the memory of a process that has loaded the file once and run a step."""
+    settled_memory()
+    session = _session(path)
+    session.run(None, _feeds(session, 16, 1))
+    peak = memory("VmHWM")
+    del session
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        _session(path)
+        seconds.append(time.perf_counter() - start)
+    return _Cost(min(seconds), peak)
+
+
+def _feeds(session: onnxruntime.InferenceSession, past: int, new: int) -> dict[str, NDArray[Any]]:
+    numbers = {
+        "input_ids": np.random.default_rng(0).integers(3, 99, (1, new)),
+        "attention_mask": np.ones((1, past + new), np.int64),
+        "position_ids": np.arange(past, past + new)[None],
+    }
+    cache = (1, _SIZES["num_key_value_heads"], past, _SIZES["head_dim"])
+    drawn = {each.name: np.random.default_rng(zlib.crc32(each.name.encode())) for each in session.get_inputs()}
+    return {
+        name: numbers[name] if name in numbers else draw.normal(scale=0.1, size=cache).astype(np.float32)
+        for name, draw in drawn.items()
+    }
+
+
+def _times(
+    sessions: Sequence[onnxruntime.InferenceSession], past: int, new: int, rounds: int, alike: float
+) -> Sequence[Sequence[float]]:
+    """The seconds of each session's runs, which take turns. The results have to be alike."""
+    feeds = [_feeds(session, past, new) for session in sessions]
+    results = [session.run(["logits"], given)[0][:, -1] for session, given in zip(sessions, feeds, strict=True)]
+    if (found := np.corrcoef(*(each.ravel() for each in results))[0, 1]) < alike:
+        raise AssertionError(f"the logits of the two files have a correlation of {found:.3f}")
+    times: list[list[float]] = [[] for _ in sessions]
+    for _ in range(rounds):
+        for session, given, seconds in zip(sessions, feeds, times, strict=True):
+            start = time.perf_counter()
+            session.run(None, given)
+            seconds.append(time.perf_counter() - start)
+    return times
+
+
+if __name__ == "__main__":
+    typer.run(main)
