@@ -214,13 +214,6 @@ class Number(Expression):
     def is_Integer(self) -> bool:  # type: ignore[override]
         return not self.is_float
 
-    def holds_at(self, values: Mapping[Symbol, Plain]) -> bool:
-        """Whether a condition holds for values of all its symbols, and is defined for them."""
-        try:
-            return bool(self.at(values))
-        except UNDEFINED:
-            return False
-
     def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain
 
@@ -272,13 +265,6 @@ class Truth(Condition):
 
     def __init__(self, plain: bool) -> None:
         self.plain, self.args, self.free_symbols = plain, (), frozenset()
-
-    def holds_at(self, values: Mapping[Symbol, Plain]) -> bool:
-        """Whether a condition holds for values of all its symbols, and is defined for them."""
-        try:
-            return bool(self.at(values))
-        except UNDEFINED:
-            return False
 
     def found_in(self, values: dict[Any, Plain]) -> Plain:
         return self.plain
