@@ -188,7 +188,7 @@ class PythonState:
         before = len(self.functions) + len(self.functions_of_libraries)
         self._most_of_libraries = math.inf
         codes = [each for each in codes if _may_be_programs(each[0])]
-        functions = functions_with(code for _, code in codes)
+        functions = functions_with(codes)
         # Those that a recording made, which may close over its tensors, are made anew in the next one.
         lasting = [each for each in functions if not any(map(_is_of_recording, map(content_of, cells_of(each))))]
         self._wait_for(lasting)

@@ -50,11 +50,6 @@ _COPY = torch.ops.aten.copy_.default
 _SPLIT = torch.ops.aten.split_with_sizes.default
 _SIZES = torch.ops.aten.size.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
-#: Operators that make a new tensor of the sizes of another.
-_MAKE_ALIKE = frozenset(
-    getattr(torch.ops.aten, name).default
-    for name in ("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like", "randint_like")
-)
 _LIFT = torch.ops.aten.lift_fresh_copy.default
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
@@ -117,8 +112,6 @@ class Recorder(TorchDispatchMode):
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
-        #: The ids of the program's own tensors, and of what is computed from them alone.
-        self._own: set[int] = set()
         #: Complex tensors, which are none of `_values`: their parts are.
         self._complex = ComplexValues(self)
         #: The symbols of numbers that were read.
@@ -177,7 +170,6 @@ class Recorder(TorchDispatchMode):
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
         fake = self.fakes.tensor(shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
-        self._own.add(id(fake))
         if tensor.is_complex():
             pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
             self._complex.hold(fake, pair, self.outermost)
@@ -263,9 +255,6 @@ class Recorder(TorchDispatchMode):
             # This is `.data` of a parameter: a write to the result would be lost.
             raise own_tensor_written(self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
-        if func in _MAKE_ALIKE and not self.lifts and id(args[0]) in self._own:
-            # Of a tensor that `functionalize` does not know, torch returns one that is not the result recorded here.
-            raise own_tensor_written(self.origins.find())
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS:
@@ -306,12 +295,6 @@ class Recorder(TorchDispatchMode):
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
             return result
         self._record(original(func), args, kwargs, result)
-        if (
-            args
-            and id(args[0]) in self._own
-            and all(id(each) in self._own for each in args if isinstance(each, torch.Tensor))
-        ):
-            self._own.add(id(result))
         if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
@@ -360,6 +343,9 @@ class Recorder(TorchDispatchMode):
         """Check that an unknown tensor is not from this recording. (A fake tensor of another mode is a weight that will
         be supplied later.)"""
         ours = isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fakes
+        if ours and not self.lifts:
+            # For some tensors that `functionalize` does not know, torch returns others than the results recorded here.
+            raise own_tensor_written(self.origins.find())
         assert not ours, "a tensor was made without being recorded"
 
     def _bound(self, argument: Any) -> Any:

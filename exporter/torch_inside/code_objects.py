@@ -69,10 +69,24 @@ def place_of(code: CodeType) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-def functions_with(codes: Iterable[CodeType]) -> list[FunctionType]:
-    """The functions that have one of these codes, which takes a while to find."""
-    wanted = set(map(id, codes))  # The garbage collector would compare what each object refers to with each of them.
-    return [each for each in get_objects() if type(each) is FunctionType and id(each.__code__) in wanted]
+def functions_with(codes: Iterable[tuple[str, CodeType]]) -> list[FunctionType]:
+    """The functions that have one of these codes, each given with its module."""
+    named = {id(code): (_function_named(module, code.co_qualname), code) for module, code in codes}
+    found = [function for function, code in named.values() if function is not None and function.__code__ is code]
+    wanted = named.keys() - {id(each.__code__) for each in found}
+    if wanted:
+        # It takes a while. The garbage collector would compare what each object refers to with each of the codes.
+        found += [each for each in get_objects() if type(each) is FunctionType and id(each.__code__) in wanted]
+    return found
+
+
+def _function_named(module: str, qualified_name: str) -> FunctionType | None:
+    """The function of a name in a module or in its classes; None for one that is made by another function."""
+    held: Any = sys.modules.get(module)
+    for name in qualified_name.split("."):
+        held = getattr(held, "__dict__", {}).get(name)
+        held = getattr(held, "__func__", held)  # That of a class method.
+    return held if type(held) is FunctionType else None
 
 
 def names_called_by(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -261,7 +275,8 @@ class ExchangedCalls:
     def are_missed_in(self, code: CodeType) -> bool:
         """Whether code may call one of the builtins itself, and calls none of ours in their place."""
         ours = self._ours
-        return not self._names.isdisjoint(code.co_names) and not any(id(const) in ours for const in code.co_consts)
+        names = self._names.intersection(code.co_names)
+        return not any(id(const) in ours for const in code.co_consts) and any(self._loads(code, each) for each in names)
 
     @contextmanager
     def within(
@@ -339,9 +354,8 @@ class ExchangedCalls:
         instructions = code.co_code if called else b""
         changed = bytearray(instructions)
         for name in called:
-            number = code.co_names.index(name)
             is_method = name in self._methods
-            loads = _loads_of_method(instructions, number) if is_method else _loads_to_call(instructions, number)
+            loads = self._loads(code, name)
             if loads:
                 consts.append(self._methods[name] if is_method else self._functions[name])
                 is_changed = True
@@ -353,6 +367,12 @@ class ExchangedCalls:
             return None
         ours = code.replace(co_code=bytes(changed) or code.co_code, co_consts=tuple(consts))
         return ours if identity is None and caught is None else asking(ours, identity, caught)
+
+    def _loads(self, code: CodeType, name: str) -> list[tuple[int, int]]:
+        """Where instructions start and end that load a global, or a method, of this name to call it."""
+        number = code.co_names.index(name)
+        find = _loads_of_method if name in self._methods else _loads_to_call
+        return find(code.co_code, number)
 
 
 def _loads_to_call(instructions: bytes, number: int) -> list[tuple[int, int]]:
