@@ -32,6 +32,8 @@ class Answer(msgspec.Struct, frozen=True):
     is_other_in_example: bool = False
     #: Whether it is the question if a tensor and what `contiguous` or `reshape` made of it are one.
     is_about_copy: bool = False
+    #: Whether torch raises an error where it does not hold, so that the program does not run there.
+    is_checked: bool = False
 
     @property
     def symbols(self) -> frozenset[Symbol]:

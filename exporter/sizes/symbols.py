@@ -309,7 +309,8 @@ class Symbols(NumbersOfValues):
         return [
             each
             for each in self.answers.values()
-            if each.by_user or (self.is_of_inputs(each.expression) and not self._is_usual(each.expression))
+            if each.by_user
+            or (not each.is_checked and self.is_of_inputs(each.expression) and not self._is_usual(each.expression))
         ]
 
     def _is_usual(self, question: Expression) -> bool:
@@ -376,11 +377,13 @@ class Symbols(NumbersOfValues):
         # A program that consists of torch's own code, such as a Sequential of layers, has no line: name the layer.
         return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
 
-    def answer(self, question: Expression, fallback: bool | None = None, *, general: bool = False) -> Plain:
+    def answer(
+        self, question: Expression, fallback: bool | None = None, *, general: bool = False, is_checked: bool = False
+    ) -> Plain:
         """The value of an expression in the recording, which is noted.
 
         torch gives a `fallback` where it can do without an answer, and asks for a `general` one where the sizes 0 and 1
-        need not be told from others.
+        need not be told from others. Where a question that `is_checked` does not hold, an error is raised.
         """
         if question.is_number:
             return question.plain  # type: ignore[attr-defined, no-any-return]
@@ -394,7 +397,8 @@ class Symbols(NumbersOfValues):
             return self._certain[question]
         known = self.answers.get(question)
         # What torch has asked before is a branch of the program if the program asks it too.
-        if known is not None and question not in self._denied and known.by_user >= by_user:
+        is_known = known is not None and known.by_user >= by_user and known.is_checked <= is_checked
+        if known is not None and is_known and question not in self._denied:
             return known.answer
         if self.closed:
             raise Unsupported(f"its lowering needs {question} as a constant, but it is a dynamic size")
@@ -430,7 +434,8 @@ class Symbols(NumbersOfValues):
             self._certain[question] = answer
             return answer
         is_other = question.free_symbols <= self._example.keys() and question.at(self._example) != answer
-        self.answers[question] = Answer(question, answer, self._origin(user), by_user, is_other)
+        is_checked = is_checked and bool(answer) and not by_user
+        self.answers[question] = Answer(question, answer, self._origin(user), by_user, is_other, is_checked=is_checked)
         return answer
 
     def evaluate_sym_node(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, describe
+from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, describe, is_surely_contiguous
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 __all__ = ["count_windows", "windows_of"]
@@ -53,7 +53,9 @@ def convolution(
     if not fits or not channels or (bias is not None and describe(bias).shape != (channels,)):
         return NotImplemented
     sizes = count_windows(input.shape[2:], windows, ceil=False)
-    if sizes is None or not are_contiguous(input, weight, bias):
+    # One filter may be expanded to all channels.
+    has_filters = are_contiguous(weight) or is_surely_contiguous(weight, range(1, len(kernel)))
+    if sizes is None or not has_filters or not are_contiguous(input, bias) or input.device != weight.device:
         return NotImplemented
     return Contiguous(input.dtype, (input.shape[0], weight.shape[0], *sizes))
 

@@ -14,6 +14,7 @@ import torch
 from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.registry.results import Contiguous, result_of
+from onnx_parity.exporter.torch_inside.sym_nodes import assume
 
 
 @result_of(
@@ -53,8 +54,9 @@ def _common_sizes(tensors: Sequence[torch.Tensor], what: str, but: int | None = 
         for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
             if axis == but or same_size(size, other):
                 continue
-            if _in_example(size) and _in_example(other) and size != other:
-                raise RuntimeError(f"{what}: axis {axis} is {size} in one tensor and {other} in another")
+            if _in_example(size) and _in_example(other):
+                unequal = "{}: axis {} is {} in one tensor and {} in another"
+                assume(size == other, functools.partial(unequal.format, what, axis, size, other))
             # A data-dependent size is assumed to be the other size.
             sizes[axis] = size if isinstance(size, int) else other
     return sizes

@@ -1,0 +1,58 @@
+"""Programs that are recorded once: each further recording takes as long as the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import onnx_parity
+from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
+from onnx_parity.exporter.tracing import trace
+
+TABLE = torch.tensor([1.0, 2.0, 3.0])
+FILTERS = torch.linspace(0, 1, 9).reshape(1, 1, 3, 3)
+
+
+def _made_like_its_own(x: Tensor) -> Tensor:
+    return torch.where(TABLE > 1, torch.ones_like(TABLE * 2), torch.zeros_like(TABLE)) + x.mean()
+
+
+def _cut_and_joined(x: Tensor) -> Tensor:
+    """torch raises an error where the two do not fit."""
+    half = F.interpolate(x[..., ::2], scale_factor=(1.0, 2.0))
+    return torch.cat([x, half], 1)
+
+
+def _one_filter_for_all_channels(x: Tensor) -> Tensor:
+    filters = FILTERS.expand(3, 1, 3, 3)
+    return F.conv2d(x, filters, groups=filters.shape[0])
+
+
+@pytest.mark.parametrize("program", [_made_like_its_own, _cut_and_joined, _one_filter_for_all_channels])
+def test_a_program_is_recorded_once(program: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    record = trace.record
+    recorded = []
+
+    def counted(*args: Any) -> Any:
+        recorded.append(args)
+        return record(*args)
+
+    monkeypatch.setattr(trace, "record", counted)
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    onnx_parity.export(program, (torch.randn(2, 3, 4, 6),), input_names=["x"], dynamic_axes=axes)
+    assert len(recorded) == 1
+
+
+def test_methods_and_functions_of_modules_are_no_builtins() -> None:
+    def of_tensors(x: Tensor) -> Tensor:
+        return x.sum(0).max() + torch.min(x) + x.float()
+
+    def of_sizes(x: Tensor) -> int:
+        return max(x.shape)
+
+    assert [CALLS_WITH_SIZES.are_missed_in(each.__code__) for each in (of_tensors, of_sizes)] == [False, True]
