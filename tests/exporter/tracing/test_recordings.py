@@ -13,6 +13,7 @@ from torch import Tensor
 import onnx_parity
 from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
 from onnx_parity.exporter.tracing import trace
+from onnx_parity.exporter.tracing.attempt import record
 
 TABLE = torch.tensor([1.0, 2.0, 3.0])
 FILTERS = torch.linspace(0, 1, 9).reshape(1, 1, 3, 3)
@@ -35,7 +36,6 @@ def _one_filter_for_all_channels(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("program", [_made_like_its_own, _cut_and_joined, _one_filter_for_all_channels])
 def test_a_program_is_recorded_once(program: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    record = trace.record
     recorded = []
 
     def counted(*args: Any) -> Any:
