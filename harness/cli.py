@@ -2,7 +2,7 @@
 
 A command is a thin layer over a module that does not depend on the terminal, and is imported when it is used, so that
 `parity --help` takes 0.3 s; it imports only light modules at its top. Every command has examples in its help, and
-`--json`. `OSError` and interrupts are reported here in one line, for all commands.
+`--json`. `OSError`, mistakes in declarations and interrupts are reported here in one line, for all commands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from onnx_parity import __version__
 from onnx_parity.harness.commands.terminal import refuse
+from onnx_parity.harness.declaration_error import DeclarationError
 
 #: The commands, most used first, with what `parity --help` says of each.
 COMMANDS = {
@@ -103,6 +104,8 @@ class _Commands(TyperGroup):
             refuse("stopped")
         except BrokenPipeError:
             raise  # The reader of the output has ended, as in `parity list | head`. Typer ends without a message.
+        except DeclarationError as error:
+            refuse(str(error))
         except OSError as error:
             refuse(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
 

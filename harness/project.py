@@ -120,7 +120,10 @@ def may_declare(file: Path, wanted: Callable[[str], bool]) -> bool:
     import ast
 
     functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
+    try:
+        top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
+    except SyntaxError:
+        return True  # The error is reported when the file is imported.
     names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]
     if any(node.id in _HIDDEN_ASSIGNMENTS for node in names):
         return True

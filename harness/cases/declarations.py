@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.generators import OF_DECLARATIONS, seeded
 from onnx_parity.harness.cases.watching import watch
 from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.project import files_of, may_declare
 
 
@@ -59,11 +61,25 @@ def _import_file(file: Path) -> ModuleType:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     watch().declares(file.resolve())
-    with seeded(OF_DECLARATIONS):
-        module = import_module(".".join(names))
+    try:
+        with seeded(OF_DECLARATIONS):
+            module = import_module(".".join(names))
+    except DeclarationError:
+        raise
+    except Exception as error:  # A file of declarations may raise anything.
+        raise DeclarationError(explain_unread(file, error)) from error
     if Path(module.__file__ or "").resolve() != file.resolve():
         raise DeclarationError(
             f"{file} cannot be imported: Python finds {module.__file__} by the name {'.'.join(names)}. Rename the "
             f"file, or put an __init__.py into {file.parent}/."
         )
     return module
+
+
+def explain_unread(file: Path, error: Exception) -> str:
+    """The line of a file of declarations that is no Python, or raises an error when it is imported, and which."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = walk_tb(error.__traceback__)
+    lines = [number for frame, number in frames if _resolve(Path(frame.f_code.co_filename)) == _resolve(file)]
+    return f"{file}:{lines[-1] if lines else 1}: {error_line(error)}"

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from onnx_parity.harness.commands.terminal import refuse, warn_of_shortcomings
-from onnx_parity.harness.project import Project, SettingsError, find_project, holds_declarations
+from onnx_parity.harness.project import Project, SettingsError, find_project
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
@@ -52,7 +52,7 @@ def places_and_patterns(words: Sequence[str] | None) -> tuple[tuple[Path, ...], 
 
 def _is_place(word: str) -> bool:
     """Whether a word of the command line is a file or a folder of declarations, and no pattern."""
-    return word.endswith(".py") or holds_declarations(Path(word))
+    return word.endswith(".py") or Path(word).is_dir()
 
 
 def matches(patterns: Sequence[str], label: str) -> bool:

@@ -68,6 +68,11 @@ def gate(
             print_text(f"measuring the exports of {cases} again, which seem slower", error=True)
             return remeasure(baseline, run, info, suspects, others, places)
 
+        if read_info(baseline).id == info.id:
+            refuse(
+                f"{baseline} is the run that is compared with it, {info.id}. `parity run` makes a new one, and --run "
+                "names another."
+            )
         verdict = judge(baseline, run, read_policy(policy) if policy is not None else Policy(), measure)
     except (PolicyError, RunStoreError) as error:
         refuse(str(error))

@@ -14,7 +14,6 @@ from onnx_parity.harness import axes
 from onnx_parity.harness.axes import Selection, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.matrix.listing import Listed, list_files
 
 
@@ -58,12 +57,9 @@ def list_cases(
     except axes.AxisError as error:
         refuse(str(error))
     places, patterns = defaults.places_and_patterns(words)
-    try:
-        found = _find_cases(places, patterns, selection)
-        if not found:
-            refuse(_nothing(places, patterns, selection))
-    except DeclarationError as error:
-        refuse(str(error))
+    found = _find_cases(places, patterns, selection)
+    if not found:
+        refuse(_nothing(places, patterns, selection))
     rows = [(each, f"{defaults.from_here(file)}:{each.line}") for file, each in found]
     if as_json:
         print_json([{"case": each.case, "place": place, "cells": each.cells} for each, place in rows])
@@ -96,12 +92,12 @@ def _nothing(places: Sequence[Path], patterns: Sequence[str], selection: Selecti
     """The reason why no cell was found, with the names that are nearest to the patterns if these match none."""
     listed = list_files(places, selection, _kept_in())
     there = {name for one in listed for name in (*one.names, *(each.case for each in one.cases))}
+    named = " and ".join(str(place) if place.suffix else f"{place}/" for place in places)
     if not there:
-        return defaults.no_declarations()
+        return f"There are no declarations in {named}." if places else defaults.no_declarations()
     asked = ", ".join(patterns)
     if any(defaults.matches(patterns, each) for each in there):
         return f"{asked} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
     near = dict.fromkeys(name for each in patterns for name in difflib.get_close_matches(each, sorted(there)))
     hint = f"Similar names: {', '.join(near)}." if near else "`parity list` shows all names."
-    named = " and ".join(str(place) if place.suffix else f"{place}/" for place in places)
     return f"No case of {named} is named {asked}. {hint}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onnx_parity.harness.commands.model_source import InputText, SourceError, check_number_of_inputs, load_program
+from onnx_parity.harness.commands.show import NotAModelError, load_model
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 if TYPE_CHECKING:
@@ -145,10 +146,11 @@ def _model_of(
 
 def _inputs_of(path: Path, given: Sequence[InputText]) -> list[InputText]:
     """The inputs of a file, those that are given as they are given."""
-    import onnx_ir as ir
-
     by_name = {each.name: each for each in given}
-    graph = ir.load(path).graph
+    try:
+        graph = load_model(path).graph
+    except NotAModelError as error:
+        raise SourceError(f"{path} cannot be read: {error}.") from None
     inputs = [value for value in graph.inputs if not value.is_initializer()]
     unknown = sorted(by_name.keys() - {value.name for value in inputs})
     if unknown:

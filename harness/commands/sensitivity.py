@@ -12,7 +12,6 @@ import typer
 from onnx_parity.harness.axes import Device, Selection, Shapes, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.sensitivity.reasons import FILE, read_reasons
 
 if TYPE_CHECKING:
@@ -64,10 +63,7 @@ def sensitivity(
         parity sensitivity --operator group_norm --json
     """
     places, patterns = defaults.places_and_patterns(words)
-    try:
-        reasons, found = read_reasons(places), _cells(places, patterns, tier)
-    except DeclarationError as error:
-        refuse(str(error))
+    reasons, found = read_reasons(places), _cells(places, patterns, tier)
     if not found:
         refuse(f"No case of an operator is named {', '.join(patterns)}. `parity list` shows all names.")
     rows, not_looked_at = _look(found, processes)

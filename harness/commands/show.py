@@ -19,7 +19,7 @@ from onnx_parity.harness.one_line import one_line
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["NotAModelError", "Summary", "read_model", "show"]
+__all__ = ["NotAModelError", "Summary", "load_model", "read_model", "show"]
 
 
 def show(
@@ -62,18 +62,36 @@ class NotAModelError(Exception):
 
 def read_model(path: Path, *, with_graph: bool) -> tuple[Summary, str]:
     """The figures of a file and its printed graph. Raises NotAModelError for any invalid content."""
-    import onnx_ir as ir
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     from onnx_parity.exporter.print_graph import printed
+
+    with _refusing_malformed():
+        model = _load(path)
+        return Summary.of(model, path), printed(model) if with_graph else ""
+
+
+def load_model(path: Path) -> ir.Model:
+    """The model of a file. Raises NotAModelError for any invalid content."""
+    with _refusing_malformed():
+        return _load(path)
+
+
+def _load(path: Path) -> ir.Model:
+    import onnx_ir as ir
+
+    model = ir.load(path, format="protobuf")
+    if not model.ir_version:  # Protobuf reads an empty file as an empty message.
+        raise NotAModelError("it is not an ONNX file")
+    _refuse_files_elsewhere(model)
+    return model
+
+
+@contextmanager
+def _refusing_malformed() -> Iterator[None]:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         with _without_messages():
-            model = ir.load(path)
-            if not model.ir_version:  # Protobuf reads an empty file as an empty message.
-                raise DecodeError
-            _refuse_files_elsewhere(model)
-            return Summary.of(model, path), printed(model) if with_graph else ""
+            yield
     except DecodeError:
         raise NotAModelError("it is not an ONNX file") from None
     except _MALFORMED as error:

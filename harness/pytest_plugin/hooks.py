@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +24,6 @@ from onnx_parity.harness import axes
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
-from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.project import Project, holds_declarations
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, pack, unpack
 from onnx_parity.harness.pytest_plugin.listed import ListedModule, list_to_collect, only_lists
@@ -74,13 +72,13 @@ _NOT_SHOWN = "_pdbshown"
 _TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
 
 
-def _refuse_unusable_folder(runs: Path) -> None:
-    """Raise an error if records cannot be written to the folder, before any cell runs."""
-    for folder in (runs, *runs.parents):
+def _refuse_unusable_folder(name: str, wanted: Path) -> None:
+    """Raise an error if an option names a folder that cannot be written to, before any cell runs."""
+    for folder in (wanted, *wanted.parents):
         if folder.exists():
             if not folder.is_dir() or not os.access(folder, os.W_OK):
                 raise RunStoreError(
-                    f"--runs {runs} cannot be used: {folder} is not a writable folder. Choose another one."
+                    f"--{name} {wanted} cannot be used: {folder} is not a writable folder. Choose another one."
                 )
             return
 
@@ -92,8 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("python_files", f"{project.root / path}{'' if path.endswith('.py') else '/*.py'}")
     project.make_importable()
     try:
-        if runs := option(config, "runs"):
-            _refuse_unusable_folder(runs)
+        for name in ("runs", "reuse"):
+            if folder := option(config, name):
+                _refuse_unusable_folder(name, folder.expanduser())
         selection = axes.read_selection(partial(option_or_setting, config, project.settings))
         refuse_missing_modules(selection, _folders_of_modules(config))
         limits = parse_limits(option(config, "stage-seconds") or "", option(config, "memory-limit") or "")
@@ -184,16 +183,10 @@ def pytest_make_collect_report(
     elif raised is not None and holds_declarations(collector.path):
         cause = raised.value.__cause__
         if isinstance(cause, ImportError | SyntaxError):
-            report.longrepr = _explain_unread(collector.path, cause)
+            from onnx_parity.harness.cases.declarations import explain_unread
+
+            report.longrepr = explain_unread(collector.path, cause)
     return report
-
-
-def _explain_unread(file: Path, error: ImportError | SyntaxError) -> str:
-    """The line of a file of declarations that is no Python, or imports what cannot be imported, and why."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
-    lines = [number for frame, number in walk_tb(error.__traceback__) if Path(frame.f_code.co_filename) == file]
-    return f"{file}:{lines[-1] if lines else 1}: {error_line(error)}"
 
 
 @contextmanager
@@ -214,7 +207,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     matrix = config.stash[Matrix.KEY]
     try:
         if not config.option.collectonly and any(hasattr(item, "cell") for item in items):
-            _refuse_unusable_folder(matrix.root)
+            _refuse_unusable_folder("runs", matrix.root)
         split = matrix.split(items)
     except (ExpectationError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error

@@ -236,7 +236,8 @@ def _list_models() -> Iterator[NameGroup]:
         if file.stem != "all_of_torchvision":
             for name, source in vars(import_module(f"onnx_parity.model_zoo.{file.stem}")).items():
                 if isinstance(source, Source):
-                    yield NameGroup(f"Models of {source.package}", "models", _models_of(name, source))
+                    kind = name.rpartition("_")[2].capitalize()
+                    yield NameGroup(f"{kind} of {source.package}", "models", _models_of(name, source))
 
 
 def _models_of(name: str, source: Source) -> list[PublicName]:

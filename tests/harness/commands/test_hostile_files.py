@@ -83,6 +83,15 @@ def test_files_that_an_attribute_names_are_not_read(tmp_path: Path) -> None:
     assert code == 0 and "onnx::Constant[value=FLOAT[2]{...}]()" in text
 
 
+@pytest.mark.parametrize("name", ["model.onnx", "model.json"])
+def test_bytes_that_are_no_model(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"no model \xff" if path.suffix == ".onnx" else b"")
+    assert invoke("show", str(path)) == (2, f"{path} cannot be shown: it is not an ONNX file.\n")
+    if path.suffix == ".onnx":
+        assert invoke("range", str(path)) == (2, f"{path} cannot be read: it is not an ONNX file.\n")
+
+
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert invoke("show", str(tmp_path / "pipe")) == (2, f"{tmp_path}/pipe cannot be shown: it is not a file.\n")

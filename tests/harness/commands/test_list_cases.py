@@ -108,3 +108,16 @@ def test_the_list_waits_for_nothing_that_it_does_not_need() -> None:
     program = f"import sys, onnx_parity.harness.cli\nprint(sorted({slow} & set(sys.modules)))"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout == "[]\n"
+
+
+def test_a_file_that_cannot_be_imported_and_a_place_without_declarations(folder: Path) -> None:
+    for name, line, why in (
+        ("unfinished", "tan = = 3", "4: SyntaxError: invalid syntax"),
+        ("dividing", "tan = op(torch.tan, floats(1 // 0))", "4: ZeroDivisionError: integer division or modulo by zero"),
+    ):
+        file = folder / f"{name}.py"
+        file.write_text(f"import torch\nfrom onnx_parity.harness.case import floats, op\n\n{line}\n")
+        assert invoke("tan") == (2, f"{file}:{why}\n")
+        file.unlink()
+    (folder / "empty").mkdir()
+    assert invoke("cases_to_list/empty") == (2, "There are no declarations in cases_to_list/empty/.\n")

@@ -427,6 +427,11 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
             RECORD.line,
         )
     ]
+    assert invoke(before) == (
+        2,
+        f"{before} is the run that is compared with it, before. `parity run` makes a new one, and --run names "
+        "another.\n",
+    )
     for option in ("--markdown", "--junit"):
         assert invoke(good, option, str(tmp_path)) == (2, f"{tmp_path}: Is a directory\n")
     nowhere = tmp_path / "nowhere"

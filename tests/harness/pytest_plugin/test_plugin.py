@@ -64,6 +64,10 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
     [
         (["--opsets", "6"], "--opsets 6: there is no opset 6 here, only 7 to 28."),
         (
+            ["--reuse", "cases.py"],
+            "--reuse cases.py cannot be used: cases.py is not a writable folder. Choose another one.",
+        ),
+        (
             ["--runs", "cases.py/runs"],
             "--runs cases.py/runs cannot be used: cases.py is not a writable folder. Choose another one.",
         ),
