@@ -61,6 +61,9 @@ _OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
     },
     # The width of the first of their stages, which list theirs, has to be theirs too.
     **{name: {"hidden_size": 96, "image_size": [128, 128]} for name in ("sam2_hiera_det_model", "sam2_vision_model")},
+    # Their heads have to be as wide together as what they expand to.
+    "mamba2": {"num_heads": 8},
+    "granitemoehybrid": {"mamba_n_heads": 8},
     # Its batch norms would have the statistics of a single pixel.
     "mobilevit": {"image_size": 64},
     # With the filters of its default configuration, it has 700 million weights.
@@ -81,7 +84,8 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
 )
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {
-    "num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS,
+    "head_dim": 8, "num_key_value_heads": 4, "num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1,
+    "pad_token_id": 0, "vocab_size": _TOKENS,
 }  # fmt: skip
 _MOST_WEIGHTS = 2**25
 _AXES = {
@@ -213,6 +217,8 @@ def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> A
             settings[key] = _TOKENS - 1
         elif value is None and key in _MISSING:
             settings[key] = _MISSING[key]
+        elif key == "hidden_sizes" and isinstance(getattr(default, key), tuple):
+            settings[key] = list(value)  # Backbones put it together with another list.
     return cls(**settings)
 
 

@@ -2,65 +2,61 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+import typer
 from typer.testing import CliRunner
 
 import onnx_parity
+from benchmarks.halves.__main__ import LARGE, main, planted_line, ranges, sample
+from benchmarks.halves.planted import PLANTED, Program, attention, norm, saturated
 from onnx_parity.exporter.runtime.sessions import RuntimeSession
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.halves.finding import CannotMeasureError, Ranges, find_ranges
+from onnx_parity.harness.halves.finding import CannotMeasureError, find_ranges
 from onnx_parity.harness.halves.flat_model import place_of
 from onnx_parity.harness.halves.ranges import Fit
-from tests.harness.halves.planted import PLANTED, attention, norm, saturated
-
-Program = Callable[[torch.Tensor], torch.Tensor]
-
-
-def _inputs(scale: float) -> torch.Tensor:
-    drawn = torch.rand(2, 4, 64, generator=torch.Generator().manual_seed(1))[..., :8] + 0.5
-    return drawn * scale
-
-
-def _ranges(program: Program, x: torch.Tensor, opset: int = 18) -> tuple[Ranges, ir.Model]:
-    exported = onnx_parity.export(
-        program, (x,), opset_version=opset, input_names=["x"], strip_doc_string=False, optimize=False
-    )
-    return find_ranges(exported.model, [{"x": x}])
-
-
-def _planted_line(program: Program) -> int:
-    lines, first = inspect.getsourcelines(program)
-    return first + next(number for number, line in enumerate(lines) if "# planted" in line)
 
 
 @pytest.mark.parametrize("program", PLANTED, ids=lambda program: program.__name__)
 def test_a_planted_overflow_is_found_at_its_line(program: Program) -> None:
-    found, _ = _ranges(program, _inputs(1000.0))
+    found, _ = ranges(program, sample(LARGE))
     computed = [each for each in found.not_held if each.operator != "a constant"]
     assert computed[0].float16 is Fit.OVERFLOWS
-    assert computed[0].line.endswith(f"planted.py:{_planted_line(program)}")
+    assert computed[0].line.endswith(f"planted.py:{planted_line(program)}")
     assert not found.wrong
 
 
 @pytest.mark.parametrize("program", PLANTED, ids=lambda program: program.__name__)
 def test_nothing_is_found_where_all_is_held(program: Program) -> None:
-    found, _ = _ranges(program, _inputs(1.0))
+    found, _ = ranges(program, sample(1.0))
     assert [each for each in found.values if each.float16 is Fit.OVERFLOWS] == []
     assert all(each.bfloat16 is Fit.HELD for each in found.values)
+
+
+def test_the_benchmark_counts_what_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def held(x: torch.Tensor) -> torch.Tensor:
+        return x + 1  # planted
+
+    monkeypatch.setattr("benchmarks.halves.__main__.PLANTED", (saturated,))
+    main()
+    assert "1 of 1 are found at their line" in capsys.readouterr().out
+    monkeypatch.setattr("benchmarks.halves.__main__.PLANTED", (saturated, held))
+    with pytest.raises(typer.Exit):
+        main()
+    assert "1 of 2 are found at their line" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("opset", [13, 23])
 @pytest.mark.parametrize("program", [attention, norm])
 def test_what_an_operator_computes_inside_is_found_in_each_form_of_it(program: Program, opset: int) -> None:
-    found, _ = _ranges(program, _inputs(1000.0), opset)
+    found, _ = ranges(program, sample(LARGE), opset)
     assert any(each.float16 is Fit.OVERFLOWS for each in found.values)
     assert found.kept and not found.wrong
 
@@ -78,7 +74,7 @@ class Network(torch.nn.Module):
 
 def test_only_what_must_stays_in_float32_between_few_casts() -> None:
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
-    found, mixed = _ranges(Network().eval(), x)
+    found, mixed = ranges(Network().eval(), x)
     assert {each.operator for each in found.kept} == {"Mul", "Tanh"}
     assert not found.wrong
     types = {node.op_type: node.outputs[0].dtype for node in mixed.graph if node.op_type in ("Gemm", "Tanh", "Relu")}
@@ -89,7 +85,7 @@ def test_only_what_must_stays_in_float32_between_few_casts() -> None:
 
 
 def test_a_constant_that_vanishes_stays_in_float32() -> None:
-    found, _ = _ranges(lambda x: x / (x.abs().sum() * 0 + 1e-12), _inputs(1e-10))
+    found, _ = ranges(lambda x: x / (x.abs().sum() * 0 + 1e-12), sample(1e-10))
     assert Fit.VANISHES in {each.float16 for each in found.values if each.operator == "a constant"}
     assert found.first["bfloat16"] is None
     assert not found.wrong
@@ -98,7 +94,7 @@ def test_a_constant_that_vanishes_stays_in_float32() -> None:
 def test_a_node_is_kept_if_only_the_results_show_that_it_must_be() -> None:
     # A difference of values that round to the same number in float16.
     weight = torch.eye(8)
-    found, _ = _ranges(lambda x: (x @ weight + 1000.0 - 1000.0) @ weight, _inputs(1e-1))
+    found, _ = ranges(lambda x: (x @ weight + 1000.0 - 1000.0) @ weight, sample(1e-1))
     assert not found.not_held
     assert [each.reason for each in found.kept] == ["the outputs are wrong without it"] * len(found.kept) != []
     assert found.signal_to_noise is None or found.signal_to_noise > 40.0
@@ -117,21 +113,21 @@ def test_places_are_read_from_the_metadata_of_torch_onnx() -> None:
 
 def test_the_command_names_values_and_writes_the_model(tmp_path: Path) -> None:
     path, out = tmp_path / "model.onnx", tmp_path / "mixed.onnx"
-    onnx_parity.export(saturated, (_inputs(1000.0),), str(path), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    onnx_parity.export(saturated, (sample(LARGE),), str(path), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
     run = CliRunner().invoke(app, ["range", str(path), "-i", "x=2x4x8", "-o", str(out), "--json"])
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["first"] == {"float16": None, "bfloat16": None}
-    sample = tmp_path / "sample.npz"
-    np.savez(sample, x=_inputs(1000.0).numpy())
-    run = CliRunner().invoke(app, ["range", str(path), "--samples", str(sample), "-o", str(out)])
+    drawn = tmp_path / "sample.npz"
+    np.savez(drawn, x=sample(LARGE).numpy())
+    run = CliRunner().invoke(app, ["range", str(path), "--samples", str(drawn), "-o", str(out)])
     assert run.exit_code == 1
     assert "float16   cannot hold" in run.stdout and "must stay float32: Tanh" in run.stdout
-    x = _inputs(900.0)
+    x = sample(900.0)
     (got,) = RuntimeSession(ir.load(out)).run({"x": x})
     assert torch.allclose(got, saturated(x), atol=1e-3)
 
 
 def test_inputs_that_a_model_does_not_take_are_an_error() -> None:
-    exported = onnx_parity.export(saturated, (_inputs(1.0),), input_names=["x"])
+    exported = onnx_parity.export(saturated, (sample(1.0),), input_names=["x"])
     with pytest.raises(CannotMeasureError, match="the model cannot be run on the samples"):
         find_ranges(exported.model, [{"y": torch.ones(2)}])

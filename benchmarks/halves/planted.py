@@ -5,9 +5,13 @@ The line that makes it ends with `# planted`. Most of them absorb it, so that no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+Program = Callable[[Tensor], Tensor]
 
 
 def share(x: Tensor) -> Tensor:
