@@ -27,6 +27,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/assumptions.md",
         "docs/troubleshooting.md",
         "docs/language_models.md",
+        "docs/speech_models.md",
+        "docs/diffusion_models.md",
         "docs/classes_of_transformers.md",
         "docs/quantized_models.md",
         "docs/halves.md",

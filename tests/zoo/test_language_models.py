@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,17 +144,6 @@ def test_a_mask_of_ones_stays_an_input_of_bert() -> None:
     padded = mask.clone()
     padded[0, 4:] = 0
     torch.testing.assert_close(program(ids, padded).last_hidden_state, model(ids, padded).last_hidden_state)
-
-
-def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(onnx_parity.__file__).parents[1] / "docs" / "language_models.md"
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    names: dict[str, Any] = {}
-    programs = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-    for program in programs:
-        exec(program, names)
-    assert len(programs) == 7 and len(names["chosen"]) == 8
 
 
 _PARTS = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
