@@ -50,9 +50,6 @@ def assert_exports(
     """
     __tracebackhide__ = True
     wanted = [opsets] if opsets is None or isinstance(opsets, int) else opsets
-    numbers = list(dict.fromkeys(map(checked_opset, wanted)))
-    if not numbers:
-        raise ArgumentError("opsets is empty: give the opsets to export to, such as [13, 18], or leave it out")
     options = RecordOptions(
         input_names=input_names,
         dynamic_axes=dynamic_axes,
@@ -61,8 +58,15 @@ def assert_exports(
         custom_translation_table=custom_translation_table,
         refuse_unknown_axes=True,
     )
-    with progress("recording the program"):
-        capture = record_program(model, args, kwargs, options)
+    try:
+        numbers = list(dict.fromkeys(map(checked_opset, wanted)))
+        if not numbers:
+            raise ArgumentError("opsets is empty: give the opsets to export to, such as [13, 18], or leave it out")
+        with progress("recording the program"):
+            capture = record_program(model, args, kwargs, options)
+    except ExportError as error:
+        # Its message says all. pytest would print the source and the arguments of every function of the exporter.
+        raise error.with_traceback(None) from error.__cause__
     found = {opset: _failure_at(opset, capture, None if bundles is None else Path(bundles)) for opset in numbers}
     failed = {opset: text for opset, text in found.items() if text}
     if failed:
