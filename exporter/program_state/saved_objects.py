@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, MutableSequence, Set
 from operator import is_
-from types import ModuleType
+from types import MemberDescriptorType, ModuleType
 from typing import Any
 
 import msgspec
@@ -234,6 +234,12 @@ def content_of(cell: CellType) -> Any:
 
 
 def slots_of(cls: type) -> list[str]:
+    """The names of the slots of an object. A property of a subclass that has the name of a slot is none: what it makes
+    is new each time."""
     slots = (vars(base).get("__slots__", ()) for base in cls.__mro__)
-    names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
-    return [name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
+    names = [name for each in slots for name in ([each] if isinstance(each, str) else each) if name[:2] != "__"]
+    return [name for name in names if isinstance(_attribute_of(cls, name), MemberDescriptorType)]
+
+
+def _attribute_of(cls: type, name: str) -> object:
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
