@@ -36,7 +36,7 @@ ITEM = Primitive("prim::list_item")
 LIST = Primitive("prim::list")
 EMPTY_LIST = Primitive("prim::list_of_none")
 TO_LIST = Primitive("prim::tolist")
-#: A list of the parts of a tensor along an axis, each of one size but for the last.
+#: A list of the parts of a tensor along an axis, each of one size but for the last; of an empty axis so many.
 PARTS = Primitive("prim::list_of_parts")
 #: A list with an item inserted before another or at the end; a list with an item removed.
 INSERT = Primitive("prim::list_insert")
@@ -76,7 +76,9 @@ ON_VALUES: dict[str, Callable[..., Any]] = {
     LIST.name: lambda items: [*items],
     EMPTY_LIST.name: lambda dtype: [],
     TO_LIST.name: lambda stack: list(stack.unbind(0)),
-    PARTS.name: lambda whole, size, dim: list(torch.split(whole, int(size), dim)),
+    PARTS.name: lambda whole, size, dim, of_nothing: (
+        list(torch.split(whole, int(size), dim)) if whole.shape[dim] else [whole] * int(of_nothing)
+    ),
     INSERT.name: _inserted,
     ERASE.name: _erased,
     CAT.name: torch.cat,

@@ -86,9 +86,10 @@ def unstack(leaves: Leaves, stack: torch.Tensor) -> torch.Tensor:
     return _record(leaves, list_primitives.TO_LIST, arguments, stack.dtype, stack.shape[1:], Holds.LIST)
 
 
-def split_tensor(leaves: Leaves, whole: torch.Tensor, size: Leaf, axis: int) -> torch.Tensor:
-    """A list of the parts of a tensor along an axis, each of this size but for the last."""
-    arguments: dict[str, Any] = {"whole": _value(leaves, whole), "size": leaves.value(size), "dim": axis}
+def split_tensor(leaves: Leaves, whole: torch.Tensor, size: Leaf, axis: int, of_nothing: Leaf = 1) -> torch.Tensor:
+    """A list of the parts of a tensor along an axis, each of this size but for the last; of an empty axis so many."""
+    arguments: dict[str, Any] = {"whole": _value(leaves, whole), "dim": axis}
+    arguments |= {"size": leaves.value(size), "of_nothing": leaves.value(of_nothing)}
     shape: list[Size] = [*leaves.take(whole).shape]
     shape[axis] = leaves.new_size(shape[axis])
     return _record(leaves, list_primitives.PARTS, arguments, whole.dtype, shape, Holds.LIST)

@@ -51,10 +51,11 @@ def split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return NotImplemented
     if step.kind == "aten::split" and _has_known_parts(length, count):
         return NotImplemented
+    of_nothing = 1
     if step.kind == "aten::chunk":
-        count = blocks.number(count)
-        count = torch.sym_max((length + count - 1) // count, 1)
-    return ScriptList(sequence=recorded_lists.split_tensor(blocks, x, count, axis % x.ndim))
+        of_nothing = blocks.number(count)
+        count = torch.sym_max((length + of_nothing - 1) // of_nothing, 1)
+    return ScriptList(sequence=recorded_lists.split_tensor(blocks, x, count, axis % x.ndim, of_nothing))
 
 
 def _has_known_parts(length: Any, count: Any) -> bool:

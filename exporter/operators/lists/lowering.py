@@ -41,11 +41,12 @@ def tolist(g: Graph, stack: Value) -> Value:
 
 
 @lowering("prim::list_of_parts")
-def list_of_parts(g: Graph, whole: Value, size: Value, dim: int) -> Value:
+def list_of_parts(g: Graph, whole: Value, size: Value, dim: int, of_nothing: Value) -> Value:
     """With the sizes of all of them, because of a single size onnxruntime makes no part of an empty axis"""
     one = g.const(1, torch.int64)
     length = g.squeeze(g.size(whole, dim), [0])
-    count = g.extreme("Max", g.op("Div", g.op("Add", length, g.op("Sub", size, one)), size), one)
+    count = g.op("Div", g.op("Add", length, g.op("Sub", size, one)), size)
+    count = g.where(g.equal(length, g.const(0, torch.int64)), of_nothing, count)
     starts = g.op("Mul", g.iota_below(g.unsqueeze(count, [0])), size)
     sizes = g.extreme("Min", g.op("Sub", length, starts), size)
     return g.sequence_op("SplitToSequence", [whole, sizes], whole.dtype, Holds.LIST, axis_i=dim)
