@@ -63,11 +63,14 @@ def main(base: Annotated[str, typer.Argument(help="The commit or branch that was
     """Run the tests that concern what was changed since a commit, committed or not."""
     asked = ["git", "diff", "--name-only", "--diff-filter=d", base]
     new = ["git", "ls-files", "--others", "--exclude-standard"]
-    files = [
-        line
-        for command in (asked, new)
-        for line in subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    ]
+    files: list[str] = []
+    for command in (asked, new):
+        ran = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise typer.BadParameter(ran.stderr.partition("\n")[0])
+        files += ran.stdout.splitlines()
+    if not files:
+        raise typer.BadParameter(f"nothing was changed since {base}. If it has your commits, name the one before them")
     codes = []
     for words in commands_for(files):
         print(f"$ python -m {' '.join(words)}", flush=True)
