@@ -65,6 +65,8 @@ class Read(msgspec.Struct, eq=False):
     answer: bool | None = None
     #: Whether torch asked for it, which may fail with the other answer where the program does not.
     is_asked_by_torch: bool = False
+    #: Whether an error is raised with the other answer.
+    is_guard: bool = False
 
     def keep(self, tensors: Sequence[torch.Tensor]) -> None:
         """Keep what was read, unless it has no data."""

@@ -21,6 +21,8 @@ from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_beh
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
 from onnx_parity.exporter.recording.random_numbers import draws
 from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read
+from onnx_parity.exporter.torch_inside.bytecode import is_guard
+from onnx_parity.exporter.torch_inside.code_objects import CodeType
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
@@ -72,6 +74,8 @@ class Reader:
         self.reads: list[Read] = []
         #: The read that gives another value, to see what the program does then.
         self.altered: Altered | None = None
+        #: The code of ours that calls the program.
+        self.outermost: CodeType | None = None
         #: Where the program first made a text of a tensor or of a symbolic number, which is not that of the example.
         self.text: Origin | None = None
         #: The names of the dynamic sizes that such numbers are computed from.
@@ -140,6 +144,8 @@ class Reader:
             tensors = [self._as_in_trial(value, self._evaluate(value)) for value in values]
             if read is not None:
                 read.keep(tensors)
+                if read.answer is not None and self.outermost is not None:
+                    read.is_guard = is_guard(current_frame(), read.answer, self.outermost)
                 if self._altered_here is not None and not of_symbol:
                     return [self._altered_here.tensor(each, number) for number, each in enumerate(tensors, 1)]
         return tensors

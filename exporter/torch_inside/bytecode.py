@@ -18,7 +18,7 @@ import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, frames_of_user
 
-__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors"]
+__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors", "is_guard"]
 
 asks_for_its_caller(__file__)
 
@@ -60,21 +60,64 @@ class _Instruction(msgspec.Struct):
         return bytes([*wide, self.operation, self.argument & 255]) + bytes([_CACHE, 0]) * self.caches
 
 
+#: How the names of instructions begin that test a truth value.
+_TESTING = ("POP_JUMP", "TO_BOOL")
 #: By the identity of code, the code and its parts in which errors are caught.
 _catching: dict[int, tuple[CodeType, list[range]]] = {}
 
 
+def is_guard(frame: FrameType | None, answer: bool, outermost: CodeType) -> bool:
+    """Whether the code that tests a truth value now, inside of a call of the outermost code, does so to raise an error
+    if it is not this answer, and the user's code does not catch the error."""
+    while frame is not None and not dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(_TESTING):
+        frame = None if frame.f_code is outermost else frame.f_back
+    if frame is None or not _raises_otherwise(frame.f_code, frame.f_lasti, answer):
+        return False
+    return not any(_catches_now(each) for each in (frame, *frames_of_user(frame, outermost)))
+
+
+def _raises_otherwise(code: CodeType, at: int, answer: bool) -> bool:
+    """Whether code raises an error where a test at this place has not this answer, wherever it goes after it."""
+    steps = list(dis.get_instructions(code))
+    places = {step.offset: number for number, step in enumerate(steps)}
+    number = places[at]
+    while not steps[number].opname.startswith("POP_JUMP"):  # From Python 3.13 on, the truth value is made first.
+        number += 1
+        if number - places[at] > 2:
+            return False
+    jumps_if = steps[number].opname.endswith("TRUE")
+    if "NONE" in steps[number].opname:
+        return False
+    seen: set[int] = set()
+    waiting = [number + 1 if jumps_if == answer else places[steps[number].argval]]
+    while waiting:
+        number = waiting.pop()
+        step = steps[number]
+        if step.opname.startswith(("RETURN", "YIELD", "JUMP_BACKWARD", "SEND")):
+            return False
+        if number in seen or step.opname == "RAISE_VARARGS":
+            continue
+        seen.add(number)
+        if step.opcode in _JUMPS:
+            waiting.append(places[step.argval])
+        if step.opname not in ("JUMP_FORWARD", "RERAISE"):
+            waiting.append(number + 1)
+    return True
+
+
 def errors_are_caught(frame: FrameType, outermost: CodeType) -> bool:
     """Whether the user's code catches errors that are raised now, inside of a call of the outermost code."""
-    for each in frames_of_user(frame, outermost):
-        code = each.f_code
-        if id(code) not in _catching:
-            if len(_catching) >= _MOST:
-                _catching.clear()
-            _catching[id(code)] = code, _parts_that_catch(code)
-        if any(each.f_lasti in part for part in _catching[id(code)][1]):
-            return True
-    return False
+    return any(map(_catches_now, frames_of_user(frame, outermost)))
+
+
+def _catches_now(frame: FrameType) -> bool:
+    """Whether a frame catches errors that are raised by what it calls now."""
+    code = frame.f_code
+    if id(code) not in _catching:
+        if len(_catching) >= _MOST:
+            _catching.clear()
+        _catching[id(code)] = code, _parts_that_catch(code)
+    return any(frame.f_lasti in part for part in _catching[id(code)][1])
 
 
 def _parts_that_catch(code: CodeType) -> list[range]:

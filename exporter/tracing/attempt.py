@@ -237,7 +237,7 @@ class _Recording:
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.random_numbers.names = names
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
-        recorder.reader.altered = attempt.variant.altered
+        recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
         self._inputs = RecordedInputs(
             recorder,
             wanted.args,

@@ -212,6 +212,8 @@ class _Tracing:
         """What was read, without what only decides whether the program raises an error, or makes no difference."""
         mattering = []
         for number, read in enumerate(traced.reads):
+            if read.is_guard:
+                continue
             if number >= _MOST_ALTERED or read.is_random or not self._is_right_with_another(number, traced):
                 mattering.append(read)
         return mattering

@@ -53,9 +53,12 @@ def convolution(
     if not fits or not channels or (bias is not None and describe(bias).shape != (channels,)):
         return NotImplemented
     sizes = count_windows(input.shape[2:], windows, ceil=False)
-    # One filter may be expanded to all channels.
-    has_filters = are_contiguous(weight) or is_surely_contiguous(weight, range(1, len(kernel)))
-    if sizes is None or not has_filters or not are_contiguous(input, bias) or input.device != weight.device:
+    # One filter may be expanded to all channels, and some channels of a tensor may be taken: the order of the axes in
+    # memory is that of a contiguous tensor all the same, and so is that of the result.
+    are_in_order = all(
+        are_contiguous(each) or is_surely_contiguous(each, range(1, each.ndim)) for each in (input, weight)
+    )
+    if sizes is None or not are_in_order or input.device != weight.device:
         return NotImplemented
     return Contiguous(input.dtype, (input.shape[0], weight.shape[0], *sizes))
 

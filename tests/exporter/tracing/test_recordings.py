@@ -34,7 +34,20 @@ def _one_filter_for_all_channels(x: Tensor) -> Tensor:
     return F.conv2d(x, filters, groups=filters.shape[0])
 
 
-@pytest.mark.parametrize("program", [_made_like_its_own, _cut_and_joined, _one_filter_for_all_channels])
+def _channels_of_others(x: Tensor) -> Tensor:
+    return F.conv2d(x[:, 1:2], FILTERS)
+
+
+def _guarded(x: Tensor) -> Any:
+    if not torch.isfinite(x).all() or (x > 100).any():
+        raise ValueError(f"x is {'large' if x.shape[0] else 'not finite'}")
+    assert (x < 50).all(), "x is large"
+    return torch.distributions.Normal(x, 1.0).log_prob(x * 2)
+
+
+@pytest.mark.parametrize(
+    "program", [_made_like_its_own, _cut_and_joined, _one_filter_for_all_channels, _channels_of_others, _guarded]
+)
 def test_a_program_is_recorded_once(program: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = []
 
@@ -46,6 +59,22 @@ def test_a_program_is_recorded_once(program: Callable[[Tensor], Tensor], monkeyp
     axes = {"x": {0: "batch", 2: "height", 3: "width"}}
     onnx_parity.export(program, (torch.randn(2, 3, 4, 6),), input_names=["x"], dynamic_axes=axes)
     assert len(recorded) == 1
+
+
+def test_an_error_that_is_caught_is_no_guard() -> None:
+    def checked(x: Tensor) -> Tensor:
+        if (x > 0).any():
+            raise ValueError
+        return x
+
+    def program(x: Tensor) -> Tensor:
+        try:
+            return checked(x)
+        except ValueError:
+            return -x
+
+    with pytest.warns(onnx_parity.TracerWarning, match="into a Python value"):
+        onnx_parity.export(program, (-torch.ones(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
 
 
 def test_methods_and_functions_of_modules_are_no_builtins() -> None:
