@@ -465,9 +465,12 @@ class Recorder(TorchDispatchMode):
     # --- reading values -------------------------------------------------------------------------------------------
 
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
-        tensors = self.reader.read([self.value_of(argument) for argument in args])
-        with outside_of_modes():
-            return func(*map(as_in_program, tensors, args))
+        def result(tensors: Sequence[torch.Tensor]) -> Any:
+            with outside_of_modes():
+                return func(*map(as_in_program, tensors, args))
+
+        values = [self.value_of(argument) for argument in args]
+        return result(self.reader.read(values)) if func is _NUMBER_OF else self.reader.answer(values, result)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
         """The real tensor for a fake one, computed from the example inputs."""

@@ -126,6 +126,19 @@ class Reader:
         """The tensors of values for the example inputs. Those without data are refused, for nothing can be read."""
         return [self.with_data(tensor) for tensor in self._tensors(values)]
 
+    def answer(self, values: Sequence[Value], ask: Callable[[Sequence[torch.Tensor]], bool]) -> bool:
+        """The answer to a question about values, such as `torch.equal`, for the example inputs."""
+        before = len(self.reads)
+        answer = ask([self.with_data(tensor) for tensor in self._tensors(values, altering=False)])
+        if len(self.reads) == before:
+            return answer
+        self._answered(self.reads[-1], answer)
+        return answer != (self._altered_here is not None)
+
+    def _answered(self, read: Read, answer: bool) -> None:
+        read.answer = answer
+        read.is_guard = self.outermost is not None and is_guard(current_frame(), answer, self.outermost)
+
     def with_data(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor, unless it has no data to read."""
         if isinstance(tensor, FakeTensor) or tensor.is_meta:
@@ -137,16 +150,18 @@ class Reader:
             raise self.refusal
         return tensor
 
-    def _tensors(self, values: Sequence[Value], *, of_symbol: bool = False) -> list[torch.Tensor]:
+    def _tensors(
+        self, values: Sequence[Value], *, of_symbol: bool = False, altering: bool = True
+    ) -> list[torch.Tensor]:
         self._refuse_inside(values)
         read = self._note_read(values, is_within=of_symbol)
         with outside_of_recording(), torch.no_grad():
             tensors = [self._as_in_trial(value, self._evaluate(value)) for value in values]
             if read is not None:
                 read.keep(tensors)
-                if read.answer is not None and self.outermost is not None:
-                    read.is_guard = is_guard(current_frame(), read.answer, self.outermost)
-                if self._altered_here is not None and not of_symbol:
+                if read.answer is not None:
+                    self._answered(read, read.answer)
+                if self._altered_here is not None and altering and not of_symbol:
                     return [self._altered_here.tensor(each, number) for number, each in enumerate(tensors, 1)]
         return tensors
 

@@ -294,7 +294,7 @@ _ASKED = "x[0, 0]" if sys.version_info >= (3, 13) else "x * 2 if x[0, 0] else x 
         (doubles_by_truth, X * 0, _ASKED),
         (doubles_numbers, X * math.nan, f"what the program reads there is {float(X.sum())}"),
         (doubles_what_is_small, X + 1000, "what the program reads there is as for the example"),
-        (doubles_what_is_other, X * 0, "what the program reads there is as for the example"),
+        (doubles_what_is_other, X * 0, "not (x.equal(torch.zeros_like(x)))"),
     ],
 )
 def test_decisions_that_few_other_values_change_are_assumptions(
