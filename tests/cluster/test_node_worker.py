@@ -89,7 +89,7 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
 
 def test_cells_are_collected_and_run_as_they_are_named(driven: Driven) -> None:
     assert driven.facts.packages["onnx"]
-    wanted = [nodeid("elu", 10, "[alpha=0.5]"), nodeid("elu", 18, "[alpha=0.5]"), nodeid("relu")]
+    wanted = [nodeid("elu", 13, "[alpha=0.5]"), nodeid("elu", 18, "[alpha=0.5]"), nodeid("relu")]
     found = [each for each in driven.records(wanted) if isinstance(each, Record)]
     assert [record.nodeid for record in found] == wanted
     assert {record.status for record in found} == {Status.PASSED}
