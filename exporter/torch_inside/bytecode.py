@@ -18,7 +18,7 @@ import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, frames_of_user
 
-__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors", "is_guard"]
+__all__ = ["asking", "compares_by_identity", "errors_are_caught", "handles_errors", "is_guard", "parts_that_catch"]
 
 asks_for_its_caller(__file__)
 
@@ -78,18 +78,20 @@ def is_guard(frame: FrameType | None, answer: bool, outermost: CodeType) -> bool
 
 def _raises_otherwise(code: CodeType, at: int, answer: bool) -> bool:
     """Whether code raises an error where a test at this place has not this answer, wherever it goes after it."""
+    steps = [step for step in dis.get_instructions(code) if step.offset >= at][:4]
+    # From Python 3.13 on, the truth value is made first.
+    jump = next((number for number, step in enumerate(steps[:3]) if step.opname.startswith("POP_JUMP")), None)
+    if jump is None or "NONE" in steps[jump].opname:
+        return False
+    jumps_if = steps[jump].opname.endswith("TRUE")
+    return _only_raises(code, steps[jump + 1].offset if jumps_if == answer else steps[jump].argval)
+
+
+def _only_raises(code: CodeType, at: int) -> bool:
+    """Whether code raises an error wherever it goes from a place."""
     steps = list(dis.get_instructions(code))
     places = {step.offset: number for number, step in enumerate(steps)}
-    number = places[at]
-    while not steps[number].opname.startswith("POP_JUMP"):  # From Python 3.13 on, the truth value is made first.
-        number += 1
-        if number - places[at] > 2:
-            return False
-    jumps_if = steps[number].opname.endswith("TRUE")
-    if "NONE" in steps[number].opname:
-        return False
-    seen: set[int] = set()
-    waiting = [number + 1 if jumps_if == answer else places[steps[number].argval]]
+    waiting, seen = [places[at]], set[int]()
     while waiting:
         number = waiting.pop()
         step = steps[number]
@@ -116,12 +118,13 @@ def _catches_now(frame: FrameType) -> bool:
     if id(code) not in _catching:
         if len(_catching) >= _MOST:
             _catching.clear()
-        _catching[id(code)] = code, _parts_that_catch(code)
+        _catching[id(code)] = code, parts_that_catch(code)
     return any(frame.f_lasti in part for part in _catching[id(code)][1])
 
 
-def _parts_that_catch(code: CodeType) -> list[range]:
-    """The parts of code, in bytes, in which an error is caught by an `except` of it, or by `contextlib.suppress`."""
+def parts_that_catch(code: CodeType) -> list[range]:
+    """The parts of code, in bytes, in which an error is caught by an `except` of it that does not only raise another,
+    or by `contextlib.suppress`."""
     operations = code.co_code[::2]
     notes = bool(code.co_consts) and type(code.co_consts[-1]) is _Asked
     found = []
@@ -130,6 +133,7 @@ def _parts_that_catch(code: CodeType) -> list[range]:
             end = operations.find(_RAISES_AGAIN, handler)
             first = operations[1 + (operations.find(_DROPS, handler) if notes else handler)]
             catches = first == _DROPS or not _MATCHES.isdisjoint(operations[handler : end if end >= 0 else None])
+            catches = catches and not _only_raises(code, 2 * handler)
             if catches or (first == _LEAVES_WITH and "suppress" in code.co_names):
                 found.append(range(2 * begin, 2 * (begin + length)))
     return found

@@ -12,6 +12,7 @@ from torch import Tensor
 
 import onnx_parity
 from onnx_parity.exporter.sizes.python_functions import CALLS_WITH_SIZES
+from onnx_parity.exporter.torch_inside.bytecode import parts_that_catch
 from onnx_parity.exporter.tracing import trace
 from onnx_parity.exporter.tracing.attempt import record
 
@@ -59,6 +60,26 @@ def test_a_program_is_recorded_once(program: Callable[[Tensor], Tensor], monkeyp
     axes = {"x": {0: "batch", 2: "height", 3: "width"}}
     onnx_parity.export(program, (torch.randn(2, 3, 4, 6),), input_names=["x"], dynamic_axes=axes)
     assert len(recorded) == 1
+
+
+def test_an_error_of_which_only_another_is_made_is_not_caught() -> None:
+    def raises(x: Tensor) -> Tensor:
+        try:
+            return x.view(-1)
+        except RuntimeError as error:
+            if x.ndim > 2:
+                raise ValueError("x has more axes") from error
+            raise
+
+    def catches(x: Tensor) -> Tensor:
+        try:
+            return x.view(-1)
+        except RuntimeError:
+            if x.ndim > 2:
+                raise
+        return x
+
+    assert [bool(parts_that_catch(each.__code__)) for each in (raises, catches)] == [False, True]
 
 
 def test_an_error_that_is_caught_is_no_guard() -> None:
