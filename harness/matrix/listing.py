@@ -58,16 +58,17 @@ def list_files(
     places: Sequence[Path], selection: Selection, runs: Path | None, wanted: Callable[[str], bool] = lambda name: True
 ) -> list[ListedFile]:
     """The listings of the files of declarations that may declare a wanted name, kept in this folder of runs."""
-    files = [file.resolve() for place in places for file in files_of(place)]
+    files = {str(file.resolve()): file for place in places for file in files_of(place)}
     kept = _read_kept(runs, selection)
     states = _States()
-    known = {str(file): one for file in files if (one := kept.files.get(str(file))) and states.hold(one.states)}
-    taken = _take([file for file in files if str(file) not in known and may_declare(file, wanted)], selection)
+    known = {path: one for path in files if (one := kept.files.get(path)) and states.hold(one.states)}
+    left = [file for path, file in files.items() if path not in known and may_declare(file, wanted)]
+    taken = _take(left, selection)
     if taken and runs is not None:
         own = _States().of(own_files())
         _write_kept(runs, _Kept(_key(selection), {**kept.own, **own}, {**kept.files, **taken}))
     known |= taken
-    return [known[str(file)] for file in files if str(file) in known]
+    return [known[path] for path in files if path in known]
 
 
 def _take(files: Sequence[Path], selection: Selection) -> dict[str, ListedFile]:
@@ -77,7 +78,7 @@ def _take(files: Sequence[Path], selection: Selection) -> dict[str, ListedFile]:
     from onnx_parity.harness.cases.declarations import declared_in_file
     from onnx_parity.harness.matrix.cells import cells_of
 
-    found: list[tuple[Path, list[str], list[Listed]]] = []
+    found: list[tuple[str, list[str], list[Listed]]] = []
     for file in files:
         names: list[str] = []
         cells: dict[tuple[str, str, int], list[str]] = {}
@@ -85,13 +86,13 @@ def _take(files: Sequence[Path], selection: Selection) -> dict[str, ListedFile]:
             names.append(name)
             for cell in cells_of(name, declaration, selection):
                 cells.setdefault((name, cell.case.label, declaration.line), []).append(cell.id)
-        found.append((file, names, [Listed(*key, ids) for key, ids in cells.items()]))
+        found.append((str(file.resolve()), names, [Listed(*key, ids) for key, ids in cells.items()]))
     states = _States()
-    return {str(file): ListedFile(str(file), names, cases, states.of(_needs_of(file))) for file, names, cases in found}
+    return {path: ListedFile(path, names, cases, states.of(_needs_of(path))) for path, names, cases in found}
 
 
-def _needs_of(file: Path) -> list[str]:
-    needs = (str(file), str(file.parent / smoke_cells.FILE), *watch().needs([str(file)]))
+def _needs_of(path: str) -> list[str]:
+    needs = (path, str(Path(path).parent / smoke_cells.FILE), *watch().needs([path]))
     # A package that is installed changes the folder that `_key` has.
     return [each for each in needs if not each.startswith(PACKAGE)]
 

@@ -59,10 +59,10 @@ def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Pa
     code, text = invoke("list")
     assert code == 0
     assert text.splitlines() == [
-        "elu[alpha=1.0]    13 cells  listed_cases/some.py:5",
-        "elu[alpha=0.5]     7 cells  listed_cases/some.py:5",
-        "relu              12 cells  listed_cases/some.py:6",
-        "3 cases, 32 cells",
+        "elu[alpha=1.0]     8 cells  listed_cases/some.py:5",
+        "elu[alpha=0.5]     6 cells  listed_cases/some.py:5",
+        "relu               9 cells  listed_cases/some.py:6",
+        "3 cases, 23 cells",
     ]
     assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
 
@@ -282,11 +282,7 @@ def test_a_pattern_of_nothing_is_refused(project: Path) -> None:
         f"No case of {folders} is named zzz. `parity list` shows all names.\n",
     )
     (project / "listed_cases" / "some.py").unlink()
-    assert invoke("list") == (
-        2,
-        "There are no declarations here: no [tool.parity] in a pyproject.toml names any, and no Python file of this "
-        "folder has any. `parity init` writes a first one.\n",
-    )
+    assert invoke("list") == (2, f"There are no declarations in {folders}.\n")
 
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
@@ -419,10 +415,10 @@ def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: p
 def test_errors_of_any_command_are_reported_in_one_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
 ) -> None:
-    def fail(directory: Path, wanted: object = None) -> None:
+    def fail(file: Path) -> None:
         raise error
 
-    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)
+    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_in_file", fail)
     assert invoke("list") == (2, f"{told}\n")
 
 
@@ -435,10 +431,10 @@ def test_a_folder_that_cannot_be_created_is_reported_in_one_line(project: Path) 
 
 
 def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(directory: Path, wanted: object = None) -> None:
+    def fail(file: Path) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)
+    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_in_file", fail)
     assert invoke("list") == (1, "")
 
 
