@@ -125,8 +125,9 @@ def _read_kept(runs: Path | None, selection: Selection) -> _Kept:
 
 
 def _write_kept(runs: Path, kept: _Kept) -> None:
-    # A folder that cannot be written to has no listing, and two commands at once each write a whole one.
-    with suppress(OSError):
+    # A folder that cannot be written to has no listing, nor has a file with a name that is no text; and two commands at
+    # once each write a whole one.
+    with suppress(OSError, UnicodeEncodeError):
         runs.mkdir(exist_ok=True)
         other = runs / f"{_FILE}.{os.getpid()}"
         other.write_bytes(msgspec.json.encode(kept))
