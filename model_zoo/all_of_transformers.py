@@ -37,6 +37,7 @@ _SIZES: dict[int, Sequence[str]] = {
     32: (
         "hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "word_embed_proj_dim", "image_size",
         "projection_dim", "hidden_dim", "decoder_hidden_size", "emb_dim", "rotary_dim",
+        "fpn_hidden_size",
     ),
     48: (
         "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "d_inner", "ffn_hidden_size",
@@ -61,6 +62,16 @@ _OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
     },
     # The width of the first of their stages, which list theirs, has to be theirs too.
     **{name: {"hidden_size": 96, "image_size": [128, 128]} for name in ("sam2_hiera_det_model", "sam2_vision_model")},
+    # Their width is divided by three heads, and the last of their stages has one window of seven pixels.
+    **{
+        name: {"embed_dim": 48, "hidden_size": None, "image_size": 224}
+        for name in ("swin", "swinv2", "donut-swin", "maskformer-swin")
+    },
+    # They choose as many places of the image.
+    **{name: {"num_queries": 8} for name in ("grounding-dino", "mm-grounding-dino")},
+    # They turn 32 pairs of a head's elements by time, height and width.
+    **{name: {"hidden_size": 256} for name in ("glm4v_text", "glm_image_text", "glm_ocr_text")},
+    "glm4v_moe_text": {"hidden_size": 512},
     # Their heads have to be as wide together as what they expand to.
     "mamba2": {"num_heads": 8},
     "granitemoehybrid": {"mamba_n_heads": 8},
@@ -84,9 +95,11 @@ _VARIANTS: Sequence[Mapping[str, int | None]] = (
 )
 #: Sizes that some architectures have no default for, and do not work without.
 _MISSING = {
-    "head_dim": 8, "num_key_value_heads": 4, "num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1,
-    "pad_token_id": 0, "vocab_size": _TOKENS,
+    "head_dim": 8, "num_key_value_heads": 4, "num_experts_per_tok": 2,
+    "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS,
 }  # fmt: skip
+#: The names that the number of bands of a spectrogram has.
+_BANDS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
 _MOST_WEIGHTS = 2**25
 _AXES = {
     "input_ids": {0: "batch", 1: "sequence"},
@@ -171,7 +184,7 @@ def _first_that_builds(name: str, config: Any, make: Callable[[Any], Any]) -> Bu
     reasons = []
     for other_sizes in _VARIANTS:
         try:
-            module, inputs = _built(config, make, {**other_sizes, **_OWN_SIZES.get(name, {})})
+            module, inputs = _built(config, make, other_sizes)
         except CannotBuildError as error:
             reasons.append(error)
             if "input_ids" not in str(error) and "builds no small one" not in str(error):
@@ -203,6 +216,7 @@ def _built(
 def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> Any:
     """A configuration of a class with small sizes; the configurations inside of it are small too."""
     default = cls()
+    other_sizes = {**other_sizes, **_OWN_SIZES.get(cls.model_type, {})}
     sizes: dict[str, int | Sequence[int] | None] = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
@@ -215,7 +229,7 @@ def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> A
             settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
-        elif value is None and key in _MISSING:
+        elif value is None and key in _MISSING and key not in other_sizes:
             settings[key] = _MISSING[key]
         elif key == "hidden_sizes" and isinstance(getattr(default, key), tuple):
             settings[key] = list(value)  # Backbones put it together with another list.
@@ -263,9 +277,7 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         yield {"input_values": floats(2, 1600), **decoder}
         yield {"input_values": floats(2, 1, 1600)}
     if "input_features" in accepted:
-        bins = next(
-            (getattr(config, key) for key in ("num_mel_bins", "input_feat_per_channel") if hasattr(config, key)), 80
-        )
+        bins = next((getattr(config, key) for key in _BANDS if hasattr(config, key)), 80)
         frames = 2 * getattr(config, "max_source_positions", 16)
         yield {"input_features": floats(2, bins, frames), **decoder}
         yield {"input_features": floats(2, frames, bins), **decoder}
