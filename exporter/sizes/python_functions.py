@@ -28,7 +28,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     asks_for_its_caller,
     code_and_module,
     current_frame,
-    is_library_file,
+    library_names,
     module_that_calls,
 )
 from onnx_parity.exporter.torch_inside.loops_of_python import iterated
@@ -181,9 +181,7 @@ def _comprehension(items: Any, comprehension: Callable[[Any], Any]) -> Any:
 
 def _note_caught(error: BaseException) -> bool:
     """Note an error that the program handles, if a number had not raised it. A library may expect what is no number."""
-    code = current_frame(2).f_code
-    is_expected = is_library_file(code.co_filename) and "TypeError" in code.co_names
-    if records_here() and _OF_SYMBOLS.search(str(error)) and not is_expected:
+    if records_here() and _OF_SYMBOLS.search(str(error)) and not library_names("TypeError", current_frame(2)):
         symbols = recorder_here().fakes.symbols
         assert symbols is not None
         symbols.caught = symbols.caught or refused_here(f"{_REFUSAL} ({error})")

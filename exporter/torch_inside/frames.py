@@ -30,9 +30,8 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
-    "is_caught_by_user", "is_library_file",
-    "is_raised_by_python", "is_users_file", "last_line_in",
-    "last_user_line", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
+    "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line",
+    "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
     "who_asks",
 ]  # fmt: skip
@@ -113,6 +112,11 @@ def is_users_file(name: str) -> bool:
 def is_library_file(name: str) -> bool:
     """Whether a file is in a folder that packages are installed into."""
     return not _INSTALLED.isdisjoint(Path(name).parts)
+
+
+def library_names(name: str, frame: FrameType) -> bool:
+    """Whether the code of a frame is that of an installed package, and uses a global or an attribute of this name."""
+    return is_library_file(frame.f_code.co_filename) and name in frame.f_code.co_names
 
 
 class Place(NamedTuple):

@@ -11,7 +11,15 @@ from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, decompos
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
-@instead_of("aten::cov", where=any_size_is_dynamic, why="torch's own reads sizes as plain ints")
+def _is_weighed_or_dynamic(tensors: Sequence[torch.Tensor]) -> bool:
+    return len(tensors) > 1 or any_size_is_dynamic(tensors)
+
+
+@instead_of(
+    "aten::cov",
+    where=_is_weighed_or_dynamic,
+    why="torch's own reads sizes as plain ints, and reads from the weights whether degrees of freedom are left",
+)
 def cov(
     self: torch.Tensor, correction: int = 1, fweights: torch.Tensor | None = None, aweights: torch.Tensor | None = None
 ) -> torch.Tensor:

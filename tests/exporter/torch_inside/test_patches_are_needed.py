@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 import operator
@@ -371,6 +372,10 @@ WITNESSES: dict[str, Witness] = {
     ),
     "parameters: torch.nn.parameter.Parameter.__new__": Witness(
         exporting(lambda x: x * torch.nn.Parameter(torch.ones(3)), X), "made without being recorded"
+    ),
+    "tensor_reads: copy.copy": Witness(exporting(lambda x: copy.copy(x + 1), X, others=[(Y,)]), "with set_"),
+    "tensor_reads: torch.Tensor.__deepcopy__": Witness(
+        exporting(lambda x: copy.deepcopy(x + 1), X, others=[(Y,)]), "Attempted to call copy_"
     ),
     "tensor_reads: torch.Tensor.numpy": Witness(
         exporting(lambda x: x + float(torch.ones(2).numpy().sum()), X), "another result"
