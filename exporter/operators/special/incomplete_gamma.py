@@ -139,8 +139,9 @@ def _reciprocal(g: Graph, x: Value) -> Value:
 
 
 def _any(g: Graph, flags: Value) -> Value:
-    """Whether any element is true."""
-    return g.cast(g.reduce("Max", g.cast(flags, torch.int32), list(range(flags.rank)), False), torch.bool)
+    """Whether any element is true. The greatest of no elements is less than 0."""
+    most = g.reduce("Max", g.cast(flags, torch.int32), list(range(flags.rank)), False)
+    return g.greater(most, g.const(0, torch.int32))
 
 
 def _expanded(g: Graph, x: Value) -> Value:
