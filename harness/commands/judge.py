@@ -58,6 +58,6 @@ def judge(
     print_text(f"{judgement.submission.runtime} on {judgement.submission.platform}")
     for name, score in judgement.scores.items():
         counts = ", ".join(f"{number} {result}" for result, number in score.results.items())
-        waived = f", of which {score.waived} are waived" if score.waived else ""
+        waived = f"; waivers cover {score.waived} of the failures" if score.waived else ""
         print_text(f"{name}: {score.tests} tests: {counts}{waived}")
     raise typer.Exit(0 if judgement.conforms else 1)
