@@ -174,7 +174,7 @@ def html_summary(
     stated = "".join(f"<li>{escape(str(each))}</li>" for each in assumptions)
     shown = graph or f"<details><summary>graph</summary><pre>{escape(printed(model, scopes))}</pre></details>"
     return (
-        f"<div><b>ONNXProgram</b>, opset {escape(opsets)}: {len(nodes)} nodes, "
+        f"<div><b>ONNXProgram</b>, opset {escape(opsets)}: {len(nodes)} node{'s' * (len(nodes) != 1)}, "
         f"{size_of_weights(model):,} bytes of weights{table}<div>{escape(operators)}</div>"
         f"{f'<p>It is right if:</p><ul>{stated}</ul>' if stated else ''}{shown}</div>"
     )

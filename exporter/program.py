@@ -104,10 +104,11 @@ class ONNXProgram:
         return tuple(self._weights.as_inputs)
 
     def __repr__(self) -> str:
-        nodes = len(self.model.graph)
+        count = len(self.model.graph)
+        nodes = f"{count} node{'s' * (count != 1)}"
         size = write.size_of_weights(self.model)
         ends = f"{', '.join(self.input_names)} -> {', '.join(self.output_names)}"
-        return f"ONNXProgram(opset {self.opset_version}: {ends}; {nodes} nodes, {size:,} bytes of weights)"
+        return f"ONNXProgram(opset {self.opset_version}: {ends}; {nodes}, {size:,} bytes of weights)"
 
     def __str__(self) -> str:
         """The printed graph, as `verbose=True` shows it."""

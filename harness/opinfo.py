@@ -80,11 +80,12 @@ class OpInfoDeclaration(Listing):
                 for dtype in selection.dtypes or dtypes
                 if dtype in usable
             }
-            positions = sorted(set().union(*chosen.values()))
+            within = {dtype: frozenset(positions) for dtype, positions in chosen.items()}
+            positions = sorted(frozenset().union(*within.values()))
             for position in positions:
                 label = f"{name}.{entry}[sample={position}]"
                 case = SampleCase(self, f"{name}.{entry}", label, {}, entry, position, positions[-1] + 1)
-                yield case, tuple(dtype for dtype, positions in chosen.items() if position in positions)
+                yield case, tuple(dtype for dtype, places in within.items() if position in places)
 
     @property
     def entry_names(self) -> tuple[str, ...]:

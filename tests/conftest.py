@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import faulthandler
+from collections.abc import Generator, Iterator
 
 import pytest
 import torch
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from onnx_parity.exporter.registry import lowerings as registry
 from onnx_parity.exporter.registry import rules
+
+#: The seconds after which a test counts as one that hangs.
+HANGS_AFTER = 1200
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the process of a test that hangs, with the stacks of its threads: xdist goes on, and names the test.
+
+    pytest's `faulthandler_timeout` would start a thread for each cell too, and those have limits of their own.
+    """
+    if not isinstance(item, pytest.Function):
+        return (yield)
+    # What a test writes to its own standard error is captured, and would be lost with the process.
+    faulthandler.dump_traceback_later(HANGS_AFTER, file=item.config.stash[fault_handler_stderr_fd_key], exit=True)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture

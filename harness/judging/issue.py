@@ -102,7 +102,9 @@ def issue_of(outcome: Outcome, record: Record, bundle: Bundle, folder: Path, his
 
 def _title(record: Record, culprit: str) -> str:
     operators = [use.op for use in record.onnx]
-    of = ", ".join(operators) if 0 < len(operators) < 4 else f"a model of {record.nodes} nodes"
+    of = (
+        ", ".join(operators) if 0 < len(operators) < 4 else f"a model of {record.nodes} node{'s' * (record.nodes != 1)}"
+    )
     what = "computes a wrong result of" if record.stage in ("compare", "rerun_sizes", "rerun_values") else "fails with"
     return f"{culprit or record.runtime} {what} {of} ({record.dtype}, opset {record.opset})"
 

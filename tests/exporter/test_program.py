@@ -68,7 +68,7 @@ def test_the_conditions_under_which_a_model_is_right_are_shown() -> None:
 
 def test_repr() -> None:
     program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
-    assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"
+    assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 node, 32 bytes of weights)"
 
 
 def test_nested_arguments_and_results() -> None:

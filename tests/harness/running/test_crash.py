@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,9 +87,14 @@ def test_two():
 def test_a_test_that_hangs_ends_and_the_others_run(tmp_path: Path) -> None:
     """As this project's own tests are run, which end a process that hangs."""
     (tmp_path / "test_it.py").write_text(_HANGS)
-    settings = ["-o", "faulthandler_timeout=3", "-o", "faulthandler_exit_on_timeout=true"]
-    run = [sys.executable, "-m", "pytest", "-q", "-n", "1", *settings, "test_it.py"]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    (tmp_path / "conftest.py").write_text(
+        "import tests.conftest\nfrom tests.conftest import pytest_runtest_protocol\n\ntests.conftest.HANGS_AFTER = 3\n"
+    )
+    run = [sys.executable, "-m", "pytest", "-q", "-n", "1", "test_it.py"]
+    path = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300, env=os.environ | path
+    )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "1 failed, 2 passed" in done.stdout
     assert "crashed while running 'test_it.py::test_hangs'" in done.stdout
