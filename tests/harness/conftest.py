@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 
 import onnx_parity
 from onnx_parity.exporter.registry import lowerings as registry
@@ -39,3 +40,21 @@ def imports_as_before(tmp_path: Path) -> Iterator[None]:
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """pytest's own, but only modules of its folder are forgotten after a run in this process.
+
+    torch and this project register operators while they are imported, which cannot be done twice.
+    """
+
+    def is_installed(name: str) -> bool:
+        return not str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(pytester.path))
+
+    def take_snapshot() -> SysModulesSnapshot:
+        return SysModulesSnapshot(preserve=is_installed)
+
+    monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", take_snapshot)
+    monkeypatch.setattr(pytester, "_sys_modules_snapshot", take_snapshot())
+    return pytester
