@@ -53,13 +53,13 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
     for each in group.names:
         seen = found.get(each.name)
         why_not = "" if seen else each.why_not or _WHY_NOT[group.kind]
-        row = {"name": each.name, "state": STATE_NUMBERS[_state(seen)], "why": why_not}
+        # What a package lists cannot be said without the package.
+        state = State.ABSENT if group.kind == "models" and not each.counts else _state(seen)
+        row = {"name": each.name, "state": STATE_NUMBERS[state], "why": why_not}
         if each.as_others and not seen:
             row["as_others"] = True
-        if group.kind == "models" and not each.counts:
-            row["state"] = STATE_NUMBERS[State.ABSENT]
         rows.append(row | seen.data() if seen else row)
-        of += each.counts or seen is not None
+        of += each.counts or state not in (State.NOT_COVERED, State.ABSENT)
     right = sum(row["state"] == STATE_NUMBERS[State.PASSED] for row in rows)
     return {"title": group.title, "covered": right, "of": of, "rows": rows}
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, Record, RunInfo, Stage, Status
+from onnx_parity.harness.results.public_names import NameGroup, PublicName
 from onnx_parity.reports.arrangement import arrange, case_address
 from onnx_parity.reports.groups import group_outcomes, safe_link
 from onnx_parity.reports.outcomes import STATE_NUMBERS, State, Tally
+from onnx_parity.reports.pages.names_data import names_data
 from onnx_parity.reports.pages.runtimes import Runtimes
 from onnx_parity.reports.pages.subjects import Subjects
 from onnx_parity.reports.pages.traced import Traced
@@ -237,3 +239,11 @@ def test_public_names_have_a_state_at_each_opset_and_no_gap_where_onnx_lacks_a_d
     assert row["name"] == "torch.elu" and row["cells"] == 5
     states = {9: State.PASSED, 11: State.PARTLY, 13: State.PASSED}
     assert row["states"] == {opset: STATE_NUMBERS[state] for opset, state in states.items()}
+
+
+def test_models_of_a_package_that_is_missing_are_absent_and_not_zero_of_one() -> None:
+    missing = replace(PASSING, kind=Kind.MODEL, name="timm_models", case="timm_models", status=Status.ABSENT)
+    listed = NameGroup("Models of timm", "models", [PublicName("timm_models", "timm is missing", counts=False)])
+    (group,) = names_data([listed], traced(missing))
+    assert (group["covered"], group["of"]) == (0, 0)
+    assert [row["state"] for row in group["rows"]] == [STATE_NUMBERS[State.ABSENT]]
