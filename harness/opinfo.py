@@ -76,16 +76,15 @@ class OpInfoDeclaration(Listing):
             own = () if first is None else (first,)
             dtypes = tuple(dict.fromkeys((*DTYPES, *own))) if full else own
             chosen = {
-                dtype: spread(usable[dtype], number) if number else usable[dtype]
+                dtype: frozenset(spread(usable[dtype], number) if number else usable[dtype])
                 for dtype in selection.dtypes or dtypes
                 if dtype in usable
             }
-            within = {dtype: frozenset(positions) for dtype, positions in chosen.items()}
-            positions = sorted(frozenset().union(*within.values()))
+            positions = sorted(frozenset().union(*chosen.values()))
             for position in positions:
                 label = f"{name}.{entry}[sample={position}]"
                 case = SampleCase(self, f"{name}.{entry}", label, {}, entry, position, positions[-1] + 1)
-                yield case, tuple(dtype for dtype, places in within.items() if position in places)
+                yield case, tuple(dtype for dtype, places in chosen.items() if position in places)
 
     @property
     def entry_names(self) -> tuple[str, ...]:
