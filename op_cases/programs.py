@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
 from torch.nn.utils import parametrizations
+from torch.overrides import TorchFunctionMode
 
 from onnx_parity.harness.case import BATCH, BATCHES, bools, floats, given, ints, numbers, op
 
@@ -219,6 +220,25 @@ def unit(row: torch.Tensor) -> torch.Tensor:
     return scaled
 
 
+class Calling(TorchFunctionMode):
+    """Sees every function, and changes nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def reachable(mask: torch.Tensor) -> torch.Tensor:
+    def sees(row: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return (key <= query) & row.any()
+
+    of_keys = torch.vmap(sees, in_dims=(None, None, 0))
+    of_queries = torch.vmap(of_keys, in_dims=(None, 0, None))
+    places = torch.arange(mask.shape[1])
+    with Calling():
+        result: torch.Tensor = torch.vmap(of_queries, in_dims=(0, None, None))(mask, places, places)
+    return result
+
+
 def cubes(x: torch.Tensor) -> torch.Tensor:
     return (x**3).sum()
 
@@ -242,6 +262,7 @@ checkpointed = op(
     dynamic=BATCH,
 )
 vmapped = op(torch.vmap(unit), floats(3, 4), dynamic=BATCH)
+vmapped_in_a_mode = op(reachable, bools(3, 5), dynamic={"x": {0: "batch", 1: "tokens"}})
 gradient_of = op(torch.func.grad(cubes), floats(3, 4), dynamic=BATCH)
 
 # --- modules ----------------------------------------------------------------------------------------------------------

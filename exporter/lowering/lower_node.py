@@ -27,6 +27,7 @@ from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExpor
 from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.recording.known_values import results_of_weights
 from onnx_parity.exporter.registry.lowerings import Lowering, find, is_from_user
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, overload_of
 from onnx_parity.exporter.torch_inside.frames import last_line_in
@@ -67,7 +68,10 @@ class NodeLowering:
     def lower(self, node: Node) -> None:
         """Add the nodes of an ATen node to `g`, or a refusal."""
         function = self._lowering_of(node)
+        first = len(self.g.nodes)
         if function is None:
+            if self._is_of_weights(node, first):
+                return
             from onnx_parity.exporter.lowering.without_lowering import why_not
 
             self._refuse(node, why_not(operator_name(node.op)), None)
@@ -75,7 +79,6 @@ class NodeLowering:
         if any(value in self._refused for value in node.inputs()):
             self._skip(node)
             return
-        first = len(self.g.nodes)
         if self.options.modules_become_functions:
             self.g.known_numbers.clear()
         try:
@@ -87,7 +90,7 @@ class NodeLowering:
             _raise_if_torch_refuses(node, error)
             raise
         except Unsupported as error:
-            if not self._written_as_torch_operator(node, first):
+            if not self._written_as_torch_operator(node, first) and not self._is_of_weights(node, first):
                 self._refuse(node, error.reason, error.since)
                 return
         self._annotate(node, first)
@@ -208,6 +211,20 @@ class NodeLowering:
     def _annotate(self, node: Node, first: int) -> None:
         for made in self.g.nodes[first:]:
             made.meta["origin"] = node
+
+    def _is_of_weights(self, node: Node, first: int) -> bool:
+        """Replace the nodes that a lowering added before it refused by constants, if all depends on weights alone."""
+        if not self.options.reads_weights or not isinstance(node.op, OpOverload) or self.is_kept(node.op):
+            return False
+        if (found := results_of_weights(node)) is None:
+            return False
+        results, constants = found
+        self.g.take_back(first)
+        for output, result in zip(node.outputs, results, strict=True):
+            assert output is not None
+            self.values[output] = self.g.const(result.contiguous())
+        self.values.read(constants)
+        return True
 
     # --- refusals -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Values that depend on literals alone, such as the mask of a shifted window: torch computes them at the export.
 
 A mask that a program fills window by window takes a hundred nodes, and as a constant none. Operators without inputs,
-such as `arange`, are left to the runtime, unless another known value depends on them.
+such as `arange`, are left to the runtime, unless another known value depends on them. What depends on weights too is
+computed only if ONNX cannot express it, because the weights may be replaced after the export.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Graph, Holds, Node, Value, Varying, operator_name
-from onnx_parity.exporter.recording.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
-__all__ = ["KnownValues", "OnTheCpu", "is_repeatable"]
+__all__ = ["KnownValues", "OnTheCpu", "is_repeatable", "results_of_weights"]
 
 #: The maximum number of bytes of a value. Larger ones would make the file larger than their nodes make it.
 _MOST_BYTES = 2**18
@@ -85,6 +86,23 @@ class OnTheCpu(TensorInterpreter):
 
     def _real(self, argument: Any, scope: Mapping[Value, Any]) -> Any:
         return torch.device("cpu") if isinstance(argument, torch.device) else super()._real(argument, scope)
+
+
+def results_of_weights(node: Node) -> tuple[list[torch.Tensor], list[Value]] | None:
+    """The results of an operator, and the constants that they are computed from, if they depend on nothing else."""
+    nodes = list({id(each): each for value in node.inputs() for each in nodes_behind(value, {})}.values())
+    constants = [value for each in (*nodes, node) for value in each.inputs() if value.node is None]
+    if any(value.constant is None or value.constant.is_meta for value in constants):
+        return None
+    if not all(isinstance(each.op, OpOverload) and is_repeatable(each, each.op) for each in (*nodes, node)):
+        return None
+    scope: dict[Value, Any] = {}
+    with outside_of_recording(), torch.no_grad():
+        try:
+            OnTheCpu().run([*nodes, node], scope)
+        except (RuntimeError, IndexError):
+            return None
+    return [scope[output] for output in node.outputs if output is not None], constants
 
 
 def _is_literal(value: Value) -> bool:

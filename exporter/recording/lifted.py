@@ -18,6 +18,7 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.graph import Value
 from onnx_parity.exporter.recording.lost_writes import own_tensor_written
 from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor, computes_itself
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
 from onnx_parity.exporter.torch_inside.pytree import tree_map_only
@@ -32,11 +33,13 @@ _RENORM = torch.ops.aten.embedding_renorm.default
 
 
 class Lifting(TorchFunctionMode):
-    """Wraps each tensor that the program owns, the first time that it is used inside `functionalize`."""
+    """Wraps each tensor that the program owns, the first time that it is used inside `functionalize`. With `every`, it
+    wraps those that have been computed outside too."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, every: bool = False) -> None:
         super().__init__()
         self._recorder = recorder
+        self._every = every
         self._wrapped: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         level = current_level()
         assert level is not None, "lifting needs a surrounding functionalize"
@@ -47,7 +50,10 @@ class Lifting(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tree_map_only(torch.Tensor, self._lift, (args, kwargs or {}))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, FakeTensor) and any(map(computes_itself, types)):
+            return functional_tensor(result, self._level)  # `functionalize` has not seen the class compute it.
+        return result
 
     @property
     def wrapped(self) -> list[torch.Tensor]:
@@ -87,12 +93,13 @@ class Lifting(TorchFunctionMode):
 
     def _lift(self, tensor: torch.Tensor) -> torch.Tensor:
         # Within `torch.func.grad` and `vmap`, tensors are wrapped again.
-        if self._recorder.knows(tensor) or is_wrapped(tensor):
+        is_known = self._recorder.knows(tensor)
+        if (is_known and not self._every) or is_wrapped(tensor) or computes_itself(type(tensor)):
             return tensor
         known = self._wrapped.get(id(tensor))
         if known is None:
             with outside_of_transforms():
-                fake = self._recorder.constant(tensor)
+                fake = tensor if is_known else self._recorder.constant(tensor)
             known = (tensor, functional_tensor(fake, self._level))
             self._wrapped[id(tensor)] = known
         return known[1]

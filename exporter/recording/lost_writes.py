@@ -18,10 +18,11 @@ from msgspec.structs import replace
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.torch_inside.dispatcher import is_view
 from onnx_parity.exporter.torch_inside.transforms import number_of_writes
 
-__all__ = ["Copied", "MayBeOne", "TensorThen", "lost_write", "own_tensor_written"]
+__all__ = ["Copied", "MayBeOne", "TensorThen", "lost_write", "own_tensor_written", "without_memory"]
 
 
 def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
@@ -32,6 +33,14 @@ def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
         "Register that tensor with register_buffer, or write to a copy of it."
     )
     return Reconsider(Decision.WRAP_OWN_TENSORS, refusal=refusal)
+
+
+def without_memory(tensor: torch.Tensor) -> CaptureError:
+    """What to raise if the program uses a tensor as a whole whose memory is that of the tensors that it holds."""
+    return refused_here(
+        f"a tensor of the class {type(tensor).__name__} is used as a whole, and it has no memory of its own: use the "
+        "tensors that it holds"
+    )
 
 
 class TensorThen(msgspec.Struct, eq=False):

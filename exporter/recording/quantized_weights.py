@@ -50,8 +50,8 @@ _MOST_PACKED = 4
 
 
 class _Terms(msgspec.Struct, frozen=True, eq=False):
-    """A weight as it is computed: its integers, what is subtracted from them and what they are multiplied with, which
-    broadcast, and the operators that move the result, the last one first."""
+    """A weight as it is computed: its integers, or multiples of a half, what is subtracted from them and what they are
+    multiplied with, which broadcast, and the operators that move the result, the last one first."""
 
     integers: Value
     zero_point: Value | float | None
@@ -193,6 +193,10 @@ class _Search:
             found = _integers(integers)
             if found is not None and scale.dtype.is_floating_point:
                 return _Terms(*found, scale, value, tuple(moves))
+        # Numbers of 4 bits with a point may be made of their bits in any way.
+        for numbers, scale in _both_orders(node):
+            if tuple(numbers.shape) == tuple(value.shape) != tuple(scale.shape) and scale.dtype.is_floating_point:
+                return _Terms(numbers, None, scale, value, tuple(moves))
         return None
 
     def _computed(self, value: Value) -> torch.Tensor:
@@ -204,6 +208,8 @@ class _Search:
     def _matrix(self, terms: _Terms, is_turned: bool) -> Matrix | None:
         sizes = terms.product.shape
         integers = self._computed(terms.integers).float()
+        step = 1.0 if torch.equal(integers.round(), integers) else 0.5
+        integers = integers / step
         if tuple(integers.shape) != tuple(sizes) or not torch.equal(integers.clamp(-128, 255).round(), integers):
             return None
         integers = integers.to(torch.int16)
@@ -219,9 +225,10 @@ class _Search:
             return result.t() if is_turned else result
 
         scale = torch.ones(()) if terms.scale is None else self._computed(terms.scale)
+        scale = scale if step == 1 else scale * step
         zero_point = terms.zero_point
         start = self._computed(zero_point) if isinstance(zero_point, Value) else torch.tensor(zero_point or 0)
-        start = start.to(torch.float32)
+        start = start.to(torch.float32) / step
         return Matrix(moved(integers), None if not start.any() else moved(start), moved(scale))
 
 

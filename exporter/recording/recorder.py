@@ -24,14 +24,19 @@ from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION,
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
-from onnx_parity.exporter.recording.lost_writes import Copied, MayBeOne, TensorThen, own_tensor_written
+from onnx_parity.exporter.recording.lost_writes import Copied, MayBeOne, TensorThen, own_tensor_written, without_memory
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
 from onnx_parity.exporter.registry.results import OfAnyRank
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
-from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
-from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, outside_of_modes, without_dispatch_overrides
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor, computes_itself
+from onnx_parity.exporter.torch_inside.modes import (
+    TorchDispatchMode,
+    outside_of_modes,
+    without_dispatch_overrides,
+    without_function_overrides,
+)
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 
 __all__ = ["Recorder", "unwrapped"]
@@ -109,6 +114,7 @@ class Recorder(TorchDispatchMode):
         self.lifts = Decision.WRAP_OWN_TENSORS in decisions
         #: Gives one of these tensors the value of another one, where they are.
         self.give_data: Callable[[torch.Tensor, torch.Tensor], None] | None = None
+        self.result_by_class: Callable[[Recorder, OpOverload, Any, Any, Any], Any]
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
@@ -164,6 +170,8 @@ class Recorder(TorchDispatchMode):
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]
+        if computes_itself(type(tensor)):
+            raise without_memory(tensor)
         with without_dispatch_overrides():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
             # A weight that will be supplied later has no data.
@@ -251,6 +259,8 @@ class Recorder(TorchDispatchMode):
         if func is _prim_device:
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         kwargs = kwargs or {}
+        if any(map(computes_itself, types)):
+            return self.result_by_class(self, func, types, args, kwargs)
         if func is _DETACH and not self.lifts and not self.knows(args[0]):
             # This is `.data` of a parameter: a write to the result would be lost.
             raise own_tensor_written(self.origins.find())
@@ -288,7 +298,7 @@ class Recorder(TorchDispatchMode):
             drawn = self.random_numbers.drawn(original(func), args, kwargs)
             if drawn is not None:
                 return self.__torch_dispatch__(_LIFT, (), (drawn,))
-        with without_keeping():
+        with without_keeping(), without_function_overrides():  # Modes of the program do not see what is asked here.
             result = self.memo.result(func, types, args, kwargs, in_block=self.in_block)
         if isinstance(result, OfAnyRank):
             result = result.tensor

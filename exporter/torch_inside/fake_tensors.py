@@ -20,12 +20,21 @@ from torch._subclasses.fake_tensor import (
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeMode", "FakeTensor", "FakeTensorMode",
-    "UnsupportedOperatorException", "contexts_of_fake_kernels", "fake_kernels", "in_kernel_invocation_manager",
-    "is_constructor", "own_kernels",
+    "UnsupportedOperatorException", "computes_itself", "contexts_of_fake_kernels", "fake_kernels",
+    "in_kernel_invocation_manager", "is_constructor", "own_kernels",
 ]  # fmt: skip
 
 #: The attributes that torch gives each fake tensor of a device, but for its mode.
 _attributes: dict[torch.device, dict[str, object]] = {}
+#: What the class of a tensor has that leaves operators to torch.
+_LEFT_TO_TORCH = torch.nn.Parameter.__torch_dispatch__
+
+
+def computes_itself(cls: type) -> bool:
+    """Whether operators on tensors of this class, which hold other tensors, are computed by the class."""
+    if cls is FakeTensor or cls is torch.Tensor or cls is torch.nn.Parameter:
+        return False
+    return getattr(cls, "__torch_dispatch__", _LEFT_TO_TORCH) is not _LEFT_TO_TORCH and issubclass(cls, torch.Tensor)
 
 
 class FakeMode(FakeTensorMode):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import torch
@@ -74,6 +74,16 @@ def level_of_gradients() -> Iterator[int]:
         finally:
             set_inplace_requires_grad_allowed(allowed)
             _grad_decrement_nesting()
+
+
+@contextmanager
+def functionalizing_within() -> Iterator[None]:
+    """A context in which writes in place can be followed within what functionalization has called."""
+    keys = torch._C.DispatchKey
+    with ExitStack() as stack:
+        for key in (keys.Functionalize, keys.FuncTorchDynamicLayerFrontMode, keys.FuncTorchDynamicLayerBackMode):
+            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        yield
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from onnx_parity.exporter.recording.lost_writes import lost_write
 from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.recording.wrapper_tensors import result_by_class
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
@@ -236,6 +237,7 @@ class _Recording:
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.random_numbers.names = names
+        recorder.result_by_class = result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
         self._inputs = RecordedInputs(

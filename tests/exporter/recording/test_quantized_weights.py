@@ -108,6 +108,53 @@ def test_integers_that_are_built_in_cannot_be_replaced() -> None:
     model.apply_weights(program.state_dict())
 
 
+class FourBitFloats(torch.nn.Module):
+    """Two numbers of four bits in each byte, one of them for the point, whose bits are put together as float32's."""
+
+    packed: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("packed", torch.arange(32 * 32).mul(37).remainder(256).to(torch.uint8).reshape(32, 32))
+        self.register_buffer("scale", torch.linspace(0.01, 0.1, 32 * 4).reshape(32, 4, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bits = torch.stack([self.packed & 15, self.packed >> 4], -1).flatten(1).to(torch.int32)
+        exponent, mantissa = (bits >> 1 & 3) + 126 << 23, (bits & 1) << 22
+        numbers = torch.where(bits & 7 < 2, (bits & 7) / 2, (exponent | mantissa).view(torch.float32))
+        weight = torch.where(bits > 7, -numbers, numbers).reshape(32, 4, 16) * self.scale
+        return torch.nn.functional.linear(x, weight.flatten(1))
+
+
+def test_numbers_of_four_bits_with_a_point_are_integers_of_half_the_scale() -> None:
+    program = FourBitFloats()
+    model = exported(program, verify=True)
+    assert operators(model) == ["DequantizeLinear", "MatMul"]
+    assert_agrees(model, program, X)
+
+
+class OfBits(torch.nn.Module):
+    """A weight of which the bits are read, as no operator of ONNX does before opset 26."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight.view(torch.int32)
+
+
+def test_what_onnx_cannot_express_of_weights_is_computed_at_the_export() -> None:
+    program = OfBits()
+    model = exported(program, verify=True)
+    assert operators(model) == ["Mul"]
+    with pytest.raises(onnx_parity.ArgumentError, match="the weight 'weight' cannot be replaced"):
+        model.apply_weights({"weight": torch.zeros(64)})
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="need ONNX's BitCast"):
+        exported(program, export_params=False)
+
+
 def test_the_page_on_quantized_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(onnx_parity.__file__).parents[1] / "docs" / "quantized_models.md"
     monkeypatch.chdir(tmp_path)
