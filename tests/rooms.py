@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17300,
     "exporter/patches": 1500,
     "exporter/program_state": 1100,
-    "exporter/recording": 5895,
+    "exporter/recording": 5935,
     "exporter/recurrences": 850,
     "exporter/registry": 700,
     "exporter/request": 1650,

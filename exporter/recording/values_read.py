@@ -30,8 +30,13 @@ from onnx_parity.exporter.torch_inside.frames import current_frame, program_fram
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["MOST_LISTED", "Reader", "TracerWarning"]
+__all__ = ["MOST_LISTED", "OF_EXPERTS", "Reader", "TracerWarning"]
 
+#: What to do about loops over the experts that are chosen.
+OF_EXPERTS = (
+    "If these are the experts of a model of transformers that can be set, call "
+    "model.set_experts_implementation('grouped_mm')."
+)
 #: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
 MOST_LISTED = 1024
 
@@ -279,7 +284,8 @@ class Reader:
                     Decision.FIRST_ITERATIONS,
                     refusal=CaptureError(
                         f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is "
-                        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
+                        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor. "
+                        f"{OF_EXPERTS}"
                     ),
                 )
                 raise self.refusal

@@ -27,6 +27,7 @@ from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import TensorList
+from onnx_parity.exporter.recording.values_read import OF_EXPERTS
 from onnx_parity.exporter.request.call_arguments import Call
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import (
@@ -116,8 +117,7 @@ def failed_while_recorded(
         return CaptureError(
             f"the program loops in Python over a tensor whose length depends on values{placed}\n"
             "How often the loop runs is not known at export. Loop over the tensor itself with `for`, compute all rows "
-            "at once, or script the function with the loop. If these are the experts of a model of transformers that "
-            "can be set, call model.set_experts_implementation('grouped_mm')."
+            f"at once, or script the function with the loop. {OF_EXPERTS}"
         )
     if type(error).__name__ == "GuardOnDataDependentSymNode":
         return CaptureError(

@@ -184,7 +184,8 @@ def test_a_value_of_a_loop_cannot_be_looked_at() -> None:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
         f"the program turned a tensor into a Python value at {line(program, 1)}, inside a loop that is "
-        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
+        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor. If these are the "
+        "experts of a model of transformers that can be set, call model.set_experts_implementation('grouped_mm')."
     )
 
 
