@@ -27,12 +27,11 @@ from onnx_parity.exporter.program_state.module_state import attribute_path, buff
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.frozen_sizes import Trial
-from onnx_parity.exporter.recording.lifted import Lifting
+from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
 from onnx_parity.exporter.recording.lost_writes import lost_write
 from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
-from onnx_parity.exporter.recording.wrapper_tensors import result_by_class
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.record_options import RecordOptions
@@ -236,8 +235,7 @@ class _Recording:
             symbols.watch_copy = recorder.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
-        recorder.random_numbers.names = names
-        recorder.result_by_class = result_by_class
+        recorder.random_numbers.names, recorder.result_by_class = names, result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
         self._inputs = RecordedInputs(
