@@ -145,7 +145,7 @@ class Traced:
         """PyTorch's public names, each with a state at the opsets at which programs that call it ran."""
         return [
             {"name": markup_text(name), **self.calls[name].data(), "states": self.calls[name].states()}
-            for name in sorted(self.calls, key=natural)
+            for name in sorted(self.calls, key=_functions_first)
         ]
 
     def searched(self) -> list[tuple[str, str, str, str]]:
@@ -177,3 +177,8 @@ def _nodes(uses: Sequence[OnnxUse]) -> Counter[tuple[str, str, int]]:
     for use in uses:
         counts[use.domain, use.op, use.since_version] += use.count
     return counts
+
+
+def _functions_first(name: str) -> tuple[bool, bool, list[tuple[int, str]]]:
+    """A sorting key: what a user calls by name, then methods of tensors, then what Python's operators call."""
+    return name.rpartition(".")[2].startswith("__"), name.startswith("torch.Tensor."), natural(name)

@@ -247,3 +247,9 @@ def test_models_of_a_package_that_is_missing_are_absent_and_not_zero_of_one() ->
     (group,) = names_data([listed], traced(missing))
     assert (group["covered"], group["of"]) == (0, 0)
     assert [row["state"] for row in group["rows"]] == [STATE_NUMBERS[State.ABSENT]]
+
+
+def test_functions_come_before_methods_and_these_before_what_operators_of_python_call() -> None:
+    calls = ("torch.Tensor.__add__", "torch.Tensor.abs", "torch.special.erf", "torch.nn.functional.elu")
+    named = [row["name"] for row in traced(replace(PASSING, calls=calls)).called()]
+    assert named == ["torch.nn.functional.elu", "torch.special.erf", "torch.Tensor.abs", "torch.Tensor.__add__"]
