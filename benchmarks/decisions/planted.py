@@ -66,7 +66,7 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
 }
 
 
-def _only_noted(given: Any, result: Any, **_: Any) -> Any:
+def _only_noted(given: Any, result: Any, *_: Any) -> Any:
     return result
 
 

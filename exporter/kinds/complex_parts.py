@@ -21,11 +21,16 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import torch
 
+from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry import rules as registry
 from onnx_parity.exporter.registry.rules import Aspect, Rule
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 
-__all__ = ["ComplexRule", "Operand", "Parts", "Real", "by_parts", "complex_of", "is_complex_dtype", "parts_of", "rules"]
+__all__ = [
+    "ComplexRule", "Operand", "Parts", "Real", "by_parts", "complex_of", "elements_along", "is_complex_dtype",
+    "parts_of", "rules",
+]  # fmt: skip
 
 #: A real tensor or number.
 Real: TypeAlias = torch.Tensor | float | int | bool
@@ -37,6 +42,16 @@ class Parts(NamedTuple):
 
     real: Any
     imag: Any
+
+
+def elements_along(x: Parts, dim: int, name: str) -> list[Parts]:
+    """The parts of a tensor along an axis, which an operator of this name computes with one after the other."""
+    if isinstance(x.real.shape[dim], Varying):
+        raise refused_here(
+            f"{name} of complex numbers along a dynamic axis is not supported: leave this axis out of dynamic_axes, or "
+            "compute with the real and the imaginary part"
+        )
+    return [Parts(*pair) for pair in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True)]
 
 
 #: What a rule takes in the place of a tensor that may be complex.

@@ -1,4 +1,7 @@
-"""Patches methods that read a tensor's memory. Fake tensors have none: torch's methods would read arbitrary bytes."""
+"""Patches methods that read a tensor's memory, or ask where it lies and what shares it.
+
+Fake tensors have none: torch's methods would read arbitrary bytes, and answer for tensors of the recording.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,14 @@ import torch
 from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.evaluate import outside_of_recording
-from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code, who_asks
+from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
-from onnx_parity.exporter.torch_inside.this_thread import recorder_here
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["PATCHES"]
+
+asks_for_its_caller(__file__)
 
 
 def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -72,6 +78,44 @@ def _is_recorded(value: torch.Tensor) -> bool:
     return recorder_here().knows(unwrapped(value))
 
 
+def _refuse_of_memory(name: str, self: torch.Tensor) -> None:
+    """Refuse what the program asks about the memory of a tensor of the recording. torch may ask it for itself."""
+    if _is_recorded(self) and runs_users_code(who_asks(current_frame())[0]):
+        raise refused_here(
+            f"the program reads Tensor.{name}, and the values of a model do not lie in a memory of which that could be "
+            "told: decide by something else, such as `one is other`, or a flag of your own"
+        )
+
+
+def _asking(name: str) -> Patch:
+    """The patch of a method that asks about memory."""
+
+    def ask(torchs: Callable[..., Any], self: torch.Tensor, *args: Any) -> Any:
+        _refuse_of_memory(name, self)
+        return torchs(self, *args)
+
+    return FunctionAttribute(torch.Tensor, name, ask)
+
+
+def _asked(name: str) -> Patch:
+    """The patch of an attribute that tells about memory."""
+
+    def made_of(torchs: Any) -> property:
+        def read(self: torch.Tensor) -> Any:
+            if records_here():
+                _refuse_of_memory(name, self)
+            return torchs.__get__(self)
+
+        return property(read)
+
+    return Attribute(torch.Tensor, name, made_of)
+
+
+def _with_size_in_bytes(torchs: Any) -> property:
+    """`nbytes`, which torch's own computes without symbols."""
+    return property(lambda self: self.numel() * self.itemsize if records_here() else torchs.__get__(self))
+
+
 PATCHES: tuple[Patch, ...] = (
     FunctionCode(copy, "copy", _copy),
     FunctionAttribute(torch.Tensor, "__deepcopy__", _deep_copy),
@@ -85,4 +129,7 @@ PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(torch.Tensor, "__bool__", _is_nonzero),
     FunctionAttribute(torch.Tensor, "is_nonzero", _is_nonzero),
     FunctionAttribute(torch, "is_nonzero", _is_nonzero),
+    Attribute(torch.Tensor, "nbytes", _with_size_in_bytes),
+    *map(_asking, ("data_ptr", "is_set_to", "_is_view")),
+    *map(_asked, ("_base", "_version")),
 )

@@ -44,6 +44,7 @@ from onnx_parity.exporter.script.values import (
     stacks,
 )
 from onnx_parity.exporter.sizes.copies import MAY_COPY, note_copy
+from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.dispatcher import schema_of
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
@@ -239,7 +240,9 @@ class Interpreter:
         with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
             result = operator.call(*positional, **named)
         if (name := schema_of(operator.call).name) in MAY_COPY:
-            result = note_copy(positional[0], result, in_order=name == "aten::contiguous")
+            layout = [*positional[1:], *named.values(), torch.contiguous_format][0]
+            order = order_of(layout, positional[0].ndim) if name == "aten::contiguous" else None
+            result = note_copy(positional[0], result, order)
         return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -53,15 +53,16 @@ class Answer(msgspec.Struct, frozen=True):
         sides = self.expression.args
         if any(side.is_float for side in sides):
             return False
-        if any(side.is_Integer and side.plain > 0 for side in sides):  # type: ignore[attr-defined]
-            sides = tuple(map(_not_cut_off, sides))
+        number = max((side.plain for side in sides if side.is_Integer), default=0)  # type: ignore[attr-defined]
+        sides = tuple(_not_cut_off(side, number) for side in sides)
         difference = sides[0] - sides[1]
         return len(difference.free_symbols) == 1 and is_polynomial(difference)
 
 
-def _not_cut_off(size: Expression) -> Expression:
-    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled. They are equal unless it is 0."""
-    others = [each for each in size.args if each != 0]
+def _not_cut_off(size: Expression, number: Plain) -> Expression:
+    """`n - 2` for `Max(0, n - 2)`, as the length of a slice is spelled, and `n` for `Max(1, n)`, as a stride is, which
+    is a number. They are equal if it is a larger one."""
+    others = [each for each in size.args if not (each.is_Integer and each.plain < number)]  # type: ignore[attr-defined]
     return others[0] if isinstance(size, Max) and len(others) == 1 < len(size.args) else size
 
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import torch
 
 from onnx_parity.exporter.graph.graph import Varying
 
-__all__ = ["MAY_COPY", "note_copy"]
+if TYPE_CHECKING:
+    from onnx_parity.exporter.sizes.symbols import Symbols
+
+__all__ = ["MAY_COPY", "note_copy", "original_of", "symbols_of"]
 
 #: The operators that return a copy, or the memory of what they are given where it lies as it has to.
 MAY_COPY = frozenset({"aten::contiguous", "aten::flatten", "aten::ravel", "aten::reshape", "aten::reshape_as"})
 
 
-def note_copy(given: torch.Tensor, result: torch.Tensor, *, in_order: bool) -> torch.Tensor:
+def note_copy(given: torch.Tensor, result: torch.Tensor, order: Sequence[int] | None = None) -> torch.Tensor:
     """What one of these made of a tensor, which is noted if it depends on dynamic sizes whether it is a copy.
 
     Where it surely is none, as of the column of a single row, it is a view of the tensor, to which a write goes, or
-    with `in_order`, as of `contiguous`, the tensor itself.
+    with an `order` of axes in which it has to lie, as for `contiguous`, the tensor itself.
     """
     if result is given or type(given) is not torch.Tensor:
         return result
-    for size in given.shape:
-        if isinstance(size, Varying):
-            if size.node.shape_env.note_copy(given, result, in_order):
-                return given if in_order else given.view(result.shape)
-            break
+    symbols = symbols_of(given)
+    if symbols is not None and symbols.note_copy(given, result, order):
+        return given if order is not None else given.view(result.shape)
     return result
+
+
+def symbols_of(tensor: torch.Tensor) -> Symbols | None:
+    """The symbols of the dynamic sizes of a tensor; None if it has none."""
+    sizes = (size for size in tensor.shape if isinstance(size, Varying))
+    return next((size.node.shape_env for size in sizes), None)
+
+
+def original_of(copy: torch.Tensor) -> tuple[torch.Tensor | None, Any]:
+    """The tensor that `contiguous` was called on, for one that it returned, and the question whether the two are one:
+    where the other lies as it has to, which depends on dynamic sizes. None for any other tensor."""
+    symbols = symbols_of(copy)
+    original, _, is_one = (None, None, False) if symbols is None else symbols.copies.get(id(copy), (None, None, False))
+    return original, is_one

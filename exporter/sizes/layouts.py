@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal, GreaterOrEqual, Or, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
 from onnx_parity.exporter.expressions.integers_and_reals import Max
 
-__all__ = ["QUESTIONS", "are_in_order", "may_be_viewed"]
+__all__ = ["QUESTIONS", "are_in_order", "may_be_viewed", "order_of"]
 
 _Sizes = Sequence[Expression]
 _ZERO, _ONE = Number(0), Number(1)
@@ -82,6 +84,14 @@ def _has_strides_of_channels_last(sizes: _Sizes, strides: _Sizes, order: Sequenc
 
 
 _CHANNELS_LAST = {"2d": (1, 3, 2, 0), "3d": (1, 4, 3, 2, 0)}
+_LAYOUTS = {torch.channels_last: _CHANNELS_LAST["2d"], torch.channels_last_3d: _CHANNELS_LAST["3d"]}
+
+
+def order_of(memory_format: torch.memory_format, rank: int) -> Sequence[int] | None:
+    """The axes of a tensor in a memory format, the innermost first. None if tensors of this rank have no such order."""
+    order = _LAYOUTS.get(memory_format, range(rank - 1, -1, -1))
+    return order if len(order) == rank else None
+
 
 #: By the names of torch's methods: the expression, and the type of its value.
 QUESTIONS: dict[str, tuple[Callable[[_Sizes, _Sizes], Expression], type]] = {

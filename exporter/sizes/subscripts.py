@@ -48,7 +48,8 @@ class SymbolicSubscripts(TorchFunctionMode):
     ) -> Any:
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
-            return func(*args, **(kwargs or {}))
+            if func is not torch.Tensor.stride:
+                return func(*args, **(kwargs or {}))
         return self._call(self._called, func, args, kwargs or {})
 
     def _called(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
+from onnx_parity.exporter.sizes.copies import original_of
 from onnx_parity.exporter.torch_inside.code_objects import first_line
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
@@ -87,12 +88,18 @@ def read_number(item: Any) -> Any:
 
 
 def are_identical(one: Any, other: Any, /) -> bool:
-    """`one is other`: two sizes that are equal are one, as far as Python has one object of each integer."""
+    """`one is other`: two sizes that are equal are one, as far as Python has one object of each integer, and a tensor
+    and what `contiguous` returns of it are one for some sizes."""
     kinds = {type(one), type(other)}
     if kinds == {torch.SymBool} or (torch.SymInt in kinds and kinds <= {int, torch.SymInt}):
         return bool(one == other)
     if torch.SymBool in kinds and kinds <= {bool, torch.SymBool}:
         return bool(one) is bool(other)
+    if one is not other and kinds == {torch.Tensor}:
+        for given, copy in ((one, other), (other, one)):
+            original, is_one = original_of(copy)
+            if original is given:
+                return bool(is_one)
     return one is other
 
 

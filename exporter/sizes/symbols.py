@@ -113,6 +113,8 @@ class Symbols(NumbersOfValues):
         self.decided_by_values: Callable[[Plain, str], Plain] = lambda answer, spelled: answer
         #: Is told a tensor, a copy of it, and the condition on sizes for which the program makes no copy.
         self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
+        #: By the identity of what `contiguous` returned: what it was called on, the former, and whether they are one.
+        self.copies: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
@@ -274,14 +276,14 @@ class Symbols(NumbersOfValues):
         """Whether a question has the same answer for all sizes within the declared ranges."""
         return known_truth(question, self._ranges) is not None
 
-    def is_certain_if_occupied(self, question: Expression) -> bool:
-        """Whether a question has the same answer for all sizes within the declared ranges but 0."""
-        return known_truth(question, {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()}) is not None
+    def known_if_occupied(self, question: Expression) -> bool | None:
+        """The answer to a question that holds for all sizes within the declared ranges but 0."""
+        return known_truth(question, {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()})
 
     def is_one_if_occupied(self, size: torch.SymInt) -> bool:
         """Whether a size is 1 unless an axis is empty."""
         expression = size.node.expr
-        return isinstance(expression, Min) and self.is_certain_if_occupied(Equal.of(expression, Number(1)))
+        return isinstance(expression, Min) and self.known_if_occupied(Equal.of(expression, Number(1))) is not None
 
     def has_one_value(self, number: Expression) -> bool:
         """Whether a number is the same for all sizes within the declared ranges."""
@@ -349,16 +351,19 @@ class Symbols(NumbersOfValues):
         if runs_users_code(asker) and self.catches_errors(asker) and self.decided(condition):
             raise error
 
-    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor, in_order: bool) -> bool:
+    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor, order: Sequence[int] | None) -> bool:
         """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to: for
-        the first in the order of its axes. Return whether it surely does."""
+        the first in this order of its axes, the innermost first. Return whether it surely does."""
         sizes, strides = [*map(expression_of_size, tensor.shape)], [*map(expression_of_size, tensor.stride())]
         new = [*map(expression_of_size, copy.shape)]
-        condition = are_in_order(sizes, strides) if in_order else may_be_viewed(sizes, strides, new)
+        condition = are_in_order(sizes, strides, order) if order is not None else may_be_viewed(sizes, strides, new)
         condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
-        known = known_truth(condition, self._ranges)
+        known = self.known_if_occupied(condition)  # Nothing is written to empty tensors.
         if known is None:
             self.watch_copy(tensor, copy, condition)
+            if order is not None:
+                is_one = Or.of(condition, *(Equal.of(size, expression_of(0)) for size in sizes))
+                self.copies[id(copy)] = tensor, copy, as_number(is_one, self)
         return bool(known)
 
     def lost_copy(self, condition: Expression, origin: Origin) -> None:

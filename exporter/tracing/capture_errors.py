@@ -148,7 +148,9 @@ def failed_while_recorded(
             "are neither inputs nor weights of the module: make them one of these."
         )
     known = axis_names or {}
-    named = re.sub(r"\bs\d+\b", lambda symbol: known.get(symbol[0], symbol[0]), str(error))
+    # Where in C++ an error was raised says nothing to the program's author.
+    text = str(error).partition("\nException raised from")[0]
+    named = re.sub(r"\bs\d+\b", lambda symbol: known.get(symbol[0], symbol[0]), text)
     if known and unlike_the_example:
         names = ", ".join(repr(known[symbol]) for symbol in unlike_the_example)
         return ProgramFailedError(

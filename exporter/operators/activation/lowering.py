@@ -222,3 +222,16 @@ def softmax_result(self: torch.Tensor, dim: int, dtype: torch.dtype | bool | Non
     # The last argument is a dtype, or whether halves become floats.
     is_plain = not dtype and self.dtype.is_floating_point and -self.ndim <= dim < self.ndim and are_contiguous(self)
     return Contiguous(self.dtype, tuple(self.shape)) if is_plain else NotImplemented
+
+
+_LIES_IN_ORDER = "torch's fake kernel keeps how a tensor lies in memory, and the result of the kernel lies in order"
+
+
+@result_of("aten::log_sigmoid_forward", why=_LIES_IN_ORDER)
+def log_sigmoid_results(self: torch.Tensor) -> Any:
+    return self.new_empty(self.shape), self.new_empty(self.shape)
+
+
+@result_of("aten::rrelu_with_noise_functional", why=_LIES_IN_ORDER)
+def rrelu_results(self: torch.Tensor, noise: torch.Tensor, *_: Any, **__: Any) -> Any:
+    return self.new_empty(self.shape), torch.empty_like(noise)

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
-from onnx_parity.exporter.registry.recorded import any_size_depends_on_values, any_size_is_dynamic, instead_of
+from onnx_parity.exporter.registry.recorded import any_size_is_dynamic, instead_of
 
 _aten = torch.ops.aten
 
 copy_back("copysign_", "div_.Tensor_mode", "div_.Scalar_mode", "floor_divide_", "lcm_", to=DYNAMIC)
 copy_back("atan2_", "fmod_", "hypot_", "remainder_", to=DYNAMIC_HALVES)
 
-_ASKS_FOR_SIZES = "torch's own asks for a size that depends on values whether it is 0 or 1"
+_ASKS_FOR_SIZES = "torch's own asks for a size whether it is 0 or 1, or less than the order of the differences"
 
 
-@instead_of("aten::diff", where=any_size_depends_on_values, why=_ASKS_FOR_SIZES)
+@instead_of("aten::diff", where=any_size_is_dynamic, why=_ASKS_FOR_SIZES)
 def diff(
     self: torch.Tensor, n: int = 1, dim: int = -1, prepend: torch.Tensor | None = None,
     append: torch.Tensor | None = None,
@@ -30,13 +30,13 @@ def diff(
     return x
 
 
-@instead_of("aten::trapezoid.dx", "aten::trapz.dx", where=any_size_depends_on_values, why=_ASKS_FOR_SIZES)
+@instead_of("aten::trapezoid.dx", "aten::trapz.dx", where=any_size_is_dynamic, why=_ASKS_FOR_SIZES)
 def trapezoid(y: torch.Tensor, *, dx: float = 1, dim: int = -1) -> torch.Tensor:
     before, after = _neighbours(y, dim)
     return (before + after).sum(dim) * (dx / 2)
 
 
-@instead_of("aten::trapezoid.x", "aten::trapz.x", where=any_size_depends_on_values, why=_ASKS_FOR_SIZES)
+@instead_of("aten::trapezoid.x", "aten::trapz.x", where=any_size_is_dynamic, why=_ASKS_FOR_SIZES)
 def trapezoid_at(y: torch.Tensor, x: torch.Tensor, *, dim: int = -1) -> torch.Tensor:
     before, after = _neighbours(x, dim if x.ndim > 1 else 0)
     width = after - before

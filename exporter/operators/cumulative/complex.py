@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.kinds.complex_arithmetic import product
-from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, parts_of
+from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, elements_along, parts_of
 from onnx_parity.exporter.operators.elementwise.complex import exp, log1p
 
 by_parts("aten::cumsum")
@@ -20,8 +20,8 @@ def cumprod(x: Parts, dim: int, *, dtype: Any = None) -> Operand:
         return x
     total: Operand = 1
     totals = []
-    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
-        total = product(total, Parts(a, b))
+    for each in elements_along(x, dim, "cumprod"):
+        total = product(total, each)
         totals.append(parts_of(total))
     if not totals:
         return x
@@ -34,8 +34,8 @@ def logcumsumexp(x: Parts, dim: int) -> Parts:
     if not x.real.dim():
         return x
     totals: list[Parts] = []
-    for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True):
-        totals.append(_added_logs(Parts(a, b), totals[-1]) if totals else Parts(a, b))
+    for each in elements_along(x, dim, "logcumsumexp"):
+        totals.append(_added_logs(each, totals[-1]) if totals else each)
     if not totals:
         return x
     return Parts(torch.stack([each.real for each in totals], dim), torch.stack([each.imag for each in totals], dim))

@@ -90,4 +90,4 @@ def cumulated(self: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None)
     static=False,
 )
 def extremes_so_far(self: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(self), torch.empty_like(self, dtype=torch.int64)
+    return self.new_empty(self.shape), self.new_empty(self.shape, dtype=torch.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.kinds.complex_arithmetic import is_not_zero, product
-from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of
+from onnx_parity.exporter.kinds.complex_parts import Operand, Parts, by_parts, complex_of, elements_along
 from onnx_parity.exporter.operators.elementwise.complex import abs_
 from onnx_parity.exporter.registry.recorded import named
 
@@ -37,8 +37,8 @@ def prod(x: Parts, *, dtype: Any = None) -> Operand:
 def prod_along(x: Parts, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Operand:
     real, imag = (x.real, x.imag) if x.real.dim() else (x.real.reshape(1), x.imag.reshape(1))
     total: Operand = Parts(torch.ones_like(real).sum(dim) * 0 + 1, torch.zeros_like(real).sum(dim))
-    for a, b in zip(real.unbind(dim), imag.unbind(dim), strict=True):
-        total = product(total, Parts(a, b))
+    for each in elements_along(Parts(real, imag), dim, "prod"):
+        total = product(total, each)
     if keepdim and x.real.dim():
         return Parts(total.real.unsqueeze(dim), total.imag.unsqueeze(dim))  # type: ignore[union-attr]
     return total

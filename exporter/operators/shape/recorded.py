@@ -56,9 +56,14 @@ def broadcast_tensors(tensors: list[torch.Tensor]) -> Any:
 
 @instead_of("aten::fill_diagonal_", where=DYNAMIC.include, why=DYNAMIC.why)
 def fill_diagonal_(self: torch.Tensor, fill_value: float, wrap: bool = False) -> Any:
-    if wrap or self.ndim != 2:
+    if self.ndim != 2:
         return NotImplemented
+    rows, columns = self.shape
     self.diagonal().fill_(fill_value)
+    if wrap:
+        # A row is left out behind each square of a tall matrix.
+        row, column = torch.arange(rows, device=self.device).unsqueeze(1), torch.arange(columns, device=self.device)
+        self.masked_fill_(row % (columns + 1) == column, fill_value)
     return self
 
 

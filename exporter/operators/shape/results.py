@@ -98,7 +98,7 @@ def _is_one(size: Size) -> tuple[bool, bool]:
     symbols: Symbols = size.node.shape_env
     question = Equal.of(size.node.expr, Number(1))
     # That of x[-1:] is 1 unless the axis is empty, which is decided at once.
-    may_be_either = not (symbols.is_certain(question) or symbols.is_certain_if_occupied(question))
+    may_be_either = not (symbols.is_certain(question) or symbols.known_if_occupied(question) is not None)
     if Decision.RANKS_OF_EXAMPLE not in symbols.decisions and may_be_either:
         return symbols.holds_in_example(question), True
     return symbols.decided(question), False

@@ -9,9 +9,10 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Varying, same_size
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.sizes.copies import note_copy
+from onnx_parity.exporter.sizes.copies import note_copy, original_of, symbols_of
+from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code, who_asks
 
 __all__: list[str] = []
 
@@ -29,7 +30,9 @@ read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repea
 def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
     """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
     result = torchs(input, *map(read_number, args), **options)
-    return note_copy(input, result, in_order=torchs is torch.Tensor.contiguous)
+    if torchs is not torch.Tensor.contiguous:
+        return note_copy(input, result)
+    return note_copy(input, result, order_of(options.get("memory_format", torch.contiguous_format), input.ndim))
 
 
 @with_symbolic_numbers(torch.Tensor.reshape_as)
@@ -95,20 +98,33 @@ def indices_of_triangle(
 def is_contiguous(
     torchs: _Function, input: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
 ) -> Any:
-    if memory_format is not torch.contiguous_format or not any(isinstance(size, Varying) for size in input.shape):
+    order = order_of(memory_format, input.ndim)
+    if order is None or symbols_of(input) is None:
         return NotImplemented
+    sizes, strides = input.shape, input.stride()
     expected: Any = 1
-    for size, stride in zip(reversed(input.shape), reversed(input.stride()), strict=True):
+    for axis in order:
+        size, stride = sizes[axis], strides[axis]
         if not same_size(stride, expected) and not bool(size == 1) and not bool(stride == expected):
-            return False
+            return any(bool(each == 0) for each in sizes)
         expected = expected * size
     return True
+
+
+@with_symbolic_numbers(torch.Tensor.stride)
+def stride(torchs: _Function, input: torch.Tensor, dim: int | None = None) -> Any:
+    """The strides of a tensor that `contiguous` returned are those of what it was called on, where that is the same."""
+    original, is_one = original_of(input)
+    if original is None or not is_one:
+        return NotImplemented
+    return original.stride() if dim is None else original.stride(dim)
 
 
 @with_symbolic_numbers(torch.Tensor.storage_offset)
 def storage_offset(torchs: _Function, input: torch.Tensor) -> Any:
     """The recording does not follow where a slice of a dynamic axis begins in memory."""
-    if any(isinstance(size, Varying) for size in (*input.shape, *input.stride())):
+    is_dynamic = any(isinstance(size, Varying) for size in (*input.shape, *input.stride()))
+    if is_dynamic and runs_users_code(who_asks(current_frame())[0]):
         raise refused_here(
             "the program asks where in its memory a tensor of dynamic sizes begins, which values of a model do not "
             "have: compute it from sizes, or leave these axes out of dynamic_axes"

@@ -1,0 +1,105 @@
+"""What a program asks about how a tensor lies in memory: the model is right wherever its assumptions hold."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import onnx_parity
+
+#: Programs of a matrix x with dynamic axes n and m, and whether the model is right for some sizes only.
+ASKED = {
+    "y = x.t(); return x * 2 if y.contiguous() is y else x * 3": True,
+    "y = x.t(); return x * 2 if y.contiguous() is x else x * 3": False,
+    "return x * 2 if x.contiguous() is x else x * 3": False,
+    "y = x.t().contiguous(); return x * y.stride(1)": True,
+    "y = x.t().contiguous(); return x.as_strided(x.shape, x.stride()) + y.shape[0]": False,
+    "return x * x.contiguous().stride(0)": False,
+    "y = x.view(*x.shape, 1, 2 - 1); return x * (2 if y.is_contiguous(memory_format=torch.channels_last) else 3)": True,
+    "y = images(x); return x * (2 if y.is_contiguous() else 3)": True,
+    "y = images(x); return x * (2 if y.is_contiguous(memory_format=torch.channels_last) else 3)": False,
+    "y = images(x * 1); z = y.contiguous(); z[:, 0] = 1; return y * 2": True,
+    "y = x[:, :, None, None] * 1; z = images(y[:, :, 0, 0]); z[:, 0] = 1; return y * 2": False,
+    "return x.sum() + (2 if x.t().is_contiguous() else 3)": True,
+    "return x * x.nbytes": False,
+    "return x.diff(dim=0, n=3).sum() + torch.trapezoid(x, dim=0).sum()": False,
+    "v = (x.t() * 1).cummax(0)[0]; w = v.t().contiguous(); w[0] = 3; return v * 2": True,
+    "y = x * 1; y.fill_diagonal_(3, wrap=True); return y": False,
+    "return torch.vmap(lambda row: row.cumsum(0), in_dims=1, out_dims=1)(x)": False,
+}
+#: What is asked of a memory that values of a model do not have.
+REFUSED = (
+    "(x + 1).data_ptr() == (x + 2).data_ptr()", "x[:1]._base is x", "x[:1]._is_view()", "x.is_set_to(x.view(-1))",
+    "x._version",
+)  # fmt: skip
+
+
+def images(x: torch.Tensor) -> torch.Tensor:
+    return x[:, :, None, None].expand(-1, -1, 2, 3).contiguous(memory_format=torch.channels_last)
+
+
+def _program(text: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function of one line, which exports can read."""
+    file = f"<{text}>.py"
+    source = f"def program(x):\n    {text}\n"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names = {"torch": torch, "images": images}
+    exec(compile(source, file, "exec"), names)
+    return names["program"]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("text", ASKED)
+def test_the_model_is_right_wherever_its_assumptions_hold(text: str) -> None:
+    program = _program(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(program, (torch.rand(3, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert bool(exported.assumptions) == ASKED[text]
+    compared = 0
+    for rows, columns in itertools.product((0, 1, 2, 3, 5), repeat=2):
+        x = torch.randn(rows, columns)
+        if not all(each.holds_for({"n": rows, "m": columns}) for each in exported.assumptions):
+            continue
+        try:
+            expected = program(x.clone())
+        except (IndexError, RuntimeError):
+            continue
+        result = exported(x) if x.numel() else exported.call_reference(x)
+        torch.testing.assert_close(result, expected)
+        compared += 1
+    assert compared >= 9
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_where_a_tensor_lies_is_refused(asked: str, is_dynamic: bool) -> None:
+    dynamic = ({0: "n", 1: "m"},) if is_dynamic else None
+    with pytest.raises(onnx_parity.CaptureError, match="the values of a model do not lie in a memory"):
+        onnx_parity.export(_program(f"return x * 2 if {asked} else x"), (torch.rand(3, 4),), dynamic_shapes=dynamic)
+
+
+@pytest.mark.parametrize("called", [F.logsigmoid, F.rrelu, lambda x: x.cummax(0)[0], lambda x: x.cummin(1)[1]])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_result_lies_in_memory_as_torch_lays_it(called: Callable[..., torch.Tensor], is_dynamic: bool) -> None:
+    x, strides = torch.rand(3, 2).t(), []
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result = called(x)
+        strides.append([str(each) for each in (*x.shape, *result.stride())])
+        return result
+
+    onnx_parity.export(program, (x,), dynamic_shapes=({0: "n", 1: "m"},) if is_dynamic else None)
+    assert strides[0] == ["2", "3", *map(str, called(x).stride())]
+
+
+def test_a_stride_that_is_one_number_fixes_the_size() -> None:
+    with pytest.raises(onnx_parity.DynamicAxisError, match="the program needs max"):
+        onnx_parity.export(
+            _program("return x * 2 if x.stride() == (4, 1) else x"), (torch.rand(3, 4),), dynamic_shapes=({1: "m"},)
+        )
