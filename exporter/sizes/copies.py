@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Varying
+from onnx_parity.exporter.graph.graph import Size, Varying
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -34,8 +34,8 @@ def note_copy(given: torch.Tensor, result: torch.Tensor, order: Sequence[int] | 
 
 def symbols_of(tensor: torch.Tensor) -> Symbols | None:
     """The symbols of the dynamic sizes of a tensor; None if it has none."""
-    sizes = (size for size in tensor.shape if isinstance(size, Varying))
-    return next((size.node.shape_env for size in sizes), None)
+    sizes: Sequence[Size] = tensor.shape
+    return next((size.node.shape_env for size in sizes if isinstance(size, Varying)), None)
 
 
 def original_of(copy: torch.Tensor) -> tuple[torch.Tensor | None, Any]:
