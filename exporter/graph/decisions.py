@@ -15,7 +15,7 @@ from typing import Any
 
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["Decision", "Decisions", "Reconsider"]
+__all__ = ["ENDS", "Decision", "Decisions", "Reconsider"]
 
 
 class Decision(enum.Enum):
@@ -51,6 +51,8 @@ class Decision(enum.Enum):
 
 
 Decisions = frozenset[Decision]
+#: What is decided where iterations at the ends of a loop cannot be recorded like the others.
+ENDS = Decision.FIRST_ITERATIONS, Decision.LAST_ITERATIONS
 
 
 class Reconsider(CaptureError):

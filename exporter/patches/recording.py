@@ -72,9 +72,9 @@ def capturing_surroundings(*, with_symbols: bool = False) -> Iterator[None]:
 
 def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None]:
     """Have loops over dynamic sizes recorded. What records them is imported by the first one. Returns the function that
-    tells whether a frame that asks a condition on sizes is to run the body of a `while`."""
+    tells what a frame is to do that asks a condition on sizes by which it may leave a `while`."""
     from onnx_parity.exporter.sizes.looped import Items
-    from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while
+    from onnx_parity.exporter.torch_inside.loops_of_python import test_of_loop
 
     loops: Any = None
 
@@ -83,19 +83,20 @@ def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None
 
         Items.loop = PythonLoop
 
-    def goes_on(frame: FrameType, question: Any) -> bool | None:
+    def stays(frame: FrameType, question: Any) -> bool | None:
         nonlocal loops
-        if body_of_while(frame) is None:
+        test = test_of_loop(frame)
+        if test is None or test.is_in_for:
             return None
         if loops is None:
-            from onnx_parity.exporter.recording.python_loops.python_loop import WhileLoops
+            from onnx_parity.exporter.recording.python_loops.python_loop import LoopsAsked
 
-            loops = WhileLoops(recorder)
-        answer: bool | None = loops.goes_on(frame, question)
+            loops = LoopsAsked(recorder)
+        answer: bool | None = loops.stays(frame, test, question)
         return answer
 
     Items.load = staticmethod(load)
-    return goes_on
+    return stays
 
 
 @contextmanager

@@ -41,8 +41,12 @@ def _to_list(torchs: Callable[..., Any], self: torch.Tensor) -> Any:
 
 def _is_nonzero(torchs: Callable[..., Any], self: Any) -> Any:
     """Whether a number is not zero, as a truth value that is computed: other numbers may have the same."""
-    is_truth_value = not isinstance(self, torch.Tensor) or self.dtype is torch.bool or self.is_quantized
-    return torchs(self if is_truth_value else self != 0)
+    is_tensor = isinstance(self, torch.Tensor)
+    if is_tensor and self.dtype is not torch.bool and not self.is_quantized:
+        self = self != 0
+    elif is_tensor and isinstance(self.storage_offset(), torch.SymInt):
+        self = self.clone()  # torch asks for the number of elements, which it takes to be symbolic too.
+    return torchs(self)
 
 
 def _text(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> str:

@@ -89,6 +89,8 @@ class _Carried(msgspec.Struct):
     varies: bool
     #: The axes whose size differs between iterations.
     free: set[int] = msgspec.field(default_factory=set)
+    #: Those of them that may be shorter after an iteration than before.
+    shrinking: set[int] = msgspec.field(default_factory=set)
     #: Whether it is a list whose tensors differ in their number of axes.
     of_any_rank: bool = False
     inside: Leaf = None
@@ -264,7 +266,10 @@ class Blocks(Branches):
         start = item.start
         if not isinstance(start, torch.Tensor):
             return self.recorder.stand_in(DTYPES[type(start)], ())
-        shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
+        shape = [
+            self.new_size(size, self._least(item, axis)) if axis in item.free else size
+            for axis, size in enumerate(start.shape)
+        ]
         holds = Holds.LIST_OF_ANY_RANK if item.of_any_rank else self._holds_what(self.take(start))
         return self.recorder.stand_in(start.dtype, shape, start.device, holds)
 
@@ -298,11 +303,24 @@ class Blocks(Branches):
                 f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
                 "keep its dtype and its number of axes in all iterations, as ONNX requires"
             )
-        grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
-        if grown <= item.free:
-            return True
+        pairs = list(zip(inside.shape, shape, strict=True))
+        grown = {axis for axis, (a, b) in enumerate(pairs) if not same_size(a, b)}
+        shrinking = {axis for axis in item.free if self._least(item, axis) and not self._never_exceeds(*pairs[axis])}
+        is_right = grown <= item.free and not shrinking
         item.free |= grown
-        return False
+        item.shrinking |= shrinking
+        return is_right
+
+    def _least(self, item: _Carried, axis: int) -> int:
+        """A lower bound of the size of an axis at the head of the loop."""
+        size, symbols = item.start.shape[axis], self.recorder.fakes.symbols
+        if axis in item.shrinking or symbols is None:
+            return 0
+        return size if isinstance(size, int) else symbols.least(size)
+
+    def _never_exceeds(self, size: Size, limit: Size) -> bool:
+        symbols = self.recorder.fakes.symbols
+        return symbols is not None and symbols.never_exceeds(size, limit)
 
     def _at_end(self, item: _Carried) -> FakeTensor:
         inside = item.inside

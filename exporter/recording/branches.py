@@ -21,7 +21,7 @@ from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.block_primitives import IF
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, same_size
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, Value, same_size
 from onnx_parity.exporter.recording.leaves import Leaf, Leaves, same_leaf, share_memory
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
@@ -78,6 +78,19 @@ class Branches(Leaves):
             raise self.error(
                 f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
             )
+        results = self._joined(asked, of_sizes, sides, shared)
+        self._write(shared, inner, results[counts[0] :])
+        return results[: counts[0]]
+
+    def join(self, condition: FakeTensor, sides: Sequence[tuple[list[Node], Sequence[Leaf]]]) -> list[Leaf]:
+        """Record a branch whose bodies have been recorded, each with its results, of which both have as many."""
+        both = [_Side([], nodes, leaves, leaves) for nodes, leaves in sides]
+        return self._joined(self.recorder.value_of(condition), self.of_sizes(condition), both)
+
+    def _joined(
+        self, asked: Value, of_sizes: Expression | None, sides: Sequence[_Side], shared: Sequence[torch.Tensor] = ()
+    ) -> list[Leaf]:
+        """Record a branch with these bodies. Returns the leaves of the result."""
         taken = 0 if of_sizes is None else self._taken(of_sizes)
         results: list[Leaf] = []
         made: list[FakeTensor] = []
@@ -101,8 +114,7 @@ class Branches(Leaves):
             values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
             blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
             self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
-        self._write(shared, inner, results[counts[0] :])
-        return results[: counts[0]]
+        return results
 
     def _refuse_derivative(self, what: str, made: Sequence[FakeTensor], given: Sequence[Leaf]) -> None:
         """Refuse what autograd does not see, if the program asks for gradients through it: the results of a block are

@@ -149,12 +149,12 @@ class Leaves:
         one, other = (self.as_tensor(symbols.size_of(side)) for side in expression.args)
         return _COMPARISONS[type(expression).__name__](one, other)
 
-    def new_size(self, like: Size) -> torch.SymInt:
-        """A new symbol for an unknown size."""
+    def new_size(self, like: Size, least: int = 0) -> torch.SymInt:
+        """A new symbol for an unknown size with this lower bound."""
         symbols = self.recorder.fakes.symbols
         if symbols is None:
             raise Reconsider(Decision.SYMBOLS)
-        return symbols.unknown_size(like)
+        return symbols.unknown_size(like, least)
 
     def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -193,6 +193,8 @@ def same_leaf(one: Leaf, other: Leaf) -> bool:
     """Whether two leaves are known to be the same."""
     if one is other:
         return True
+    if isinstance(one, torch.SymFloat) and isinstance(other, torch.SymFloat):
+        return bool(one.node.expr == other.node.expr)
     if isinstance(one, torch.SymInt) or isinstance(other, torch.SymInt):
         return is_number(one) and is_number(other) and same_size(one, other)
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor) or type(one) is not type(other):

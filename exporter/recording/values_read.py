@@ -85,6 +85,10 @@ class Reader:
         self.text: Origin | None = None
         #: The names of the dynamic sizes that such numbers are computed from.
         self.sizes_in_texts: set[str] = set()
+        #: The bodies of loops of Python that run now, the innermost last, which decide what differs between iterations.
+        self.bodies: list[Any] = []
+        #: Whether the program has left one of them that has branches, as with an error.
+        self.left_a_branch = False
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -277,7 +281,7 @@ class Reader:
     def _refuse_inside(self, values: Sequence[Value]) -> None:
         """Refuse values that a loop carries from one iteration to the next, since they differ between iterations."""
         for value in values:
-            if any(source not in self.examples for source in self._sources(value)):
+            if self.is_inside(value):
                 origin = self._origins.find()
                 # No decision helps: a number that changes in each iteration cannot become a constant.
                 self.refusal = Reconsider(
@@ -289,6 +293,17 @@ class Reader:
                     ),
                 )
                 raise self.refusal
+
+    def decided_within(self, value: Value, tensor: torch.Tensor) -> bool | None:
+        """The truth value that the body of a loop takes for one that differs between iterations; None for others."""
+        if not self.bodies or value.dtype is not torch.bool or not self.is_inside(value):
+            return None
+        decided: bool = self.bodies[-1].decide(program_frame(current_frame(1)), tensor)
+        return decided
+
+    def is_inside(self, value: Value) -> bool:
+        """Whether a value is computed from what a loop carries from one iteration to the next."""
+        return any(source not in self.examples for source in self._sources(value))
 
     def depends_on_input(self, value: Value) -> bool:
         """Whether a value depends on an input. Values that are computed from weights alone do not."""

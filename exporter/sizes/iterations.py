@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.expression import Expression, Number
 from onnx_parity.exporter.expressions.integers_and_reals import Max
-from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.graph.graph import Origin
 
 __all__ = ["Iterations"]
 
@@ -32,17 +29,6 @@ class Iterations:
         for place in question.free_symbols & self._known.keys():
             question = _with_equal(question, *self._known[place])
         return question
-
-    def undecided(self, question: Expression, origin: Origin) -> Reconsider:
-        """What to raise where the program branches on the number of an iteration."""
-        refusal = CaptureError(
-            f"the program branches{origin.placed} on the number of the iteration of a loop over a dynamic size: such a "
-            "branch is followed if it only tells the first or the last iteration from the others. Choose with "
-            "torch.where, or script the function with the loop"
-        )
-        is_about_end = not question.free_symbols <= self._known.keys()
-        ends = (Decision.LAST_ITERATIONS,) if is_about_end else ()
-        return Reconsider(*ends, Decision.FIRST_ITERATIONS, refusal=refusal)
 
 
 def _with_equal(question: Expression, count: Expression, equal: Expression) -> Expression:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.expressions.bounds import ANY, Range
 from onnx_parity.exporter.expressions.conditions import Equal
-from onnx_parity.exporter.expressions.expression import Expression, Symbol, expression_of
+from onnx_parity.exporter.expressions.expression import Expression, Mul, Number, Symbol, expression_of
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.sizes.answers import declared_range
-from onnx_parity.exporter.sizes.size_node import Answers, SizeNode
+from onnx_parity.exporter.sizes.size_node import Answers, SizeNode, expression_of_size
 
 __all__ = ["NumbersOfValues"]
 
@@ -56,3 +58,10 @@ class NumbersOfValues(Answers):
         if symbol in self._read:
             self._counts.add(symbol)
             self._read[symbol] &= Range(min or 0, math.inf if max is None else max)
+
+    def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
+        """A number of elements of a tensor of this shape."""
+        count = self.create_unbacked_symint()
+        whole = Mul.of(*map(expression_of_size, shape))
+        self.constrain(count, max=int(whole) if isinstance(whole, Number) else None)
+        return count

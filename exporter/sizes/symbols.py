@@ -23,7 +23,7 @@ import torch
 from onnx_parity.exporter.errors import CaptureError, Unsupported
 from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth, simplified
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
-from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Plain, Symbol, expression_of
+from onnx_parity.exporter.expressions.expression import Condition, Expression, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, in_short, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
@@ -118,7 +118,9 @@ class Symbols(NumbersOfValues):
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
-        self.goes_on: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        self.stays_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        #: Returns the answer to a condition that differs between the iterations of the innermost loop that is recorded.
+        self.decided_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
         #: Returns whether the program catches an error that is raised in a frame.
         self.catches_errors: Callable[[FrameType], bool] = lambda frame: False
 
@@ -136,13 +138,13 @@ class Symbols(NumbersOfValues):
         self._ranges[symbol] = declared_range(declared)
         return torch.SymInt(SizeNode(symbol, self, int))
 
-    def unknown_size(self, like: Size) -> torch.SymInt:
-        """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
+    def unknown_size(self, like: Size, least: int = 0) -> torch.SymInt:
+        """A data-dependent size with a lower bound. Comparisons with it are answered as for `like`, another size."""
         hint = expression_of_size(like).xreplace(self.hints)
         # A number that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
         # Its name is that of no axis.
         name = f"size {len(self.hints) - len(self._example)}"
-        size = self.new_size(name, int(hint.at(dict.fromkeys(hint.free_symbols, 2))))
+        size = self.new_size(name, int(hint.at(dict.fromkeys(hint.free_symbols, 2))), (least, math.inf))
         del self._example[size.node.expr]
         return size
 
@@ -396,7 +398,7 @@ class Symbols(NumbersOfValues):
         asker, in_python = who_asks(current_frame(1))
         user = nearest_user_place(asker) if in_python else None
         by_user = user is not None and user.frame is asker
-        if by_user and (goes_on := self.goes_on(asker, question)) is not None:
+        if by_user and (goes_on := self.stays_in_loop(asker, question)) is not None:
             return goes_on
         if question in self._certain:
             return self._certain[question]
@@ -411,13 +413,16 @@ class Symbols(NumbersOfValues):
         if user is not None and user.frame is asker and Decision.PLAIN_NUMBERS not in self.decisions:
             follow_calls_in(asker, self._followed)
         is_question = isinstance(question, Condition)
+        if by_user and is_question and not self.is_of_inputs(question):
+            if (certain := self.known(question)) is not None:
+                return certain
+            if (decided := self.decided_in_loop(asker, question)) is not None:
+                return decided
         if not self.has_value(question):
             # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
             # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             if (by_user or self.iterations) and (certain := self.known(question)) is not None:
                 return certain
-            if by_user and self.iterations.concern(question):
-                raise self.iterations.undecided(question, self._origin(user))
             followed = fallback is None and ((user is not None and asker is user.frame) or not is_question)
             answer = self._in_example(question) if followed else None
             if answer is None:
@@ -486,13 +491,6 @@ class Symbols(NumbersOfValues):
 
     def _maybe_evaluate_static(self, expression: Expression, **_: Any) -> bool | None:
         return self.known(expression)
-
-    def new_count(self, shape: Sequence[Size]) -> torch.SymInt:
-        """A number of elements of a tensor of this shape."""
-        count = self.create_unbacked_symint()
-        whole = Mul.of(*map(expression_of_size, shape))
-        self.constrain(count, max=int(whole) if isinstance(whole, Number) else None)
-        return count
 
     def ignore_fresh_unbacked_symbols(self) -> AbstractContextManager[None]:
         return nullcontext()

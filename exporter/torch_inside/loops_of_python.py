@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
 from types import CodeType, FrameType, GeneratorType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 __all__ = [
-    "assign", "body_of_while", "carried_names", "frames_of_loop", "is_in_for", "is_in_unpacking", "iterated",
-    "variables_of",
+    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_in_for", "is_in_unpacking", "iterated",
+    "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
@@ -23,6 +23,10 @@ _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if 
 _ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+#: What code does to leave a loop, besides jumping: it drops the iterator.
+_DROPPING = frozenset({"NOP", "POP_TOP", "POP_ITER", "END_FOR", "CACHE"})
+#: Ends of functions of fewer instructions are compared.
+_LONGEST_END = 30
 
 
 def is_in_for(frame: FrameType) -> bool:
@@ -55,14 +59,31 @@ def is_in_unpacking(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
 
 
-def body_of_while(frame: FrameType) -> int | None:
-    """Where the body of a `while` begins whose condition a frame asks, for the first time or again; None if it asks
-    something else, or if the condition has several parts."""
-    return _known(frame.f_code, _tests, _tests_of_while).get(frame.f_lasti)
+class LoopTest(NamedTuple):
+    """A place in code that leaves a loop with one answer to what it asks, and stays in it with the other."""
+
+    #: The same for all tests of a loop.
+    loop: int
+    #: The same for the copies of a test: Python asks the condition of a `while` before the loop, and after its body.
+    test: int
+    #: The answer with which the code stays in the loop.
+    stays: bool
+    #: Whether each iteration asks it.
+    is_head: bool
+    #: Whether the loop is a `for`, whose iterator is asked first.
+    is_in_for: bool
+    #: What the code does once it has left the loop: the same for tests that leave it for the same place.
+    leaves_for: tuple[object, ...]
+
+
+def test_of_loop(frame: FrameType) -> LoopTest | None:
+    """The test by which a frame that asks a condition, or an iterator for the next item, may leave the innermost loop
+    that it runs; None if it asks something else."""
+    return _known(frame.f_code, _tests, _tests_of_loops).get(frame.f_lasti)
 
 
 #: What has been found in code, by its identity, with the code itself: constants in it may have no hash.
-_tests: dict[int, tuple[CodeType, dict[int, int]]] = {}
+_tests: dict[int, tuple[CodeType, dict[int, LoopTest]]] = {}
 _lives: dict[int, tuple[CodeType, dict[int, frozenset[str]]]] = {}
 _MOST = 1000
 
@@ -76,45 +97,145 @@ def _known(code: CodeType, known: dict[int, tuple[CodeType, _Found]], find: Call
     return found[1]
 
 
-def _tests_of_while(code: CodeType) -> dict[int, int]:
-    """Where code asks conditions of `while`, each with the place at which its body begins.
+def _tests_of_loops(code: CodeType) -> dict[int, LoopTest]:
+    """The tests by which code may leave its loops, by their places.
 
-    Python asks at the head of the loop, and again after the body. The second place jumps back to behind the first one,
-    and both leave the loop for the same place; a `continue` jumps elsewhere. From 3.14 on, it asks at the head alone.
+    Copies of a test are taken for one, which makes each loop one that is entered at one place. The loop consists of all
+    from which the jumps back to that place are reached without passing it.
     """
     # From Python 3.14 on, a note stands behind each jump.
     steps = [step for step in dis.get_instructions(code) if step.opname != "NOT_TAKEN"]
-    tests: dict[int, int] = {}
-    #: By the places after tests, where these tests jump to, and which they are.
-    heads: dict[int, tuple[int, dis.Instruction, dis.Instruction]] = {}
-    for before, step, after in zip(steps, steps[1:], steps[2:], strict=False):
-        if not step.opname.startswith("POP_JUMP") or "NONE" in step.opname:
+    places = {step.offset: number for number, step in enumerate(steps)}
+    nodes, known = [*range(len(steps))], dict[object, int]()
+    asking = [number for number, step in enumerate(steps) if _is_test(step)]
+    for number in asking:
+        if steps[number].opcode != _FOR_ITER:
+            first = known.setdefault(_spelled(steps, number), number)
+            for before in range(_common(steps, first, number)):
+                nodes[number - before] = first - before
+    after: dict[int, set[int]] = {number: set() for number in nodes}
+    sides: dict[int, tuple[int | None, int | None]] = {}
+    for number, step in enumerate(steps):
+        target = places.get(step.argval) if step.opcode in _JUMPS else None
+        falls = step.opname not in _ENDING and step.opname not in _JUMPING and number + 1 < len(steps)
+        sides[number] = target, number + 1 if falls else None
+        after[nodes[number]] |= {nodes[side] for side in sides[number] if side is not None}
+    loops = _loops_in(after)
+    found: dict[int, LoopTest] = {}
+    for number in asking:
+        around = [head for head, (inside, _) in loops.items() if nodes[number] in inside]
+        jumps, goes_on = sides[number]
+        if not around or jumps is None or goes_on is None:
             continue
-        if step.argval <= step.offset:
-            body, end = step.argval if step.opname.endswith("TRUE") else None, after.offset
-        elif step.opname.endswith("FALSE"):
-            body, end = after.argval if after.opname == "JUMP_BACKWARD" else None, step.argval
-            heads[after.offset] = end, before, step
-        else:
+        head = min(around, key=lambda head: len(loops[head][0]))
+        inside, ends = loops[head]
+        if (nodes[jumps] in inside) == (nodes[goes_on] in inside):
             continue
-        if body in heads and heads[body][0] == end:
-            for asking, test in (heads[body][1:], (before, step)):
-                tests[test.offset] = tests[asking.offset if asking.opname == "TO_BOOL" else test.offset] = body
-    return tests | _tests_at_heads(steps) if sys.version_info >= (3, 14) else tests
+        stays_by_jump = nodes[jumps] in inside
+        stays = steps[number].opcode == _FOR_ITER or stays_by_jump == steps[number].opname.endswith("TRUE")
+        is_head = _is_passed(nodes[number], head, ends, after, inside)
+        leaves_for = _leaving(steps, places, goes_on if stays_by_jump else jumps)
+        test = LoopTest(head, nodes[number], stays, is_head, steps[head].opcode == _FOR_ITER, leaves_for)
+        # From Python 3.13 on, the truth value is made first.
+        found[steps[number - 1 if steps[number - 1].opname == "TO_BOOL" else number].offset] = test
+        found[steps[number].offset] = test
+    return found
 
 
-def _tests_at_heads(steps: Sequence[dis.Instruction]) -> dict[int, int]:
-    last = {step.argval: step.offset for step in steps if step.opname == "JUMP_BACKWARD"}
-    tests: dict[int, int] = {}
-    for head, end in last.items():
-        inside = [number for number, step in enumerate(steps) if step.offset >= head]
-        if steps[inside[0]].opcode == _FOR_ITER:
+def _is_test(step: dis.Instruction) -> bool:
+    return step.opcode == _FOR_ITER or (step.opname.startswith("POP_JUMP") and "NONE" not in step.opname)
+
+
+def _spelled(steps: Sequence[dis.Instruction], number: int) -> tuple[object, ...]:
+    """Where a test, and what it tests, is written in the program: the same for its copies."""
+    before = [(step.opname, step.positions) for step in steps[max(0, number - 3) : number] if step.opname != "TO_BOOL"]
+    # Of `0 <= i <= n` only the second operands are written elsewhere.
+    tested = before[-2:] if before[-1:] and before[-1][0] == "COMPARE_OP" else before[-1:]
+    return steps[number].positions, *tested
+
+
+def _common(steps: Sequence[dis.Instruction], first: int, other: int) -> int:
+    """How many instructions that end with a test are those that end with a copy of it."""
+    count = 1
+    while count <= first < other and all(
+        getattr(steps[first - count], name) == getattr(steps[other - count], name) for name in ("opname", "positions")
+    ):
+        count += 1
+    return count
+
+
+def _loops_in(after: Mapping[int, set[int]]) -> dict[int, tuple[set[int], set[int]]]:
+    """The loops, by where they are entered: all that is inside, and from where they jump back."""
+    ends: dict[int, set[int]] = {}
+    # On the way from the beginning: what is left to be seen behind each.
+    way, seen = [(0, iter(after[0]))], {0}
+    on_way = {0}
+    while way:
+        at, left = way[-1]
+        to = next(left, None)
+        if to is None:
+            way.pop()
+            on_way.discard(at)
+        elif to in on_way:
+            ends.setdefault(to, set()).add(at)
+        elif to not in seen:
+            seen.add(to)
+            on_way.add(to)
+            way.append((to, iter(after[to])))
+    before: dict[int, set[int]] = {}
+    for at, following in after.items():
+        for to in following:
+            before.setdefault(to, set()).add(at)
+    return {head: (_reaching(head, jumping, before) & seen, jumping) for head, jumping in ends.items()}
+
+
+def _reaching(head: int, ends: set[int], before: Mapping[int, set[int]]) -> set[int]:
+    """All from which one of the ends is reached without passing the head, with the head."""
+    found, waiting = {head}, [*ends]
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            waiting += before.get(at, ())
+    return found
+
+
+def _is_passed(test: int, head: int, ends: set[int], after: Mapping[int, set[int]], inside: set[int]) -> bool:
+    """Whether each way through a loop passes a test."""
+    waiting, seen = [head], {test}
+    while waiting:
+        at = waiting.pop()
+        if at not in seen:
+            seen.add(at)
+            waiting += after[at] & inside
+    return ends.isdisjoint(seen - {test})
+
+
+def _leaving(steps: Sequence[dis.Instruction], places: Mapping[int, int], at: int) -> tuple[object, ...]:
+    """What code does from a place on: the steps until it returns, of which Python makes copies, or where it goes."""
+    begins: int | None = None
+    done: list[tuple[object, object]] = []
+    while len(done) < _LONGEST_END:
+        step = steps[at]
+        if step.opname == "JUMP_FORWARD":
+            at = places[step.argval]
             continue
-        at = next(number for number in inside if "JUMP" in steps[number].opname)
-        before, step, after = steps[at - 1 : at + 2]
-        if step.opname == "POP_JUMP_IF_FALSE" and step.argval > end:
-            tests[step.offset] = tests[before.offset if before.opname == "TO_BOOL" else step.offset] = after.offset
-    return tests
+        drops = step.opname in _DROPPING or (step.opname == "SWAP" and steps[at + 1].opname == "POP_TOP")
+        at += 1
+        if drops and not done:
+            continue
+        begins = step.offset if begins is None else begins
+        if step.opcode in _JUMPS or step.opname == "RERAISE":
+            break
+        if not (drops and _returns_next(steps, at)):
+            done.append((step.opname, step.argval))
+        if step.opname in _ENDING:
+            return tuple(done)
+    return (begins,)
+
+
+def _returns_next(steps: Sequence[dis.Instruction], at: int) -> bool:
+    return [step.opname for step in steps[at : at + 2] if step.opname != "POP_TOP"][:1] == ["RETURN_VALUE"]
 
 
 def carried_names(frame: FrameType) -> frozenset[str]:

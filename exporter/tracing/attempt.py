@@ -19,7 +19,7 @@ from onnx_parity.exporter.dispatch.functional import Called, functionalized
 from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
 from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
+from onnx_parity.exporter.graph.decisions import ENDS, Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
@@ -357,12 +357,14 @@ class _Recording:
             return Reconsider(Decision.GRADIENTS)
         if not self._recorder.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             return Reconsider(Decision.WRAP_OWN_TENSORS)
+        if self._recorder.reader.left_a_branch and not self._attempt.decisions.issuperset(ENDS):
+            return Reconsider(*ENDS)  # It may fail in some iterations alone.
         if reader.scalars:
             return _SymbolicNumberError()
         if symbols is None and "data is not allocated" in str(error):
             # torch.tensor([x[0], x[1]]) reads memory. An attempt with symbols records it as an operator.
             return Reconsider(Decision.SYMBOLS)
-        unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
+        unlike = [*map(str, symbols.unlike_the_example())] if symbols is not None else []
         return failed_while_recorded(error, self._inputs.axis_names, unlike)
 
     # --- checks and the graph -----------------------------------------------------------------------------------------
@@ -466,8 +468,7 @@ class _Recording:
             return True
         returned = {id(value) for value in self._outputs}
         inside = [self._recorder.value_of(fake) for _, fake in self._inputs.tensor_inputs()]
-        new = [*self._put_values, *map(_before_copy, inside)]
-        return any(value.node is not None and id(value) in returned for value in new)
+        return any(v.node is not None and id(v) in returned for v in (*self._put_values, *map(_before_copy, inside)))
 
     def _put_elsewhere(self) -> list[str]:
         """Places in objects among the arguments that the program put new tensors and other numbers into, and whose
@@ -479,9 +480,8 @@ class _Recording:
 
     def _outputs_as_returned(self) -> list[Value]:
         """The values that the program returned. A list that is held in one tensor is converted to a list."""
-        kinds = [kind for kind in self._returned.kinds if kind is not Kind.PLAIN]
         outputs = list(self._outputs)
-        for place, kind in enumerate(kinds):
+        for place, kind in enumerate(kind for kind in self._returned.kinds if kind is not Kind.PLAIN):
             if kind in (Kind.LIST, Kind.NUMBERS) and not outputs[place].holds.is_list:
                 outputs[place] = self._recorder.listed(outputs[place])
         return outputs

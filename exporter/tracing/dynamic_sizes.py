@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -32,7 +33,7 @@ from onnx_parity.exporter.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.sizes.torchs_questions import torchs_questions
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.code_objects import CodeType
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
+from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
 from onnx_parity.exporter.torch_inside.pytree import tree_flatten, tree_unflatten
 
 __all__ = ["with_dynamic_sizes"]
@@ -55,12 +56,26 @@ def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
     """The surroundings of a recording in which code of ours calls the program."""
     symbols = recorder.fakes.symbols
     assert symbols is not None
-    symbols.goes_on = loops_followed(recorder)
+    symbols.stays_in_loop = loops_followed(recorder)
+    symbols.decided_in_loop = partial(_decided_in_loop, recorder)
     symbols.catches_errors = lambda frame: errors_are_caught(frame, calling)
     with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read, _CaughtErrors(recorder, calling).call):
         yield
     if symbols.caught is not None:
         raise symbols.caught
+
+
+def _decided_in_loop(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:
+    """The answer to a question that a frame asks in the body of a loop, if it differs between iterations."""
+    if not recorder.reader.bodies:
+        return None
+    symbols, reader, names = recorder.fakes.symbols, recorder.reader, [*map(str, question.free_symbols)]
+    sources = [reader.scalars.get(name) or recorder.size_sources.get(name, (None,))[0] for name in names]
+    is_of_values = any(source is not None and reader.is_inside(source) for source in sources)
+    if not is_of_values and not (symbols is not None and symbols.iterations.concern(question)):
+        return None
+    decided: bool = recorder.reader.bodies[-1].decide(frame, question)
+    return decided
 
 
 class _CaughtErrors:

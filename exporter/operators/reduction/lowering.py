@@ -255,6 +255,20 @@ def reduced_floats(
     return _reduced(self, dims, keepdim, self.dtype) if self.dtype.is_floating_point and not dtype else NotImplemented
 
 
+@result_of("aten::linalg_vector_norm", why=_WHY)
+def vector_norm_of_floats(
+    self: torch.Tensor,
+    ord: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """torch refuses some other orders for axes of size 0."""
+    is_plain = self.dtype.is_floating_point and not dtype and ord in (1, 2) and dim != []
+    return _reduced(self, dim, keepdim, self.dtype) if is_plain else NotImplemented
+
+
 @result_of("aten::all", "aten::all.dim", "aten::any", "aten::any.dim", why=_WHY)
 def reduced_truths(self: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     if self.dtype is not torch.bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
@@ -27,38 +29,6 @@ _OTHER_STRUCTURE = (
     "structure, and assign tensors or numbers before the loop"
 )
 _PLAIN = frozenset({bool, int, float, str})
-
-
-class _WatchedList(list[Any]):
-    """A list of the program within an iteration, which tells whether it was read, or changed otherwise than at its end.
-
-    The program finds in it what it had before the loop, and what this iteration has added.
-    """
-
-    is_read = False
-    #: The loop that watches it, and the list in whose place it is.
-    owner: CarriedValues
-    stands_for: list[Any]
-
-    def added(self, known: int) -> list[Any]:
-        return [*list.__getitem__(self, slice(known, None))]
-
-
-def _reading(name: str) -> Callable[..., Any]:
-    method = getattr(list, name)
-
-    def call(self: _WatchedList, *args: Any) -> Any:
-        self.is_read = True
-        return method(self, *args)
-
-    return call
-
-
-for _name in (
-    "__add__", "__contains__", "__delitem__", "__eq__", "__getitem__", "__iter__", "__len__", "__mul__",
-    "__reversed__", "clear", "copy", "count", "index", "insert", "pop", "remove", "reverse", "sort",
-):  # fmt: skip
-    setattr(_WatchedList, _name, _reading(_name))
 
 
 class OtherForms(Exception):
@@ -91,9 +61,11 @@ class _Place(msgspec.Struct, eq=False):
     #: The list whose items it has, if they are carried as a whole.
     container_before: Any = None
     #: For a list, what the program finds in its place.
-    watched: _WatchedList | None = None
+    watched: WatchedList | None = None
     #: For a list, how many items an iteration adds, and their structure.
     added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
+    #: Whether each iteration adds these.
+    is_added_to_always: bool = True
 
     def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
         """Its value now: of a container a copy."""
@@ -130,7 +102,7 @@ class CarriedValues:
         self._places = [_Place(value, *self._apart(value), name, frame) for frame, name, value in values]
         for container in found.values():
             held = _copied(container)
-            watched = _WatchedList() if isinstance(container, list) else None
+            watched = WatchedList() if isinstance(container, list) else None
             place = _Place(held, *self._apart(held, but=held), container=container, watched=watched)
             self._places.append(place)
         leaves = {id(leaf) for leaf in self.leaves}
@@ -145,7 +117,7 @@ class CarriedValues:
         self._objects = _objects_in([value for _, held in variables for value in held.values()])
         #: What was in their attributes before the loop.
         self._attributes = [(held, {**held}) for each in self._objects for held in _attributes_of(each)]
-        #: What these hold after the last two iterations.
+        #: What these hold after the last two iterations, on each path through the body.
         self._elsewhere: list[list[Any]] = []
         #: What is to be recorded before the loop begins again.
         self._outside: list[Callable[[], None]] = []
@@ -154,12 +126,49 @@ class CarriedValues:
     def leaves(self) -> list[Leaf]:
         return [leaf for place in self._places for leaf in place.leaves]
 
+    @property
+    def given(self) -> Sequence[Leaf]:
+        """The leaves that the program was given in the last iteration."""
+        return self._given
+
+    @property
+    def left(self) -> Sequence[Leaf]:
+        """The leaves that it left."""
+        return self._left
+
+    def begin(self) -> None:
+        """Called before the paths of an iteration are run."""
+        del self._elsewhere[:-1]
+
+    def settle(self, given: Sequence[Leaf], left: Sequence[Leaf]) -> None:
+        """Note what the program would have been given, and left, if it had run the paths of an iteration as one."""
+        self._given, self._left = [*given], [*left]
+
+    def collected(self, added: Mapping[int, Sequence[torch.Tensor]], always: Mapping[int, Leaf]) -> list[torch.Tensor]:
+        """What a loop collects: tensors that an iteration adds to lists, and whether it does where not each does."""
+        found: list[torch.Tensor] = []
+        for number, place in enumerate(self._places):
+            found += added.get(number, ())
+            place.is_added_to_always = always.get(number, True) is True
+            if not place.is_added_to_always:
+                found.append(self._blocks.as_tensor(always[number]))
+        return found
+
+    @contextmanager
+    def looked_at(self) -> Iterator[None]:
+        """A context in which leaves are taken while an iteration runs, which goes on afterwards."""
+        elsewhere, left = [*self._elsewhere], self._left
+        try:
+            yield
+        finally:
+            self._elsewhere, self._left = elsewhere, left
+
     def give(self, leaves: Sequence[Leaf]) -> None:
         """Have the program find these leaves in its variables and containers."""
         self._given = [self._in_python(*pair) for pair in zip(self.leaves, leaves, strict=True)]
         for place in self._places:
             if place.watched is not None:
-                place.watched = _WatchedList()
+                place.watched = WatchedList()
                 place.watched.owner, place.watched.stands_for = self, place.container
         self._put(
             iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None}
@@ -178,21 +187,22 @@ class CarriedValues:
         wants_number = is_number(start) and type(start) is not bool
         return self._blocks.number(leaf) if wants_number and isinstance(leaf, torch.Tensor) else leaf
 
-    def take(self) -> tuple[list[Leaf], list[torch.Tensor]]:
-        """The leaves after an iteration, and the tensors that it has added to lists."""
+    def take(self) -> tuple[list[Leaf], dict[int, list[torch.Tensor]]]:
+        """The leaves after an iteration, and the tensors that it has added to lists, by the places of these."""
         variables = {frame: variables_of(frame) for frame in self._frames}
-        self._elsewhere = [*self._elsewhere[-1:], _plain_values(self._objects)]
+        self._elsewhere.append(_plain_values(self._objects))
         leaves: list[Leaf] = []
-        added: list[torch.Tensor] = []
+        added: dict[int, list[torch.Tensor]] = {}
         others = False
-        for place in [*self._places]:
+        for number, place in enumerate([*self._places]):
             value = place.value(variables)
             if place.watched is not None:
                 if (more := place.watched.added(len(place.start))) and place.watched.is_read:
                     self._carry_whole(place)
                     others = True
                     continue
-                added += self._added(place, more) if more else []
+                if more:
+                    added[number] = self._added(place, more)
                 value = list.__getitem__(place.watched, slice(len(place.start)))
             elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
                 value = GrownList.of(value, like)
@@ -279,7 +289,7 @@ class CarriedValues:
         if place.name is not None and start is UNSET:
             place.form, place.leaves = form, [UNSET] * len(leaves)
             return leaves
-        if place.name is not None and type(start) in (list, _WatchedList) and isinstance(value, GrownList):
+        if place.name is not None and type(start) in (list, WatchedList) and isinstance(value, GrownList):
             stacked = value.items_of_loop
             place.form, place.leaves = form, [EMPTY] * len(leaves)
             place.container_before = start
@@ -302,7 +312,7 @@ class CarriedValues:
 
     def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor]) -> None:
         """Have the program find what the loop has made."""
-        if self._elsewhere[0] != self._elsewhere[-1]:
+        if any(each != self._elsewhere[-1] for each in self._elsewhere):
             raise self._blocks.error(KEPT_ELSEWHERE)
         ends: list[Leaf] = []
         for start, given, left, result in zip(self.leaves, self._given, self._left, results, strict=True):
@@ -318,6 +328,9 @@ class CarriedValues:
                 continue
             count, spec, numbers = place.added
             own = [next(whole) for _ in numbers]
+            if place.is_added_to_always is not True:
+                has_added = next(whole)
+                own = [each[has_added] for each in own]
             made = GrownList(Stacked(spec, [each.flatten(0, 1) for each in own] if count > 1 else own, numbers))
             grown[id(place.container)] = made
         for place in self._places:
@@ -362,7 +375,7 @@ class CarriedValues:
         leaves: list[Leaf] = []
         lists: list[tuple[pytree.TreeSpec, tuple[bool, ...]] | None] = []
         for part in parts:
-            if isinstance(part, _WatchedList) and part.owner is self:
+            if isinstance(part, WatchedList) and part.owner is self:
                 leaves.append(part.stands_for)
                 lists.append(None)
             elif isinstance(part, GrownList):
@@ -396,7 +409,7 @@ def _fill(container: Any, value: Any) -> None:
 
 def _find_containers(value: Any, found: dict[int, Any]) -> None:
     """The lists and dicts in a value, which a program may change."""
-    if type(value) in (list, dict, _WatchedList) and id(value) not in found:
+    if type(value) in (list, dict, WatchedList) and id(value) not in found:
         found[id(value)] = value
     elif not isinstance(value, tuple):
         return

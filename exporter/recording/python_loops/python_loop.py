@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.expressions.conditions import Not
 from onnx_parity.exporter.expressions.expression import Expression
-from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.recording.blocks import Blocks, Iteration, UnlikeItems
+from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
+from onnx_parity.exporter.recording.blocks import Blocks, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
+from onnx_parity.exporter.recording.python_loops.paths import LEAVES, BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items, Parts
 from onnx_parity.exporter.sizes.size_node import expression_of_size
@@ -30,10 +32,10 @@ from onnx_parity.exporter.torch_inside.frames import (
     code_and_module,
     current_frame,
 )
-from onnx_parity.exporter.torch_inside.loops_of_python import body_of_while, frames_of_loop, is_in_for
+from onnx_parity.exporter.torch_inside.loops_of_python import LoopTest, frames_of_loop, is_in_for, test_of_loop
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["PythonLoop", "WhileLoops"]
+__all__ = ["LoopsAsked", "PythonLoop"]
 
 asks_for_its_caller(__file__)
 
@@ -105,16 +107,16 @@ def _turns(
     recorder = blocks.recorder
     before = recorder.checkpoint()
     carried = CarriedValues(blocks, frames, parts)
+    paths = BodyPaths(blocks, carried, frames, test_of_loop(frames[0]))
     try:
         while True:
             steps = blocks.loop_in_steps(trips, going, carried.leaves, twice=True)
             try:
                 number, leaves, _ = next(steps)
                 while True:
-                    carried.give(leaves)
-                    more = yield number
+                    done = yield from paths.iteration(number, leaves)
                     try:
-                        number, leaves, _ = steps.send(Iteration(more, *carried.take()))
+                        number, leaves, _ = steps.send(done)
                     except StopIteration as end:
                         return carried.finish(*end.value)
             except OtherForms:
@@ -132,46 +134,45 @@ def _turns(
     except Reconsider:
         raise
     except CaptureError as error:
-        raise Reconsider(Decision.FIRST_ITERATIONS, refusal=error) from error
+        raise Reconsider(*ENDS, refusal=error) from error
     except GeneratorExit:
         recorder.at_end.append(_refuse_end(blocks))
         raise
 
 
-class WhileLoops:
-    """The `while` loops of a recording whose conditions are about dynamic sizes."""
+class LoopsAsked:
+    """The loops of a recording that are asked a condition: `while` loops over dynamic sizes, which begin so, and those
+    whose bodies branch."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._blocks = Blocks(recorder)
-        #: The loops that run, by their frames and the places at which their bodies begin.
-        self._running: dict[tuple[FrameType, int], Generator[torch.Tensor, Leaf, None]] = {}
+        #: The `while` loops that run, by their frames and places, each with the test that it asks first.
+        self._running: dict[tuple[FrameType, int], tuple[int, Generator[torch.Tensor, Leaf, None]]] = {}
 
-    def goes_on(self, frame: FrameType, question: Expression) -> bool | None:
-        """Whether a frame that asks a condition is to run the body of a `while`; None if it asks something else."""
-        body = body_of_while(frame)
-        if body is None:
+    def stays(self, frame: FrameType, test: LoopTest, question: Expression) -> bool | None:
+        """The answer to a condition that a frame asks at a test by which it leaves a `while`, if it is the first one of
+        an iteration; None if it asks something else."""
+        running = self._running.get((frame, test.loop))
+        if running is not None and running[0] != test.test:
             return None
-        going = self._blocks.over_sizes(question)
-        turns = self._running.get((frame, body))
+        going = self._blocks.over_sizes(question if test.stays else Not.of(question))
         try:
-            if turns is not None:
-                turns.send(going)
-            elif isinstance(going, bool) or not (frames := frames_of_loop(frame)):
+            if running is not None:
+                running[1].send(going)
+            elif isinstance(going, bool) or not test.is_head or not (frames := frames_of_loop(frame)):
                 return None
             else:
-                turns = self._running[frame, body] = _turns(self._blocks, frames, None, going)
+                turns = _turns(self._blocks, frames, None, going)
+                self._running[frame, test.loop] = test.test, turns
                 next(turns)
         except StopIteration:
-            del self._running[frame, body]
-            return False
-        return True
+            del self._running[frame, test.loop]
+            return not test.stays
+        return test.stays
 
 
 def _refuse_end(blocks: Blocks) -> Any:
-    error = blocks.error(
-        "the program leaves a loop over a dynamic size before its end, with break, return or an error that it catches: "
-        "the number of iterations would depend on values. Compute all of them, and choose with torch.where"
-    )
+    error = blocks.error(LEAVES)
 
     def refuse(program: object) -> Mapping[str, Any]:
         raise error

@@ -202,13 +202,6 @@ class _Inner:
         return self.inner.state
 
 
-def _every_other(x: Tensor) -> Tensor:
-    total = torch.zeros(3)
-    for i, row in enumerate(x):
-        total = total + row if i % 2 else total - row
-    return total
-
-
 def _left(x: Tensor) -> Tensor:
     total = torch.zeros(3)
     for row in x:
@@ -232,11 +225,20 @@ def _aliased(x: Tensor) -> Tensor:
     return x
 
 
-def _of_values(x: Tensor) -> Tensor:
+def _returns_within(x: Tensor) -> Tensor:
+    for i in range(len(x)):
+        if i * i > len(x):
+            return x[i] * 2
+    return x.sum(0)
+
+
+def _written_or_assigned(x: Tensor) -> Tensor:
     total = torch.zeros(3)
-    for row in x:
-        if row.sum() > 0:
-            total = total + row
+    for i, row in enumerate(x):
+        if i % 2:
+            total += row
+        else:
+            total = total * 0.5
     return total
 
 
@@ -248,11 +250,11 @@ def _of_values(x: Tensor) -> Tensor:
             0,
             "keeps what changes from one iteration to the next elsewhere than in variables, lists and attributes",
         ),
-        (_every_other, 3, "on the number of the iteration of a loop over a dynamic size"),
         (_left, 4, "the program leaves a loop over a dynamic size before its end"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
-        (_of_values, 3, "inside a loop that is exported as a loop: its value changes"),
+        (_returns_within, 2, "or a break after which it does something else than at the end of the loop"),
+        (_written_or_assigned, 2, "writes in place to a tensor in some iterations, and assigns another one"),
     ],
 )
 def test_refused(program: Callable[..., Any], line: int, words: str) -> None:

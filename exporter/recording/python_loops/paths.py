@@ -1,0 +1,257 @@
+"""The paths on which the body of a loop runs: it is recorded once for each combination of answers to what it asks.
+
+A condition on the number of an iteration, or on a value that changes from one iteration to the next, has one answer in
+some iterations and the other in others. The program runs the body with the first answer, and then again with the other
+one: what follows the condition are the two bodies of a branch. A condition by which the program leaves the loop is
+answered so that it stays. The other body of its branch are the values that there are where it asks, and that no
+iteration follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import msgspec
+import torch
+
+from onnx_parity.exporter.expressions.conditions import Not
+from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.graph.graph import Node, Value
+from onnx_parity.exporter.recording.blocks import Blocks, Iteration
+from onnx_parity.exporter.recording.leaves import Leaf
+from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
+from onnx_parity.exporter.torch_inside.bytecode import is_guard
+from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
+from onnx_parity.exporter.torch_inside.frames import FrameType
+from onnx_parity.exporter.torch_inside.loops_of_python import LoopTest, test_of_loop
+
+__all__ = ["LEAVES", "BodyPaths"]
+
+#: The most paths of one body.
+_MOST = 32
+LEAVES = (
+    "the program leaves a loop over a dynamic size before its end, with a return, an error that it catches, or a break "
+    "after which it does something else than at the end of the loop: the number of iterations would depend on values. "
+    "Compute all of them, and choose with torch.where"
+)
+
+
+class _End(msgspec.Struct):
+    """What there is at the end of a path, or where it leaves the loop."""
+
+    leaves: list[Leaf]
+    #: For each leaf, whether the program has still the tensor that it was given for it.
+    kept: list[bool]
+    #: What was added to lists, by the places of these.
+    added: dict[int, list[FakeTensor]]
+    going: Leaf
+    #: For each of them whether something was added.
+    has_added: dict[int, Leaf]
+
+
+class _Asked(msgspec.Struct):
+    """A question, with the answer on the path; where the other answer leaves the loop, also what there is then."""
+
+    condition: FakeTensor
+    answer: bool
+    #: How many nodes of the path were recorded before it.
+    place: int
+    left: _End | None = None
+
+
+class _Path(msgspec.Struct):
+    #: The first answers.
+    answers: Sequence[bool]
+    nodes: list[Node]
+    asked: list[_Asked] = []
+    #: The answers by the questions, which are conditions on numbers, or values.
+    known: dict[Expression | Value, bool] = {}
+
+
+class BodyPaths:
+    """The paths on which frames run the body of a loop."""
+
+    def __init__(
+        self, blocks: Blocks, carried: CarriedValues, frames: Sequence[FrameType], head: LoopTest | None
+    ) -> None:
+        self._blocks, self._carried, self._frames, self._head = blocks, carried, frames, head
+        #: Whether the body asks anything. The program is then given new tensors for each path.
+        self.branches = False
+        self._begins_again = False
+        self._given: list[Leaf] = []
+        self._path: _Path | None = None
+        self._count = 0
+
+    def iteration(self, number: torch.Tensor, leaves: Sequence[Leaf]) -> Generator[torch.Tensor, Leaf, Iteration]:
+        """Each time that the program is to run the body, the number of the iteration; whether it wants another one is
+        sent back."""
+        self._given, self._count = self._blocks.settled(leaves), 0
+        self._carried.begin()
+        if not self.branches:
+            path = _Path((), self._blocks.recorder.nodes)
+            end = yield from self._run(path, number, leaves)
+            if self.branches:
+                raise OtherForms
+            return Iteration(end.going, self._carried.left, self._carried.collected(end.added, end.has_added))
+        nodes, end = yield from self._explored((), number, leaves)
+        self._blocks.recorder.nodes += nodes
+        back = self._given_back(end, leaves)
+        added = {number: [*map(self._blocks.give, tensors)] for number, tensors in end.added.items()}
+        has_added = {number: self._blocks.give(has) for number, has in end.has_added.items()}
+        return Iteration(end.going, back, self._carried.collected(added, has_added))
+
+    def _run(self, path: _Path, number: torch.Tensor, leaves: Sequence[Leaf]) -> Generator[torch.Tensor, Leaf, _End]:
+        running = self._blocks.recorder.reader.bodies
+        self._path, self._begins_again = path, False
+        running.append(self)
+        try:
+            self._carried.give(leaves)
+            more = yield number
+        except GeneratorExit:
+            self._blocks.recorder.reader.left_a_branch |= self.branches
+            raise
+        finally:
+            running.remove(self)
+        end = self._end(more)
+        if self._begins_again:
+            raise OtherForms
+        return end
+
+    def _end(self, more: Leaf) -> _End:
+        leaves, added = self._carried.take()
+        kept = [left is given for left, given in zip(leaves, self._carried.given, strict=True)]
+        (going,) = self._blocks.settled([more])
+        taken = {place: [self._blocks.take(each) for each in tensors] for place, tensors in added.items()}
+        return _End(self._blocks.settled(leaves), kept, taken, going, dict.fromkeys(taken, True))
+
+    def _explored(
+        self, answers: Sequence[bool], number: torch.Tensor, leaves: Sequence[Leaf]
+    ) -> Generator[torch.Tensor, Leaf, tuple[list[Node], _End]]:
+        """Run the paths that begin with these answers. Returns the nodes and the end of all of them together."""
+        blocks = self._blocks
+        self._count += 1
+        if self._count > _MOST:
+            raise blocks.error(
+                f"the body of a loop over a dynamic size runs on more than {_MOST} paths, by the conditions in it on "
+                "what changes from one iteration to the next: choose with torch.where, or script the function"
+            )
+        again = {id(leaf): blocks.give(given) for leaf, given in zip(leaves, self._given, strict=True)}
+        with blocks.recorder.block() as nodes:
+            path = _Path(answers, nodes)
+            end = yield from self._run(path, number, [again[id(leaf)] for leaf in leaves])
+        for place in reversed(range(len(answers), len(path.asked))):
+            asked = path.asked[place]
+            others: list[Node] = []
+            if asked.left is not None:
+                other = asked.left
+            else:
+                before = [each.answer for each in path.asked[:place]]
+                others, other = yield from self._explored([*before, not asked.answer], number, leaves)
+            behind = nodes[asked.place :]
+            del nodes[asked.place :]
+            with blocks.recorder.block(nodes):
+                end = self._joined(asked, (behind, end), (others, other))
+        return nodes, end
+
+    def _joined(self, asked: _Asked, one: tuple[list[Node], _End], other: tuple[list[Node], _End]) -> _End:
+        """Record the branch at a question, of the path with the answer and that with the other one."""
+        blocks = self._blocks
+        both = one, other
+        for nodes, end in both:
+            for place, tensors in {**one[1].added, **other[1].added}.items():
+                if place not in end.added:
+                    with blocks.recorder.block(nodes), blocks.innermost():
+                        end.added[place] = [torch.zeros(each.shape, dtype=each.dtype) for each in tensors]  # type: ignore[misc]
+                    end.has_added[place] = False
+        places = sorted(one[1].added)
+        sides = []
+        for nodes, end in both:
+            added = [tensor for place in places for tensor in end.added[place]]
+            sides.append((nodes, [*end.leaves, *added, *(end.has_added[place] for place in places), end.going]))
+        *joined, going = blocks.settled(blocks.join(asked.condition, sides if asked.answer else sides[::-1]))
+        rest = iter(joined)
+        leaves = [next(rest) for _ in one[1].leaves]
+        kept = [self._is_kept(place, both) for place in range(len(leaves))]
+        made = {place: [next(rest) for _ in one[1].added[place]] for place in places}
+        return _End(leaves, kept, made, going, {place: next(rest) for place in places})
+
+    def _is_kept(self, place: int, both: Sequence[tuple[list[Node], _End]]) -> bool:
+        """Whether a leaf is the given tensor on both paths, where they may have written to it."""
+        kept, given = [end.kept[place] for _, end in both], self._given[place]
+        is_written = [
+            end.kept[place] and isinstance(end.leaves[place], torch.Tensor) and end.leaves[place] is not given
+            for _, end in both
+        ]
+        if any(is_written) and not all(kept):
+            raise self._blocks.error(
+                "a loop over a dynamic size writes in place to a tensor in some iterations, and assigns another one to "
+                "its variable in others: do one of both"
+            )
+        return all(kept)
+
+    def _given_back(self, end: _End, leaves: Sequence[Leaf]) -> list[Leaf]:
+        """The leaves at the end of all paths, as if the program had run the body once."""
+        back: list[Leaf] = []
+        written: set[int] = set()
+        for leaf, given, kept, left in zip(leaves, self._given, end.kept, end.leaves, strict=True):
+            if left is given:
+                back.append(leaf)
+            elif kept and isinstance(left, FakeTensor):
+                if id(leaf) not in written:
+                    leaf.copy_(self._blocks.give(left))
+                    written.add(id(leaf))
+                back.append(leaf)
+            else:
+                back.append(self._blocks.give(left))
+        self._carried.settle(leaves, back)
+        return back
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def decide(self, frame: FrameType | None, question: Expression | torch.Tensor) -> bool:
+        """The answer to a question of a frame on the path that the program runs on now."""
+        path, blocks = self._path, self._blocks
+        assert path is not None
+        of_sizes = question if isinstance(question, Expression) else None
+        key = blocks.recorder.value_of(question) if isinstance(question, torch.Tensor) else question
+        if (known := path.known.get(key)) is not None:
+            return known
+        outermost = blocks.recorder.reader.outermost
+        if frame is not None and outermost is not None:
+            for answer in (True, False):
+                if is_guard(frame, answer, outermost):
+                    return answer
+        condition = blocks.over_sizes(of_sizes) if of_sizes is not None else question
+        if not isinstance(condition, torch.Tensor):
+            return bool(condition)
+        self.branches = True
+        test = None if frame is None or frame not in self._frames else test_of_loop(frame)
+        left: _End | None = None
+        head = self._head
+        if test is not None and head is not None and test.loop == head.loop and frame is self._frames[0]:
+            if test.leaves_for != head.leaves_for or len(self._frames) > 1:
+                raise blocks.error(LEAVES)
+            answer = test.stays
+            left = self._end_here()
+        else:
+            answer = path.answers[len(path.asked)] if len(path.asked) < len(path.answers) else True
+        asked = blocks.take(condition)
+        if asked.ndim:
+            # The recorder, which asks for the value of a tensor, records nothing until it has it.
+            with blocks.innermost(), blocks.recorder:
+                asked = blocks.take(asked.reshape(()))
+        path.asked.append(_Asked(asked, answer, len(path.nodes), left))
+        path.known[key] = answer
+        if of_sizes is not None:
+            path.known[Not.of(of_sizes)] = not answer
+        return answer
+
+    def _end_here(self) -> _End | None:
+        """What there is if the program leaves the loop now."""
+        try:
+            with self._carried.looked_at():
+                return self._end(False)
+        except OtherForms:
+            # The program asks, so that it cannot be ended here.
+            self._begins_again = True
+            return None

@@ -1,0 +1,135 @@
+"""Loops of Python over dynamic sizes whose bodies branch on values, or that values end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import onnx_parity
+from tests.exporter.subjects import assert_agrees
+
+X = torch.tensor([[1.0, -0.2, 0.3], [0.5, 0.1, -2.0], [-1.0, -0.5, -0.1], [0.2, 0.4, 0.1], [0.3, -1.5, 0.7]])
+
+
+def _of_values(x: Tensor) -> tuple[Tensor, Tensor, int]:
+    above, below, count = [torch.zeros(3)], [torch.ones(3)], 0
+    for row in x:
+        if row.sum() > 0:
+            above.append(row)
+            count += 1
+        elif (row < 0).all():
+            below.append(-row)
+    return torch.stack(above), torch.stack(below), count
+
+
+def _greatest(x: Tensor) -> tuple[Tensor, Tensor]:
+    best, where = -1e9, 0
+    for i in range(x.shape[0]):
+        value = x[i].sum().item()
+        if value > best:
+            best, where = value, i
+    return torch.tensor(best), torch.tensor(where)
+
+
+def _sorted(x: Tensor) -> Tensor:
+    values = x[:, 0].clone()
+    for i in range(x.shape[0]):
+        for j in range(x.shape[0] - 1 - i):
+            if values[j] > values[j + 1]:
+                before = values[j].clone()
+                values[j] = values[j + 1]
+                values[j + 1] = before
+    return values
+
+
+def _left_by_values(x: Tensor) -> Tensor:
+    results = [torch.zeros(3)]
+    for row in x:
+        if row.sum() < -0.5:
+            break
+        results.append(row)
+    return torch.stack(results)
+
+
+def _of_two_conditions(x: Tensor) -> tuple[Tensor, int]:
+    i, total = 0, torch.zeros(())
+    while i < x.shape[0] and total < 2:
+        total = total + x[i].abs().sum()
+        i += 1
+        if i == 6:
+            break
+    return total, i
+
+
+def _bisected(x: Tensor) -> Tensor:
+    values = x[:, 0].sort().values
+    low, high = 0, x.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return x + low
+
+
+def _marked(x: Tensor) -> Tensor:
+    order = x[:, 0].argsort(descending=True)
+    is_kept = torch.ones(x.shape[0], dtype=torch.bool)
+    for i in range(x.shape[0]):
+        for j in range(i + 1, x.shape[0]):
+            if is_kept[i] and (x[order[i]] - x[order[j]]).abs().sum() < 2:
+                is_kept[j] = False
+    return is_kept
+
+
+def _comprehended(x: Tensor) -> Tensor:
+    return torch.stack([row * 2 for row in x if row.sum() > 0] + [x.sum(0)])
+
+
+def _checked(x: Tensor) -> Tensor:
+    total = torch.zeros(3)
+    for row in x:
+        if row.isnan().any():
+            raise ValueError("not a number")
+        total = total * 0.5 + row
+    return total
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _of_values,
+        _greatest,
+        _sorted,
+        _left_by_values,
+        _of_two_conditions,
+        _bisected,
+        _marked,
+        _comprehended,
+        _checked,
+    ],
+)
+def test_followed(program: Callable[..., Any]) -> None:
+    made = onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}}, strict=True)
+    assert not made.assumptions
+    for size in (5, 0, 1, 2, 11):
+        torch.manual_seed(size)
+        assert_agrees(made, program, torch.randn(size, 3))
+
+
+def test_more_paths_than_are_recorded_are_refused() -> None:
+    def program(x: Tensor) -> Tensor:
+        total = x[0] * 0
+        for row in x:
+            for k in range(8):
+                if row[k % 3] > k:
+                    total = total + row
+        return total
+
+    with pytest.raises(onnx_parity.CaptureError, match="runs on more than 32 paths"):
+        onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
