@@ -17,6 +17,7 @@ from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
+from onnx_parity.harness.pytest_plugin.small_item import SmallItem
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.results.content import lines_of
 
@@ -82,7 +83,7 @@ class DeclarationCollector(pytest.Collector):
                 yield f"{names[1]}{bracket}{rest}"
 
 
-class CellItem(pytest.Item):
+class CellItem(SmallItem):
     """One cell. It has no fixtures, no setup and no teardown: `report` runs it and makes its only report.
 
     pytest's own protocol makes three reports for each test. Under xdist they take 0.8 ms of processor time, as long as

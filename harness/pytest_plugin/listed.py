@@ -16,6 +16,7 @@ from onnx_parity.harness.axes import Selection
 from onnx_parity.harness.matrix.listing import Listed, ListedFile, list_files
 from onnx_parity.harness.project import holds_declarations
 from onnx_parity.harness.pytest_plugin.options import option
+from onnx_parity.harness.pytest_plugin.small_item import SmallItem
 from onnx_parity.harness.results.content import lines_of
 
 __all__ = ["ListedModule", "list_to_collect", "only_lists"]
@@ -81,7 +82,7 @@ class _ListedDeclaration(pytest.Collector):
                 yield cell
 
 
-class _ListedCell(pytest.Item):
+class _ListedCell(SmallItem):
     line: int
 
     def reportinfo(self) -> tuple[Path, int, str]:
