@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17350,
     "exporter/patches": 1530,
     "exporter/program_state": 1100,
-    "exporter/recording": 6290,
+    "exporter/recording": 6440,
     "exporter/recurrences": 850,
     "exporter/registry": 700,
     "exporter/request": 1650,

@@ -27,7 +27,8 @@ def check_assumptions(
     Values that the program decided by are computed as it was recorded.
     """
     sizes = _sizes(inputs, feeds)
-    for each in assumptions:
+    # What is read may not be there for other sizes.
+    for each in sorted(assumptions, key=lambda each: each.of_sizes is None):
         if each.of_sizes is not None:
             holds = each.holds_for(sizes) is not False
         else:

@@ -20,6 +20,7 @@ _Found = TypeVar("_Found")
 _FOR_ITER = opmap["FOR_ITER"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
+_WITH_KEYS = frozenset({"<dictcomp>", "<setcomp>"})
 _ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
@@ -36,7 +37,9 @@ def is_in_for(frame: FrameType) -> bool:
 
 def frames_of_loop(frame: FrameType) -> list[FrameType]:
     """A frame that runs a loop; if it is a generator's, also the frame whose loop asks that for the next item. None if
-    something else than a loop asks."""
+    something else than a loop asks, or one that fills a dict or a set, which has a key for each item."""
+    if frame.f_code.co_name in _WITH_KEYS:
+        return []
     frames = [frame]
     while frame.f_code.co_flags & inspect.CO_GENERATOR:
         asking = frame.f_back

@@ -377,8 +377,8 @@ class _Recording:
         values = (*self._outputs, *self._assigned_values, *self._put_values)
         if (lost := lost_write(self._recorder.may_be_one, self._recorder.nodes, values)) is not None:
             raise CaptureError(
-                "the program writes in place to a tensor that, depending on values, is the same as another one that a "
-                f"script was given or returned, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
+                "the program writes in place to a tensor that, depending on values, is also one that a script was "
+                f"given or returned or a loop has, and reads that afterwards: write to a clone{lost.origin.in_brackets}"
             )
         if self._changed.numbers and not self._wanted.options.allow_ignored_inputs and self._gives_back():
             raise changed_numbers(self._changed.numbers)

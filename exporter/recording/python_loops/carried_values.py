@@ -13,7 +13,9 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
+from onnx_parity.exporter.recording.python_loops.aliases import Aliases
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
+from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
@@ -119,6 +121,9 @@ class CarriedValues:
         self._attributes = [(held, {**held}) for each in self._objects for held in _attributes_of(each)]
         #: What these hold after the last two iterations, on each path through the body.
         self._elsewhere: list[list[Any]] = []
+        self._aliases = Aliases(blocks)
+        #: What else the variables lead to.
+        self._state = KeptState((value for _, held in variables for value in held.values()), self._kept)
         #: What is to be recorded before the loop begins again.
         self._outside: list[Callable[[], None]] = []
 
@@ -135,6 +140,11 @@ class CarriedValues:
     def left(self) -> Sequence[Leaf]:
         """The leaves that it left."""
         return self._left
+
+    def refuse_kept(self) -> None:
+        """Refuse a path through the body that has changed what the other paths would find."""
+        if self._state.has_changed():
+            raise self._blocks.error(KEPT_ELSEWHERE)
 
     def begin(self) -> None:
         """Called before the paths of an iteration are run."""
@@ -174,6 +184,7 @@ class CarriedValues:
             iter(self._given), {id(each.container): each.watched for each in self._places if each.watched is not None}
         )
         self._before = self._blocks.settled(self._given)
+        self._aliases.begin(self._given, self._before)
         self._have_parts_of(self._given)
 
     def _have_parts_of(self, leaves: Sequence[Leaf]) -> None:
@@ -214,6 +225,7 @@ class CarriedValues:
         if others or self._carry_attributes() or self._share_written(leaves):
             raise OtherForms
         self._left = leaves
+        self._aliases.end(self.leaves, leaves, added)
         return leaves, added
 
     def _carry_attributes(self) -> bool:
@@ -335,6 +347,7 @@ class CarriedValues:
             grown[id(place.container)] = made
         for place in self._places:
             place.watched = None
+        self._aliases.watch(ends, lambda place: grown[id(self._places[place].container)].items_of_loop.stacks)
         self._put(iter(ends), grown)
         self._have_parts_of(ends)
 
@@ -343,6 +356,7 @@ class CarriedValues:
         for begin in self._outside:
             begin()
         self._outside.clear()
+        self._aliases.forget()
         for place in self._places:
             place.added = None
             if place.name is None:

@@ -77,6 +77,8 @@ class BodyPaths:
         self._blocks, self._carried, self._frames, self._head = blocks, carried, frames, head
         #: Whether the body asks anything. The program is then given new tensors for each path.
         self.branches = False
+        #: Whether it may leave the loop.
+        self.leaves = False
         self._begins_again = False
         self._given: list[Leaf] = []
         self._path: _Path | None = None
@@ -113,6 +115,8 @@ class BodyPaths:
         finally:
             running.remove(self)
         end = self._end(more)
+        if self.branches:
+            self._carried.refuse_kept()
         if self._begins_again:
             raise OtherForms
         return end
@@ -231,7 +235,7 @@ class BodyPaths:
         if test is not None and head is not None and test.loop == head.loop and frame is self._frames[0]:
             if test.leaves_for != head.leaves_for or len(self._frames) > 1:
                 raise blocks.error(LEAVES)
-            answer = test.stays
+            answer, self.leaves = test.stays, True
             left = self._end_here()
         else:
             answer = path.answers[len(path.asked)] if len(path.asked) < len(path.answers) else True

@@ -118,6 +118,9 @@ def _turns(
                     try:
                         number, leaves, _ = steps.send(done)
                     except StopIteration as end:
+                        if paths.leaves and trips is not None and Decision.LAST_ITERATIONS in recorder.decisions:
+                            # The last iteration, which follows by itself, is not for a loop that was left.
+                            raise blocks.error(LEAVES) from None
                         return carried.finish(*end.value)
             except OtherForms:
                 steps.close()
@@ -146,8 +149,10 @@ class LoopsAsked:
 
     def __init__(self, recorder: Recorder) -> None:
         self._blocks = Blocks(recorder)
+        recorder.at_end.append(self._refuse_running)
         #: The `while` loops that run, by their frames and places, each with the test that it asks first.
-        self._running: dict[tuple[FrameType, int], tuple[int, Generator[torch.Tensor, Leaf, None]]] = {}
+        self._running: dict[tuple[FrameType, int], tuple[int, Generator[torch.Tensor, Leaf, None], CaptureError]] = {}
+        recorder.at_end.append(self._refuse_running)
 
     def stays(self, frame: FrameType, test: LoopTest, question: Expression) -> bool | None:
         """The answer to a condition that a frame asks at a test by which it leaves a `while`, if it is the first one of
@@ -163,12 +168,18 @@ class LoopsAsked:
                 return None
             else:
                 turns = _turns(self._blocks, frames, None, going)
-                self._running[frame, test.loop] = test.test, turns
+                self._running[frame, test.loop] = test.test, turns, self._blocks.error(LEAVES)
                 next(turns)
         except StopIteration:
             del self._running[frame, test.loop]
             return not test.stays
         return test.stays
+
+    def _refuse_running(self, program: object) -> Mapping[str, Any]:
+        """Refuse a program that has returned from within a `while`."""
+        for _, _, error in self._running.values():
+            raise error
+        return {}
 
 
 def _refuse_end(blocks: Blocks) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -242,6 +243,51 @@ def _written_or_assigned(x: Tensor) -> Tensor:
     return total
 
 
+def _writes_to_items(x: Tensor) -> Tensor:
+    rows, total = [], torch.zeros(3)
+    for row in x:
+        total += row
+        rows.append(total)
+    return torch.stack(rows)
+
+
+def _writes_to_what_another_has(x: Tensor) -> Tensor:
+    total, last = torch.zeros(3), torch.ones(3)
+    for row in x:
+        last = total
+        total += row
+    total += 1
+    return last
+
+
+def _fills_a_set(x: Tensor) -> Tensor:
+    total, seen = torch.zeros(3), set()
+    for i, row in enumerate(x):
+        if i % 2:
+            seen.add("odd")
+        total = total + row * len(seen)
+    return total
+
+
+def _sets_a_flag(x: Tensor) -> Tensor:
+    total, state = torch.zeros(3), types.SimpleNamespace(inner=types.SimpleNamespace(is_odd=False))
+    for i, row in enumerate(x):
+        if i % 2:
+            state.inner.is_odd = True
+        total = total + row if state.inner.is_odd else total - row
+    return total
+
+
+def _left_before_the_last(x: Tensor) -> Tensor | None:
+    last = None
+    for i, row in enumerate(x):
+        if i > 2:
+            break
+        if i == len(x) - 1:
+            last = row
+    return last
+
+
 @pytest.mark.parametrize(
     ("program", "line", "words"),
     [
@@ -251,6 +297,11 @@ def _written_or_assigned(x: Tensor) -> Tensor:
             "keeps what changes from one iteration to the next elsewhere than in variables, lists and attributes",
         ),
         (_left, 4, "the program leaves a loop over a dynamic size before its end"),
+        (_writes_to_items, 3, "writes in place to a tensor that another variable, or a list, has too since an earlier"),
+        (_writes_to_what_another_has, 2, "is also one that a script was given or returned or a loop has"),
+        (_fills_a_set, 2, "keeps what changes from one iteration to the next elsewhere"),
+        (_sets_a_flag, 2, "keeps what changes from one iteration to the next elsewhere"),
+        (_left_before_the_last, 2, "the program leaves a loop over a dynamic size before its end"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
         (_returns_within, 2, "or a break after which it does something else than at the end of the loop"),

@@ -1,0 +1,64 @@
+"""What the variables of a loop lead to besides tensors and numbers: flags, texts, and containers of other kinds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Set
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+__all__ = ["KeptState"]
+
+#: What has no state of its own that is looked at.
+_OTHERS = (
+    torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, type,
+    FunctionType, BuiltinFunctionType, MethodType, ModuleType,
+)  # fmt: skip
+_CONTAINERS = (list, tuple, set, frozenset, deque, bytearray, Mapping)
+_FLAGS = frozenset({bool, str, bytes, type(None)})
+_PLAIN = _FLAGS | {int, float}
+#: How many objects are looked at.
+_MOST = 2000
+
+
+class KeptState:
+    """The state of the objects that some values lead to, as it is before a loop.
+
+    Containers whose identities are among the carried ones are left out, and so are numbers in attributes, which a loop
+    carries too.
+    """
+
+    def __init__(self, values: Iterable[Any], carried: Set[int]) -> None:
+        self._objects: list[Any] = []
+        waiting, seen = deque(values), {*carried}
+        while waiting and len(self._objects) < _MOST:
+            value = waiting.popleft()
+            if type(value) in _PLAIN or isinstance(value, _OTHERS) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, _CONTAINERS):
+                waiting.extend(_items(value))
+            elif hasattr(value, "__dict__"):
+                waiting.extend(vars(value).values())
+            else:
+                continue
+            self._objects.append(value)
+        self._before = [*map(_state, self._objects)]
+
+    def has_changed(self) -> bool:
+        """Whether the program has changed one of the objects."""
+        return any(_state(each) != before for each, before in zip(self._objects, self._before, strict=True))
+
+
+def _items(container: Any) -> list[Any]:
+    return [*container, *container.values()] if isinstance(container, Mapping) else [*container]
+
+
+def _state(value: Any) -> Any:
+    if not isinstance(value, _CONTAINERS):
+        return {name: each for name, each in vars(value).items() if type(each) in _FLAGS}
+    items = _items(value)
+    plain = [each for each in items if type(each) in _PLAIN]
+    return len(items), {*plain} if isinstance(value, (set, frozenset)) else plain
