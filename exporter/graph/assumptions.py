@@ -38,9 +38,11 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     is_stated: bool = False
     #: The condition over the names of axes; None if it is about values.
     of_sizes: Expression | None = None
-    #: What is read from tensors, and what it is for the example.
+    #: What is read from tensors, and what it is for the example, which has to be the same; or the condition on numbers
+    #: and sizes of it, as symbols of the recording.
     values: Sequence[Value] = ()
     expected: Sequence[torch.Tensor] = ()
+    of_values: Expression | None = None
 
     @property
     def where(self) -> str:

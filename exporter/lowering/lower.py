@@ -76,7 +76,11 @@ class _ModelLowering:
         known = {} if self.options.known is None else self.options.known.tensors(self.nodes.is_kept)
         self.values.known = known
         conditions = self.options.conditions or ()
-        read = [value for each in conditions for value in each.values]
+        numbers = {
+            str(symbol) for each in conditions if each.of_values is not None for symbol in each.of_values.free_symbols
+        }
+        of_numbers = [value for name, (value, _) in self.graph.symbol_sources.items() if name in numbers]
+        read = [*of_numbers, *(value for each in conditions for value in each.values)]
         live: Sequence[Node] = self.graph.live_nodes(known, read)
         if self.options.reads_weights:
             live, made_of = with_quantized_weights(self.graph, live, known, self.nodes.is_kept)
@@ -157,6 +161,9 @@ class _ModelLowering:
             symbols = {name: symbol for symbol, name in self.graph.axis_names.items()}
             axes = {each: Symbol(symbols[str(each)]) for each in condition.of_sizes.free_symbols}
             yield self.g.truth(condition.of_sizes.xreplace(axes))
+        if condition.of_values is not None:
+            yield self.g.truth(condition.of_values)
+            return
         for value, expected in zip(condition.values, condition.expected, strict=True):
             equal = self.g.equal(self.values[value], self.g.literal(expected))
             least = self.g.op("ReduceMin", self.g.cast(equal, torch.float32), keepdims_i=0) if expected.dim() else None

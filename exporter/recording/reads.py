@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
+from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.graph import Origin, Value
 
 __all__ = ["OF_TEXTS", "Altered", "Read", "looked_at"]
@@ -63,6 +64,8 @@ class Read(msgspec.Struct, eq=False):
     tensors: Sequence[torch.Tensor] = ()
     #: The answer, if it was asked for a truth value.
     answer: bool | None = None
+    #: The condition on what was read that holds for the example, if it was a number that was asked about.
+    holding: Expression | None = None
     #: Whether torch asked for it, which may fail with the other answer where the program does not.
     is_asked_by_torch: bool = False
     #: Whether an error is raised with the other answer.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
-from onnx_parity.exporter.expressions.expression import Plain
+from onnx_parity.exporter.expressions.conditions import negated
+from onnx_parity.exporter.expressions.expression import Expression, Plain
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder
@@ -101,15 +102,16 @@ class Reader:
             each.answer is not None for each in self.reads[self.altered.read + 1 :]
         )
 
-    def decided(self, answer: Plain, spelled: str) -> Plain:
+    def decided(self, answer: Plain, spelled: str, question: Expression) -> Plain:
         """The answer to a question about the number that was read last, or a number that is computed from it; `spelled`
-        is the question, if it is not one of Python's."""
+        is how the question is to be said, if it is not one of Python's."""
         if not self.reads or self.reads[-1].is_random:
             return answer
         read, altered = self.reads[-1], self._altered_here
         if not isinstance(answer, bool):
             return answer if altered is None else altered.number(answer)
         read.answer, read.spelled, read.is_asked_by_torch = answer, spelled or read.spelled, bool(spelled)
+        read.holding = question if answer else negated(question)
         return answer != (altered is not None)
 
     @property

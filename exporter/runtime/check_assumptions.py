@@ -10,8 +10,9 @@ import torch
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.errors import AssumptionError
+from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.graph import Graph, Varying
+from onnx_parity.exporter.graph.graph import Graph
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
@@ -56,18 +57,25 @@ def _sizes(inputs: Sequence[ir.Value], feeds: Mapping[str, Given]) -> dict[str, 
 
 
 def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Graph) -> bool:
-    """Whether the program reads the same values as for the example. Those of lists and optionals are not looked at."""
+    """Whether the program reads the same values as for the example, or such as meet the condition. Those of lists and
+    optionals are not looked at."""
     tensors = [each for each in feeds if isinstance(each, torch.Tensor)]
     if len(tensors) < len(feeds):
         return True
     known: dict[Any, Any] = {item.value: in_pairs(given) for item, given in zip(graph.inputs, tensors, strict=False)}
 
-    def number(size: Varying, tensors: Mapping[Any, Any]) -> Any:
-        sources = tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in size.node.expr.free_symbols)
-        return SymbolicNumber(size.node.expr, sources).of(tensors)
+    def number_of(expression: Expression) -> SymbolicNumber:
+        return SymbolicNumber(
+            expression, tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
+        )
 
-    interpreter = TensorInterpreter(number)
+    interpreter = TensorInterpreter(lambda size, tensors: number_of(size.node.expr).of(tensors))
     with outside_of_recording(), torch.no_grad():
+        if assumption.of_values is not None:
+            condition = number_of(assumption.of_values)
+            for _, value, _ in condition.sources:
+                interpreter.run(nodes_behind(value, known), known)
+            return bool(condition.of(known))
         for value, expected in zip(assumption.values, assumption.expected, strict=True):
             interpreter.run(nodes_behind(value, known), known)
             now = interpreter.value(value, known)

@@ -110,7 +110,7 @@ class Symbols(NumbersOfValues):
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Is told each answer that follows from a value that was read, and returns the one that is to be given.
-        self.decided_by_values: Callable[[Plain, str], Plain] = lambda answer, spelled: answer
+        self.decided_by_values: Callable[[Plain, str, Expression], Plain] = lambda answer, spelled, question: answer
         #: Is told a tensor, a copy of it, and the condition on sizes for which the program makes no copy.
         self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
         #: By the identity of what `contiguous` returned: what it was called on, the former, and whether they are one.
@@ -338,7 +338,7 @@ class Symbols(NumbersOfValues):
         # A size that the example does not tell is assumed not to be the special case that the question is about.
         found = self._in_example(question)
         if found is not None and not self.is_of_inputs(question):
-            return bool(self.decided_by_values(bool(found), with_counted_numbers(question)))
+            return bool(self.decided_by_values(bool(found), with_counted_numbers(question), question))
         answer = bool(found)
         user = nearest_user_place(current_frame())
         asked = self.answers.get(question)
@@ -427,7 +427,7 @@ class Symbols(NumbersOfValues):
             answer = self._in_example(question) if followed else None
             if answer is None:
                 return self._of_values(question, fallback, general)
-            return self.decided_by_values(answer, "" if by_user else with_counted_numbers(question))
+            return self.decided_by_values(answer, "" if by_user else with_counted_numbers(question), question)
         answer = question.at(self.hints)
         if Decision.SPECIAL_SIZES_OF_EXAMPLE not in self.decisions and not by_user and says_special(question, answer):
             # As with a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.

@@ -48,7 +48,7 @@ def assumptions_of(
     not matter. Warns of those that the caller did not state; raises `FrozenValueError` instead if `strict`."""
     found = [*_of_reads(reads), *_of_branches(branches, axis_names)]
     holds = _Stated(stated, [*axis_names.values()], [each.assumption.condition for each in found])
-    assumptions: dict[tuple[str, Origin, tuple[int, ...]], Assumption] = {}
+    assumptions: dict[tuple[str, Origin, Expression | None, tuple[int, ...]], Assumption] = {}
     for each in found:
         assumption, origin = each.assumption, each.assumption.origin
         if holds.implies(assumption):
@@ -58,8 +58,9 @@ def assumptions_of(
         else:
             warnings.warn_explicit(each.text, TracerWarning, origin.file or "<unknown>", origin.line)
         if assumption.condition:
-            # One line of a loop asks the same of other values each time.
-            assumptions.setdefault((assumption.condition, origin, (*map(id, assumption.values),)), assumption)
+            # One line of a loop asks the same of other values each time, and `0 < number < 3` asks twice.
+            values = tuple(map(id, assumption.values))
+            assumptions.setdefault((assumption.condition, origin, assumption.of_values, values), assumption)
     return [*assumptions.values()]
 
 
@@ -85,7 +86,8 @@ def _of_reads(reads: Sequence[Read]) -> Iterator[_Found]:
                 origin=read.origin,
                 otherwise="the program goes on with another value",
                 values=read.values,
-                expected=read.tensors,
+                expected=read.tensors if read.holding is None else (),
+                of_values=read.holding,
             ),
             read.text,
         )
