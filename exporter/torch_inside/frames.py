@@ -30,7 +30,8 @@ from onnx_parity.exporter.torch_inside.garbage import get_referents
 __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
-    "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_users_file", "last_line_in", "last_user_line",
+    "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
+    "last_user_line",
     "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
     "who_asks",
@@ -207,6 +208,14 @@ def is_raised_by_python(error: BaseException) -> bool:
     if isinstance(error, ValueError) and instruction.startswith("UNPACK_"):
         return True
     return instruction == "RAISE_VARARGS" or str(error) in ("list index out of range", "tuple index out of range")
+
+
+def is_raised_by_user(error: BaseException) -> bool:
+    """Whether the user's code raised an error, and nothing that it called."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and runs_users_code(place.tb_frame)
 
 
 def is_caught_by_user(error: BaseException) -> bool:

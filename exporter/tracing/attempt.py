@@ -38,7 +38,7 @@ from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_inside.code_objects import code_of, place_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
-from onnx_parity.exporter.torch_inside.frames import is_raised_by_python
+from onnx_parity.exporter.torch_inside.frames import is_raised_by_python, is_raised_by_user
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
 from onnx_parity.exporter.tracing.capture_errors import (
     changed_numbers,
@@ -264,8 +264,8 @@ class _Recording:
         self._lifted: Lifting | None = None
         #: Those of them that the program wrote to, by their paths.
         self._own_written: dict[str, Value] = {}
-        #: Whether a statement of Python raised the error with which the program failed.
-        self._has_raised = False
+        #: Whether a statement of Python raised the error with which the program failed, and whether that was its own.
+        self._has_raised = self._has_raised_itself = False
         self._returned: Returned
         #: The graph values of the returned tensors, of `_assigned`, and of `_lifted`.
         self._outputs: list[Value] = []
@@ -282,12 +282,11 @@ class _Recording:
 
     @property
     def raised_at_once(self) -> bool:
-        """Whether the program raised an error before it decided anything after what is other than in the example."""
-        if not self._has_raised:
-            return False
+        """Whether the program raised an error before it decided anything after what is other than in the example.
+        torch may have raised one because of sizes that are the example's."""
         if self._attempt.variant.altered is not None:
-            return self._recorder.reader.failed_at_altered
-        return self._symbols is not None and self._symbols.failed_at_denied
+            return self._has_raised and self._recorder.reader.failed_at_altered
+        return self._has_raised_itself and self._symbols is not None and self._symbols.failed_at_denied
 
     # --- the program runs ---------------------------------------------------------------------------------------------
 
@@ -350,6 +349,7 @@ class _Recording:
     def _failure(self, error: Exception) -> Exception:
         """The exception to raise for an error of the program: either for another attempt, or for the user."""
         self._has_raised = is_raised_by_python(error)
+        self._has_raised_itself = self._has_raised and is_raised_by_user(error)
         reader, symbols = self._recorder.reader, self._symbols
         if reader.refusal is not None:
             return reader.refusal

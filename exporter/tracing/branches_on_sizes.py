@@ -155,14 +155,37 @@ def _asked_where(
         return []
     except NotRecorded:
         return None
+    if other is None:
+        return [] if _fails_where(denied, recorded, again) else None
     # A question that torch asks, and not the program, keeps its answer.
-    if other is None or (len(denied) == 1 and not other.has_denied):
+    if len(denied) == 1 and not other.has_denied:
         return None
     asked = [each for each in other.branches if each.by_user]
     if not all(isinstance(each.expression, Condition) for each in asked):
         return None
     is_same = _Comparison(numbers, [each.holding for each in (*asked, *_denied_in(other))]).same(recorded, other)
     return [each.expression for each in asked] if is_same else None
+
+
+def _fails_where(denied: frozenset[Expression], recorded: Traced, again: Recording) -> bool:
+    """Whether the program fails with sizes with which these questions have the other answers. With the example's, it
+    may have failed because of these: `if x.shape == y.shape: x = torch.stack([x, y])`."""
+    wanted = [Not.of(each) if each.holds_at(recorded.sizes) else each for each in denied]
+    found = find_sizes(recorded.sizes, wanted)
+    if not _all_hold(wanted, found):
+        return False
+    try:
+        return again(sizes=_by_axis(found, recorded)) is None
+    except FailedThere:
+        return True
+    except NotRecorded:
+        return False
+
+
+def _by_axis(sizes: Mapping[Symbol, int], recorded: Traced) -> dict[str, int]:
+    """Sizes by the names of their axes."""
+    names = recorded.graph.axis_names
+    return {names[str(symbol)]: size for symbol, size in sizes.items() if str(symbol) in names}
 
 
 def _that_matter_to_torch(
@@ -212,10 +235,8 @@ def _all_hold(conditions: Iterable[Expression], sizes: Mapping[Symbol, int]) -> 
 
 def _is_same_with(sizes: Mapping[Symbol, int], recorded: Traced, again: Recording) -> bool:
     """Whether the same is recorded with these sizes, or the program fails with them."""
-    names = recorded.graph.axis_names
-    others = {names[str(symbol)]: size for symbol, size in sizes.items() if str(symbol) in names}
     try:
-        other = again(sizes=others)
+        other = again(sizes=_by_axis(sizes, recorded))
     except NotRecorded:
         return False
     return other is None or _Comparison({}).same(recorded, other) or _Comparison(sizes).same(recorded, other)

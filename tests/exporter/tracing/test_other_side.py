@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -39,3 +42,32 @@ def test_what_is_something_else_on_the_other_side_is_an_assumption() -> None:
     with pytest.warns(onnx_parity.TracerWarning):
         exported = onnx_parity.export(halves, (torch.randn(1, 8, 3),), input_names=["x"], dynamic_axes=AXES)
     assert [each.condition for each in exported.assumptions] == ["height % 2 == 0"]
+
+
+@pytest.mark.parametrize(
+    ("joined", "condition"),
+    [
+        (lambda x, y: torch.cat([x, y], 1) if x.shape[0] == y.shape[0] else x, "n != m"),
+        (lambda x, y: torch.stack([x, y.t()]).sum(0) if x.shape[0] == y.shape[0] else x, "n != m"),
+    ],
+)
+def test_torch_fails_on_the_other_side_with_the_sizes_of_the_example_alone(
+    joined: Callable[..., torch.Tensor], condition: str
+) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return joined(x, x.t())
+
+    with pytest.warns(onnx_parity.TracerWarning, match="n == m is False"):
+        exported = onnx_parity.export(program, (torch.rand(4, 2),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert [each.condition for each in exported.assumptions] == [condition]
+
+
+def test_what_torch_checks_itself_is_no_assumption() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] > 2, lambda: "too few")
+        return x * 2 if x.shape[1] > 2 else torch.cat([x, x[:, :-1]])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(program, (torch.rand(4, 5),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert not exported.assumptions
