@@ -23,7 +23,8 @@ def diff(
     self: torch.Tensor, n: int = 1, dim: int = -1, prepend: torch.Tensor | None = None,
     append: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    x = torch.cat([each for each in (prepend, self, append) if each is not None], dim)
+    parts = [each for each in (prepend, self, append) if each is not None]
+    x = self if len(parts) == 1 else torch.cat(parts, dim)
     for _ in range(n):
         before, after = _neighbours(x, dim)
         x = after.logical_xor(before) if x.dtype is torch.bool else after - before

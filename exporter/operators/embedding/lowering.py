@@ -135,4 +135,4 @@ def one_hot(x: torch.Tensor, num_classes: Size = -1) -> Any:
             return NotImplemented
         count = x.max().item() + 1
     classes = torch.arange(count, device=x.device)
-    return (x.unsqueeze(-1) == classes).to(torch.int64)
+    return (x.unsqueeze(-1) == classes).to(torch.int64, memory_format=torch.contiguous_format)
