@@ -31,8 +31,7 @@ __all__ = [
     "Asker", "FrameType", "Place", "asked_for_caller", "asks_for_its_caller", "calling_line", "clear_locals",
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
     "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
-    "last_user_line",
-    "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
+    "last_user_line", "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
     "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
     "who_asks",
 ]  # fmt: skip
