@@ -24,6 +24,7 @@ _WITH_KEYS = frozenset({"<dictcomp>", "<setcomp>"})
 _ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
+_BACKWARD = frozenset(operation for operation in _JUMPS if "BACKWARD" in dis.opname[operation])
 #: What code does to leave a loop, besides jumping: it drops the iterator.
 _DROPPING = frozenset({"NOP", "POP_TOP", "POP_ITER", "END_FOR", "CACHE"})
 #: Ends of functions of fewer instructions are compared.
@@ -106,6 +107,8 @@ def _tests_of_loops(code: CodeType) -> dict[int, LoopTest]:
     Copies of a test are taken for one, which makes each loop one that is entered at one place. The loop consists of all
     from which the jumps back to that place are reached without passing it.
     """
+    if _BACKWARD.isdisjoint(code.co_code[::2]):
+        return {}  # It takes 8 ms for F.interpolate, which has no loop.
     # From Python 3.14 on, a note stands behind each jump.
     steps = [step for step in dis.get_instructions(code) if step.opname != "NOT_TAKEN"]
     places = {step.offset: number for number, step in enumerate(steps)}
