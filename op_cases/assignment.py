@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from numpy import s_
 from onnx_parity.harness.case import (
     BATCH,
     BATCHES,
+    FLOATS,
     MOVED_DTYPES,
     MOVED_NUMBERS,
     bools,
@@ -432,6 +434,47 @@ scatter_reduce_special = op(
     given([float("nan"), 5.0, 1.0, float("inf"), float("-inf")]),
     reduce=["sum", "prod", "amax", "amin"],
     include_self=[True, False],
+)
+#: NaN in what is written to and in what is written, among more than 30 elements, in each dtype.
+scatters_of_nan = op(
+    lambda x, y: tuple(
+        scattered
+        for each, source in ((x, y), (y, x))
+        for scattered in (
+            each.scatter(-1, torch.tensor([[3, 0], [1, 1]]), source),
+            each.scatter_add(-2, torch.tensor([[1, 0, 1], [0, 0, 1]]), source),
+            *(
+                each.scatter_reduce(-1, torch.tensor([[3, 3, 0], [1, 2, 1]]), source, reduce)
+                for reduce in ("sum", "prod", "amax", "amin")
+            ),
+        )
+    ),
+    floats(5, 7, special=(math.nan, math.nan, math.inf)),
+    floats(5, 7, special=(math.nan, math.nan, -math.inf)),
+    dtypes=FLOATS,
+    dynamic={"x0": {0: "rows"}, "x1": {0: "rows"}},
+    sizes={"rows": [2, 9]},
+)
+assignments_of_nan = op(
+    lambda x, y: tuple(
+        written
+        for each, source in ((x, y), (y, x))
+        for written in (
+            each.index_add(-1, torch.tensor([2, 2, 0]), source[:, :3]),
+            each.index_copy(-1, torch.tensor([2, 0]), source[:, 1:3]),
+            each.index_fill(-1, torch.tensor([1, -1]), math.nan),
+            each.index_put((torch.tensor([1, 0]),), source[:2]),
+            each.masked_fill(each > 0, math.nan),
+            each.masked_fill(each.isnan(), 0),
+            each.select_scatter(source[:, 0], -1, -1),
+            each.slice_scatter(source[:, :2], -1, 1, 3),
+        )
+    ),
+    floats(5, 7, special=(math.nan, math.nan, math.inf)),
+    floats(5, 7, special=(math.nan, math.nan, -math.inf)),
+    dtypes=FLOATS,
+    dynamic={"x0": {0: "rows"}, "x1": {0: "rows"}},
+    sizes={"rows": [2, 9]},
 )
 
 

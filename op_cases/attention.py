@@ -383,3 +383,12 @@ flexible_attention_grouped = op(
     dtypes=[torch.float32],
     tier="full",
 )
+#: NaN in values, in the first and in the second call, in each dtype.
+attention_to_nan = op(
+    lambda q, k, v: (_ATTEND(q, k, v), _ATTEND(k, q, v.flip(-1))),
+    floats(1, 2, 5, 4),
+    floats(1, 2, 5, 4),
+    floats(1, 2, 5, 4, special=(math.nan,)),
+    dtypes=FLOATS,
+    dynamic={"x0": {2: "steps"}, "x1": {2: "steps"}, "x2": {2: "steps"}},
+)

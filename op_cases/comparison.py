@@ -189,3 +189,12 @@ isin_of_any_size = op(
     dynamic={"x": {0: "rows"}, "y": {0: "tested"}},
     sizes={"rows": [1, 6], "tested": [0, 5]},
 )
+#: NaN on either side among more than 30 elements, in each dtype, in the first and in the second call.
+compared_nan = op(
+    lambda x, y, f: (f(x, y), f(y, x)),
+    floats(5, 7, special=(math.nan, math.nan, math.inf, -math.inf)),
+    floats(1, 7, special=(math.nan, math.inf)),
+    f=[*_COMPARISONS, torch.maximum, torch.minimum, torch.fmax, torch.fmin],
+    dtypes=FLOATS,
+    dynamic={"x0": {0: "rows"}},
+)

@@ -36,3 +36,11 @@ running_at_edges_along_dynamic = op(
     f=[torch.cummax, torch.cummin, torch.logcumsumexp],
     dynamic={"x": {1: "length"}},
 )
+#: NaN along axes that are counted from the end, among more than 30 elements, in each dtype.
+running_over_nan = op(
+    lambda x, f: (f(x, -1), f(x.flip(1), -2)),
+    floats(1, 5, 7, special=(math.nan, math.nan, math.inf)),
+    f=[torch.cumsum, torch.cumprod, torch.cummax, torch.cummin, torch.logcumsumexp],
+    dtypes=FLOATS,
+    dynamic={"x": {1: "rows"}},
+)

@@ -453,3 +453,11 @@ matrix_exp_far = op(lambda x: torch.linalg.matrix_exp(x * x.new_tensor([[[1e-3]]
 bilinear_of_any_batch = op(
     torch.nn.Bilinear(3, 4, 2), floats(2, 3), floats(2, 4), dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}}
 )
+#: NaN on either side, among more than 30 elements, in each dtype.
+products_of_nan = op(
+    lambda x, y: (x @ y, y.mT @ x.mT, torch.addmm(x[:, :6], x, y), torch.bmm(x[None], y[None]), x @ y[:, 0]),
+    floats(5, 7, special=(float("nan"), float("inf"))),
+    floats(7, 6, special=(float("nan"),)),
+    dtypes=FLOATS,
+    dynamic={"x0": {0: "rows"}},
+)

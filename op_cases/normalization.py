@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Rows, floats, op
+from onnx_parity.harness.case import BATCH, FLOATS, IEEE_FLOATS, WIDE_FLOATS, Rows, floats, op
 
 
 class OfOneKernel(nn.Module):
@@ -238,4 +238,43 @@ normalization_dropout_certain = op(
     floats(2, 3, 4),
     p=[0.0, 1.0],
     kind=[F.dropout, F.dropout1d, F.feature_alpha_dropout],
+)
+
+
+# --- NaN, and rows of nearly equal elements, of which the epsilon decides ---------------------------------------------
+
+
+def _by_layers(x: torch.Tensor) -> object:
+    return F.layer_norm(x, (6,), eps=0.01), F.rms_norm(x, (6,), eps=0.01)
+
+
+def _by_groups(x: torch.Tensor) -> object:
+    return F.group_norm(x, 2, eps=0.01), F.instance_norm(x, eps=0.01)
+
+
+def _to_shares(x: torch.Tensor) -> object:
+    return F.softmax(x, -1), F.log_softmax(x, -2), F.normalize(x, dim=-1, eps=0.5)
+
+
+#: In the first and in later calls, in each dtype.
+normalized_nan = op(
+    lambda x, f: (f(x), f(x.flip(-1)), f(x * 0.01)),
+    floats(2, 4, 6, special=(float("nan"), float("inf"))),
+    f=[_by_layers, _to_shares],
+    dtypes=FLOATS,
+    dynamic=BATCH,
+)
+groups_with_nan = op(
+    lambda x: (_by_groups(x), _by_groups(x.flip(-1)), _by_groups(x * 0.01)),
+    floats(2, 4, 6, special=(float("nan"), float("inf"))),
+    dtypes=IEEE_FLOATS,
+    dynamic=BATCH,
+)
+batch_norm_of_nan = op(
+    nn.BatchNorm1d,
+    floats(2, 4, 6, special=(float("nan"), float("inf"))),
+    num_features=4,
+    eps=[0.5],
+    dtypes=FLOATS,
+    dynamic=BATCH,
 )

@@ -201,3 +201,14 @@ fractional_pooling = op(
     lambda x, samples: F.fractional_max_pool2d_with_indices(x, (2, 2), output_size=(3, 4), _random_samples=samples),
     floats(2, 3, 7, 9), floats(2, 3, 2, low=0.0, high=1.0),
 )  # fmt: skip
+#: NaN among more than 30 elements, in each dtype, in the first and in the second call.
+averages_of_nan = op(
+    lambda x: tuple(
+        pooled
+        for each in (x, x.flip(-1))
+        for pooled in (F.avg_pool1d(each, 2), F.adaptive_avg_pool1d(each, 3), F.lp_pool1d(each, 2.0, 2))
+    ),
+    floats(2, 3, 8, special=(math.nan, math.inf, -math.inf)),
+    dtypes=FLOATS,
+    dynamic=BATCH,
+)

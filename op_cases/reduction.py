@@ -218,3 +218,40 @@ segments = op(
     lambda x, lengths, reduce: torch.segment_reduce(x, reduce, lengths=lengths, axis=0, unsafe=True),
     floats(5, 3), given([2, 0, 3]), reduce=["sum", "mean", "max", "min", "prod"],
 )  # fmt: skip
+
+# --- NaN along axes that are counted from the end, among more than 30 elements, in each dtype -------------------------
+
+_NOT_FINITE = floats(1, 5, 7, special=(math.nan, math.inf, -math.inf))
+_ROWS = {"x": {1: "rows"}}
+reductions_of_nan = op(
+    lambda x, f: tuple(of(each, dim) for of in f for each in (x, x.flip(1)) for dim in (-1, -2)),
+    _NOT_FINITE,
+    f=[
+        (torch.sum, torch.mean, torch.prod),
+        (torch.amax, torch.amin, torch.argmax, torch.argmin),
+        (torch.max, torch.min),
+        (torch.logsumexp, torch.nansum, torch.nanmean, torch.count_nonzero),
+    ],
+    dtypes=FLOATS,
+    dynamic=_ROWS,
+)
+moments_of_nan = op(
+    lambda x: (x.var(-1), x.std(-2), x.norm(dim=-1), x.norm(3, -2), torch.linalg.vector_norm(x, math.inf, -1)),
+    floats(1, 5, 7, special=(math.nan,)),
+    dtypes=FLOATS,
+    dynamic=_ROWS,
+    sizes={"rows": [2, 9]},
+)
+#: NaN is true, and all else is zero, or true.
+truths_of_nan = op(
+    lambda x: (x.any(-1), (x * 0).any(-1), (x * 0).any(-2, keepdim=True), (x * 0).any(), x.all(-1), x.all(-2), x.all()),
+    _NOT_FINITE,
+    dtypes=FLOATS,
+    dynamic=_ROWS,
+)
+extremes_of_all_with_nan = op(
+    lambda x: (x.max(), x.min(), x.aminmax(), x.argmax(), x.argmin(), x.sum(), x.mean(), x.prod(), x.count_nonzero()),
+    _NOT_FINITE,
+    dtypes=FLOATS,
+    dynamic=_ROWS,
+)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import BATCH, NUMBERS, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, distinct, floats, given, ints, numbers, op
 
 ORDERED = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 SPECIAL = (float("nan"), float("inf"), float("-inf"))
@@ -108,3 +108,35 @@ median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, 
 median_of_nothing = op(lambda x: (x.median(), x.nanmedian(), x.long().median()), floats(0, 2))
 
 mode = op(lambda x, dim: tuple(torch.mode(x, dim)), numbers(5, 6, low=0, high=3), dim=[0, -1])
+
+# --- NaN along axes that are counted from the end, among more than 30 elements, in each dtype -------------------------
+
+
+def _sorts(x: torch.Tensor) -> object:
+    return torch.sort(x, dim=-1, stable=True), torch.sort(x, dim=-2, descending=True, stable=True), torch.msort(x)
+
+
+def _selections(x: torch.Tensor) -> object:
+    return x.topk(3, -1), x.topk(2, -2, largest=False), x.kthvalue(7, -1), x.kthvalue(2, -2)
+
+
+def _medians(x: torch.Tensor) -> object:
+    return x.median(), x.median(-1).values, x.median(-2).values, x.nanmedian(), x.nanmedian(-1).values
+
+
+order_of_nan = op(
+    lambda x, f: (f(x), f(x.flip(1))),
+    floats(1, 5, 7, special=(math.nan,)),
+    f=[_sorts, _selections, _medians],
+    dtypes=FLOATS,
+    dynamic={"x": {1: "rows"}},
+    sizes={"rows": [2, 9]},
+)
+places_of_nan = op(
+    lambda x, steps, right: (torch.bucketize(x, steps, right=right), torch.searchsorted(steps, x.flip(0), right=right)),
+    floats(5, 7, special=(math.nan, math.inf, -math.inf)),
+    given([-1.0, 0.5, 2.0]),
+    right=[False, True],
+    dtypes=FLOATS,
+    dynamic={"x0": {0: "rows"}},
+)
