@@ -138,7 +138,7 @@ def main(
         terminal.print(f"no declaration matches {', '.join(only or ())}")
         raise typer.Exit(2)
     areas = FAMILY_AREAS if family else CONDITIONAL_AREAS if conditions else AREAS
-    scope = Scope.of(by_file, areas)
+    scope = Scope.of(by_file)
     smoke = {cell.id for each in cells(Tier.SMOKE, only or ()).values() for cell in each}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (

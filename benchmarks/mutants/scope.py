@@ -88,7 +88,7 @@ class Scope:
     depends_on: str
 
     @classmethod
-    def of(cls, by_file: Mapping[Path, Sequence[Cell]], areas: Iterable[str] = AREAS) -> Scope:
+    def of(cls, by_file: Mapping[Path, Sequence[Cell]]) -> Scope:
         root = room_folder("exporter").parent
         found = {cell.id: cell for each in by_file.values() for cell in each}
         with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ class Scope:
         _ = list(all_rules())  # Imports the files of all families.
         hashes = {file: each for file, each in contents().items() if file.startswith("exporter/")}
         depends_on = digest(map(" ".join, sorted(hashes.items())))
-        return cls(root, by_file, found, functions_below(root / "exporter"), watched(root, areas), depends_on)
+        return cls(root, by_file, found, functions_below(root / "exporter"), watched(root, AREAS), depends_on)
 
     def families(self) -> frozenset[str]:
         """The families of operators that have cells here, and "" for what is of none."""

@@ -1,28 +1,34 @@
-"""Writes which cells of the default tier the smoke tier runs as well: those without which it would leave out code.
+"""Writes which cells of the default tier the smoke tier runs.
 
     python -m benchmarks.mutants.smoke
 
-The smoke tier runs each case of an operator in one dtype, at one opset. What statements of the exporter's lowerings,
-opset forms, passes and capture it leaves out that the default tier runs is found out by exporting the programs of all
-cells, as for faults that are planted. Then cells are added, always the one that runs most of what is missing, until
-nothing is missing. They are written to `op_cases/smoke.toml`.
+By itself the smoke tier would run each case of an operator in its first dtype, with static sizes, at one opset, and the
+first case of a declaration at three. Most faults of an exporter hold in one dtype only, at some opsets, for dynamic
+axes or empty tensors. So what each cell of the default tier runs is found out by exporting its program, as for faults
+that are planted, and cells are chosen, always the one that adds most for its time, until they do together all that the
+default tier does:
 
-As far as the default tier does so, it is also to run
-
-- a statement that compares the opset with a number at that opset and at the one before it, because the forms of
+- run every statement of the exporter's lowerings, opset forms, passes and capture;
+- run every statement of a lowering, of an opset form or of a rewrite under each condition that is met there: in each
+  dtype, at the oldest and the newest opsets and between them, with static sizes and with dynamic ones, with sizes of
+  0 and 1 (`conditions.py` has all of them); by two cells if there are two, because the values of one may not tell;
+- run every lowering in each dtype, and with dynamic axes, on inputs with NaN or infinities;
+- ask a statement that compares the opset with a number at that opset and at the one before it, because the forms of
   operators change there;
-- every statement of a lowering with static sizes and with dynamic ones, because what it is given then are numbers or
-  values of the model, and other forms of operators are chosen;
-- every set of statements that a program runs of one file of lowerings, because a statement may be wrong only after
+- run every set of statements that a program runs of one file of lowerings, because a statement may be wrong only after
   some of the branches before it.
+
+A case of the smoke tier that would not be run then is run at the one point where what it does is done by fewest others.
+The cells are written to `op_cases/smoke.toml`.
 """
 
 from __future__ import annotations
 
 import ast
 import heapq
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -30,21 +36,29 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.mutants.conditions import is_meeting
 from benchmarks.mutants.reached import Reached
-from benchmarks.mutants.scope import Scope, cells
+from benchmarks.mutants.scope import CONDITIONAL_AREAS, Scope, cells
 from benchmarks.mutants.sites import statements
-from onnx_parity.harness.axes import MIDDLE_OPSET, Selection, Shapes, Tier
+from onnx_parity.harness.axes import MIDDLE_OPSET, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.case import Case
+from onnx_parity.harness.cases.declaration_checks import makers_in
+from onnx_parity.harness.inputs import Maker
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell
 
 _HEAD = """\
-# Cells that the smoke tier runs besides its own, so that it runs every statement of the exporter that the default tier
-# runs, those that compare the opset at the opsets where that matters, and those of lowerings with static and dynamic
-# sizes and after the same branches. `python -m benchmarks.mutants.smoke` writes this file.
-cells = [
+# The cells of the smoke tier: by case, with the dtype and the opset of each. Together they run each statement of the
+# exporter under each condition that the default tier runs it under. `python -m benchmarks.mutants.smoke` writes this
+# file, and says how they are chosen. A case that is not named is run as in any project.
+[cases]
 """
 #: The files of lowerings, and those that the statements of a program's lowerings are in.
 _OPERATORS, _LOWERING = "exporter/operators/", "exporter/lowering/"
+#: Where statements are also run under each condition.
+_CONDITIONAL = tuple(area.removesuffix("*") for area in CONDITIONAL_AREAS)
+#: How long the first cell of a program takes, in cells of the same program at another opset.
+_OF_CAPTURE = 2.0
 
 #: The opsets at which a statement is to be run, by its place.
 Turns = Mapping[str, Set[int]]
@@ -68,44 +82,121 @@ def _is_opset(node: ast.expr) -> bool:
     return "opset" in (getattr(node, "attr", ""), getattr(node, "id", ""))
 
 
-def chosen(reached: Reached, smoke: Set[str], candidates: Mapping[str, Cell], turns: Turns) -> list[str]:
-    """Cells that together do all that no cell of the smoke tier does: run statements, at the opsets where they turn,
-    with static or dynamic sizes, and after some branches."""
-    groups = [each for ran, members in reached.groups() for each in _by_axes(ran, members, candidates, turns)]
-    have = set[Hashable]().union(*(done for done, members in groups if not smoke.isdisjoint(members)))
-    adding = [(done - have, members) for done, members in groups]
-    # The one that adds most comes first, and what it adds can only have become less since it was put there.
-    heap = [
-        (-len(new), _is_at_another_opset(candidates[members[0]]), len(done), number)
-        for number, ((new, members), (done, _)) in enumerate(zip(adding, groups, strict=True))
+def chosen(reached: Reached, candidates: Mapping[str, Cell], turns: Turns) -> list[Cell]:
+    """Cells that together do all that the candidates do, and run each case that the smoke tier would run by itself."""
+    numbers: dict[Hashable, int] = {}
+    # What cells do are the bits of a number.
+    groups = [
+        (sum(1 << numbers.setdefault(each, len(numbers)) for each in does), members)
+        for does, members in _by_axes(reached, candidates, turns)
     ]
+    twice = sum(1 << number for does, number in numbers.items() if isinstance(does, str) and is_meeting(does))
+    taken = _Taken((-1, twice))
+    for times in range(2):
+        _take_all(groups, taken, times)
+    does_of = {cell.id: does for does, members in groups for cell in members}
+    run = {cell.case.label for cell in taken.cells}
+    left: dict[str, list[Cell]] = {}
+    for cell in candidates.values():
+        if cell.case.label not in run and _is_of_smoke(cell.case):
+            left.setdefault(cell.case.label, []).append(cell)
+    for those in left.values():
+        rarest = min(those, key=lambda cell: (-taken.done_once(does_of.get(cell.id, 0)), _order(cell)))
+        taken.take(does_of.get(rarest.id, 0), rarest)
+    return taken.cells
+
+
+def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times: int) -> None:
+    """Take cells until all that is wanted has been done more than so many times."""
+    # The one that adds most comes first, and what it adds can only have become less since it was put there, unless the
+    # program of a cell has been captured for another since.
+    heap = [(-taken.gain(does, members, times), number) for number, (does, members) in enumerate(groups)]
     heapq.heapify(heap)
-    found = []
     while heap:
-        before, is_other, size, number = heapq.heappop(heap)
-        new = adding[number][0] - have
-        if not new:
-            continue
-        if len(new) < -before:
-            heapq.heappush(heap, (-len(new), is_other, size, number))
-            continue
-        have |= new
-        found.append(min(adding[number][1], key=lambda each: _order(candidates[each])))
-    return found
+        before, number = heapq.heappop(heap)
+        does, members = groups[number]
+        now = taken.gain(does, members, times)
+        if now and now >= -before:
+            taken.take(does, taken.quickest(members))
+        elif now:
+            heapq.heappush(heap, (-now, number))
+
+
+class _Taken:
+    """Cells that have been chosen, and what they do."""
+
+    def __init__(self, wanted: tuple[int, int]) -> None:
+        self.cells: list[Cell] = []
+        self._wanted = wanted
+        #: What at least one cell does, and what at least two do.
+        self._done = [0, 0]
+        self._programs: set[Hashable] = set()
+        self._ids: set[str] = set()
+
+    def gain(self, does: int, members: Sequence[Cell], times: int) -> float:
+        """How much that is wanted, and that no more than so many cells do, is done by each of these for its time."""
+        new = (does & self._wanted[times] & ~self._done[times]).bit_count()
+        costs = [self._cost(cell) for cell in members if cell.id not in self._ids] if new else []
+        return new / min(costs) if costs else 0.0
+
+    def done_once(self, does: int) -> int:
+        """How much of this no more than one cell does."""
+        return (does & ~self._done[1]).bit_count()
+
+    def quickest(self, cells: Iterable[Cell]) -> Cell:
+        left = (cell for cell in cells if cell.id not in self._ids)
+        return min(left, key=lambda cell: (self._cost(cell), _order(cell)))
+
+    def take(self, does: int, cell: Cell) -> None:
+        self.cells.append(cell)
+        self._ids.add(cell.id)
+        self._programs.add(_program(cell))
+        self._done[1] |= self._done[0] & does
+        self._done[0] |= does
+
+    def _cost(self, cell: Cell) -> float:
+        return 1.0 if _program(cell) in self._programs else _OF_CAPTURE
+
+
+def _program(cell: Cell) -> Hashable:
+    return cell.case.label, cell.dtype, cell.shapes
+
+
+def _is_of_smoke(case: Case) -> bool:
+    """Whether the smoke tier runs a case that `smoke.toml` does not name."""
+    tier = Selection(tier=Tier.SMOKE)
+    return case.declaration.tier is Tier.SMOKE and bool(case.declaration.opsets(tier, Breadth.TURNING, 0))
 
 
 def _by_axes(
-    ran: Set[str], members: Iterable[str], candidates: Mapping[str, Cell], turns: Turns
-) -> Iterator[tuple[Set[Hashable], list[str]]]:
-    """Cells that run the same statements, by what they do at their opset and with their sizes."""
-    by_axes: dict[tuple[int, Shapes], list[str]] = {}
-    for cell in members:
-        by_axes.setdefault((candidates[cell].opset, candidates[cell].shapes), []).append(cell)
-    anywhere: set[Hashable] = {*ran, *_branches(ran)}
-    for (opset, shapes), cells_there in by_axes.items():
-        turning = {(each, opset) for each in ran if opset in turns.get(each, ())}
-        of_sizes = {(each, shapes) for each in ran if each.startswith((_OPERATORS, _LOWERING))}
-        yield anywhere | turning | of_sizes, cells_there
+    reached: Reached, candidates: Mapping[str, Cell], turns: Turns
+) -> Iterator[tuple[Set[Hashable], list[Cell]]]:
+    """What cells do, with those that do just this."""
+    for ran, members in reached.groups():
+        by_axes: dict[tuple[int, Shapes, Dtype, bool], list[Cell]] = {}
+        for cell in map(candidates.__getitem__, members):
+            axes = (cell.opset, cell.shapes, cell.dtype, _has_special(cell.case))
+            by_axes.setdefault(axes, []).append(cell)
+        plain = [each for each in ran if not is_meeting(each)]
+        under_conditions = {each for each in ran if is_meeting(each) and each.startswith(_CONDITIONAL)}
+        for (opset, shapes, dtype, has_special), cells_there in by_axes.items():
+            does: set[Hashable] = {*plain, *under_conditions, *_branches(plain)}
+            does |= {(each, opset) for each in plain if opset in turns.get(each, ())}
+            does |= {(each, shapes) for each in plain if each.startswith((_OPERATORS, _LOWERING))}
+            if has_special:
+                lowered = [each for each in plain if each.startswith(_OPERATORS)]
+                does |= {(each, axis, "special") for each in lowered for axis in (dtype, shapes)}
+            yield does, cells_there
+
+
+@cache
+def _has_special(case: Case) -> bool:
+    """Whether there are NaN or infinities among the inputs of a case."""
+    inputs = (
+        *makers_in(case.declaration.inputs),
+        *(each for each in case.arguments.values() if isinstance(each, Maker)),
+    )
+    return any(each.has_special for each in inputs)
 
 
 def _branches(ran: Iterable[str]) -> Iterator[frozenset[str]]:
@@ -118,17 +209,22 @@ def _branches(ran: Iterable[str]) -> Iterator[frozenset[str]]:
 
 
 def _order(cell: Cell) -> tuple[bool, int, str]:
-    """Among cells that run the same statements, one at the opset of the smoke tier with a short id comes first."""
-    return _is_at_another_opset(cell), len(cell.id), cell.id
-
-
-def _is_at_another_opset(cell: Cell) -> bool:
-    return cell.opset != MIDDLE_OPSET
+    """Among cells that add as much, one at the opset of the smoke tier with a short id comes first."""
+    return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
 
 
 def text(chosen_cells: Iterable[Cell]) -> str:
-    lines = sorted(smoke_cells.line_of(each.case.label, each.dtype, each.opset, each.shapes) for each in chosen_cells)
-    return _HEAD + "".join(f"    {_quoted(line)},\n" for line in lines) + "]\n"
+    by_case: dict[str, list[Cell]] = {}
+    for cell in chosen_cells:
+        by_case.setdefault(cell.case.label, []).append(cell)
+    lines = (
+        f"{_quoted(label)} = {_quoted(' '.join(sorted(map(_point, by_case[label]))))}\n" for label in sorted(by_case)
+    )
+    return _HEAD + "".join(lines)
+
+
+def _point(cell: Cell) -> str:
+    return smoke_cells.point_of(cell.dtype, cell.opset, cell.shapes)
 
 
 def _quoted(line: str) -> str:
@@ -143,20 +239,14 @@ def main(
     """Write the cells that the smoke tier runs besides its own."""
     terminal, only = Console(stderr=True), (f"{folder}/*/*",)
     by_file = cells(Tier.DEFAULT, only)
-    smoke = {cell.id for each in cells(Tier.SMOKE, only).values() for cell in each if not _is_added(cell)}
+    before = sum(map(len, cells(Tier.SMOKE, only).values()))
     scope = Scope.of(by_file)
     with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
-        reached = scope.reached(pool, progress, terminal)
-    found = chosen(reached, smoke, scope.cells, turns_of(scope.files))
+        reached = scope.reached(pool, progress, terminal, with_conditions=True)
+    found = chosen(reached, scope.cells, turns_of(scope.files))
     path = Path(folder) / smoke_cells.FILE
-    path.write_text(text(scope.cells[each] for each in found), "utf-8")
-    terminal.print(f"{path}: {len(found)} cells besides {len(smoke)}")
-
-
-def _is_added(cell: Cell) -> bool:
-    """Whether the smoke tier has the cell because of the file as it is now."""
-    added = smoke_cells.read_added(cell.case.declaration.file.parent).get(cell.case.label, smoke_cells.NOTHING)
-    return cell.opset in added.opsets(cell.dtype, cell.shapes, Selection())
+    path.write_text(text(found), "utf-8")
+    terminal.print(f"{path}: {len(found)} cells instead of {before}")
 
 
 if __name__ == "__main__":

@@ -71,13 +71,15 @@ def cells_of(
     """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
     is_included = selection.tier.includes(declaration.tier)
     # The full tier has all of them.
-    added = smoke_cells.read_added(declaration.file.parent) if selection.tier is not Tier.FULL else {}
-    if not is_included and not added:
+    named = smoke_cells.read_named(declaration.file.parent) if selection.tier is not Tier.FULL else {}
+    if not is_included and not named:
         return
+    by_name = selection.tier is Tier.SMOKE and selection.opsets is None and selection.dtypes is None
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
-    for number, (case, own_dtypes) in enumerate(declaration.select(name, selection)):
-        more = added.get(case.label, smoke_cells.NOTHING)
-        dtypes = tuple(dict.fromkeys((*(own_dtypes if is_included else ()), *more.dtypes(selection))))
+    for number, (case, usual_dtypes) in enumerate(declaration.select(name, selection)):
+        also = named.get(case.label, smoke_cells.NOTHING)
+        own_dtypes = usual_dtypes if is_included and not (by_name and case.label in named) else ()
+        dtypes = tuple(dict.fromkeys((*own_dtypes, *also.dtypes(selection))))
         if not dtypes or not wanted(case.label):
             continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
@@ -87,9 +89,9 @@ def cells_of(
             if breadth is Breadth.EVERY:
                 turn = zlib.crc32(name.encode())  # Its place would change with the declarations before it.
             opsets: tuple[int, ...] = ()
-            if is_included and dtype in own_dtypes:
+            if dtype in own_dtypes:
                 opsets = declaration.opsets(selection, breadth, turn)
-            opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))
+            opsets = tuple(dict.fromkeys((*opsets, *also.opsets(dtype, form, selection))))
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
                 opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)

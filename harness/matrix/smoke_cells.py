@@ -1,13 +1,13 @@
-"""The cells that a folder's `smoke.toml` adds to the smoke tier, and so to the default tier.
+"""The cells that a folder's `smoke.toml` names: those of the smoke tier, which are in the default tier as well.
 
-    cells = [
-        "eigvals[sample=0]-float32-opset18",
-        "lp_pool2d[norm_type=1]-float64-opset9-dynamic",
-    ]
+    [cases]
+    "elu" = "float32-opset18 float16-opset9-dynamic"
+    "lp_pool2d[norm_type=1]" = "float64-opset9-dynamic"
 
-The smoke tier runs the cases of operators in one dtype, at one opset. That leaves out code that only other dtypes and
-opsets need, and operators that are declared for the default tier. A line adds one cell: a case, a dtype, an opset, and
-`dynamic` if its axes are. `python -m benchmarks.mutants.smoke` writes those of this project.
+By itself the smoke tier runs the cases of operators in one dtype, at one opset. That leaves out code that only other
+dtypes and opsets need, and operators that are declared for the default tier. A line says which cells of a case the
+smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes are. `python -m benchmarks.mutants.smoke` writes
+those of this project. If opsets or dtypes are asked for, these decide, and cells of the file that have them are added.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from onnx_parity.harness.axes import Dtype, Selection, Shapes
 from onnx_parity.harness.declaration_error import DeclarationError
 
 FILE = "smoke.toml"
-_CELL = re.compile(rf"(?P<label>.+)-(?P<dtype>{'|'.join(Dtype)})-opset(?P<opset>\d+)(?P<dynamic>-{Shapes.DYNAMIC})?")
+_POINT = re.compile(rf"(?P<dtype>{'|'.join(Dtype)})-opset(?P<opset>\d+)(?P<dynamic>-{Shapes.DYNAMIC})?")
 
 
-class Added:
-    """The added cells of one case: opsets by dtype and shapes."""
+class Named:
+    """The named cells of one case: opsets by dtype and shapes."""
 
     def __init__(self) -> None:
         self._opsets: dict[tuple[Dtype, Shapes], list[int]] = {}
@@ -43,25 +43,39 @@ class Added:
         return [each for each in found if selection.opsets is None or each in selection.opsets]
 
 
-#: What is added to a case that is not named.
-NOTHING = Added()
+#: What is named of a case that the file does not have.
+NOTHING = Named()
 
 
 @cache
-def read_added(folder: Path) -> Mapping[str, Added]:
-    """What the file of a folder adds, by case."""
-    path, found = folder / FILE, dict[str, Added]()
-    for line in tomllib.loads(path.read_text("utf-8")).get("cells", ()) if path.exists() else ():
-        cell = _CELL.fullmatch(line)
-        if cell is None:
-            raise DeclarationError(
-                f"{path}: {line!r} is not a case, a dtype and an opset: 'elu-float32-opset18-dynamic'."
-            )
-        shapes = Shapes.DYNAMIC if cell["dynamic"] else Shapes.STATIC
-        found.setdefault(cell["label"], Added()).add(Dtype(cell["dtype"]), shapes, int(cell["opset"]))
+def read_named(folder: Path) -> Mapping[str, Named]:
+    """What the file of a folder names, by case."""
+    path, found = folder / FILE, dict[str, Named]()
+    for label, points in _cases(path).items():
+        named = found.setdefault(label, Named())
+        for text in points.split() if isinstance(points, str) else [repr(points)]:
+            point = _POINT.fullmatch(text)
+            if point is None:
+                raise DeclarationError(
+                    f"{path}: {label}: {text} is not a dtype and an opset: write 'float32-opset18-dynamic'."
+                )
+            shapes = Shapes.DYNAMIC if point["dynamic"] else Shapes.STATIC
+            named.add(Dtype(point["dtype"]), shapes, int(point["opset"]))
     return found
 
 
-def line_of(label: str, dtype: Dtype, opset: int, shapes: Shapes) -> str:
-    """The line that adds a cell."""
-    return f"{label}-{dtype}-opset{opset}" + (f"-{shapes}" if shapes is Shapes.DYNAMIC else "")
+def _cases(path: Path) -> Mapping[str, object]:
+    if not path.exists():
+        return {}
+    read = tomllib.loads(path.read_text("utf-8"))
+    cases = read.pop("cases", {})
+    if read or not isinstance(cases, dict):
+        raise DeclarationError(
+            f'{path}: only a table [cases] is known here, with lines such as "elu" = "float32-opset18".'
+        )
+    return cases
+
+
+def point_of(dtype: Dtype, opset: int, shapes: Shapes) -> str:
+    """A cell of a case as it is written in the file."""
+    return f"{dtype}-opset{opset}" + (f"-{shapes}" if shapes is Shapes.DYNAMIC else "")

@@ -1,13 +1,20 @@
-"""Which cells the smoke tier is given: those that run what it leaves out, at the opsets where that matters."""
+"""Which cells the smoke tier is given: few that do together all that the default tier does."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from torch.nn import functional as F
+
+from benchmarks.mutants.conditions import Condition, meeting
 from benchmarks.mutants.reached import Ran, Reached
-from benchmarks.mutants.smoke import chosen, turns_of
-from onnx_parity.harness.axes import Device, Dtype, Selection
-from onnx_parity.harness.matrix.cells import cells_of
+from benchmarks.mutants.smoke import Turns, chosen, text, turns_of
+from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.op_cases import activation as cases
 
 CELLS = {
@@ -32,27 +39,67 @@ def test_statements_turn_at_the_opsets_that_they_compare(tmp_path: Path) -> None
     assert turns_of({"forms.py": path}) == {"forms.py:2": {9, 10, 12, 13}, "forms.py:4": {8, 9}}
 
 
-def test_cells_are_added_for_statements_and_for_opsets_where_they_turn() -> None:
-    reached, candidates = Reached(), {cell.id: cell for cell in CELLS.values()}
-    sets = [(0,), (0, 1)]
-    of_cells = {cell.id: int(opset == 9) for opset, cell in CELLS.items()}
-    reached.add(Ran("", ["a:1", "a:2"], sets, of_cells))
-    smoke = {CELLS[18].id}
-    assert chosen(reached, smoke, candidates, {}) == [CELLS[9].id]
-    found = chosen(reached, smoke, candidates, {"a:1": {12, 13, 18}})
-    assert sorted(found) == sorted(CELLS[opset].id for opset in (9, 12, 13))
+def chosen_of(
+    cells: Iterable[Cell], sets: list[tuple[int, ...]], statements: list[str], of: Mapping[str, int], turns: Turns
+) -> set[str]:
+    reached = Reached()
+    reached.add(Ran("", statements, sets, dict(of)))
+    return {cell.id for cell in chosen(reached, {cell.id: cell for cell in cells}, turns)}
 
 
-def test_cells_are_added_for_dynamic_sizes_and_for_other_branches_of_lowerings() -> None:
-    candidates = {cell.id: cell for cell in (*CELLS.values(), DYNAMIC)}
-    smoke = {CELLS[9].id, CELLS[18].id}
-    of_cells = {CELLS[9].id: 0, CELLS[18].id: 1, CELLS[13].id: 2, DYNAMIC.id: 0}
+def test_one_cell_is_enough_that_does_what_others_do_and_further_ones_are_for_opsets_where_statements_turn() -> None:
+    of = {cell.id: int(opset == 9) for opset, cell in CELLS.items()}
+    sets, statements = [(0,), (0, 1)], ["a:1", "a:2"]
+    assert chosen_of(CELLS.values(), sets, statements, of, {}) == {CELLS[9].id}
+    found = chosen_of(CELLS.values(), sets, statements, of, {"a:1": {12, 13, 18}})
+    assert found == {CELLS[opset].id for opset in (9, 12, 13, 18)}
+
+
+def test_cells_are_chosen_for_dynamic_sizes_and_for_other_branches_of_lowerings() -> None:
+    cells = (*CELLS.values(), DYNAMIC)
+    of = {CELLS[9].id: 0, CELLS[18].id: 1, CELLS[13].id: 2, DYNAMIC.id: 0}
 
     def found_in(file: str) -> set[str]:
-        reached = Reached()
-        reached.add(Ran("", [f"{file}:1", f"{file}:2"], [(0,), (1,), (0, 1)], of_cells))
-        return set(chosen(reached, smoke, candidates, {}))
+        return chosen_of(cells, [(0,), (1,), (0, 1)], [f"{file}:1", f"{file}:2"], of, {})
 
-    assert found_in("exporter/operators/shape/lowering.py") == {CELLS[13].id, DYNAMIC.id}
-    assert found_in("exporter/lowering/opsets/spatial.py") == {DYNAMIC.id}
-    assert found_in("exporter/rewrites/fold_constants.py") == set()
+    assert found_in("exporter/operators/shape/lowering.py") == {each.id for each in cells if each is not CELLS[12]}
+    assert found_in("exporter/lowering/opsets/spatial.py") == {CELLS[13].id, DYNAMIC.id}
+    # Of its case, no other cell does anything.
+    assert found_in("exporter/recording/frames.py") == {CELLS[13].id, DYNAMIC.id}
+
+
+def test_two_cells_run_statements_under_each_condition_where_something_is_lowered() -> None:
+    def found_in(file: str) -> set[str]:
+        place = f"{file}:1"
+        statements = [place, meeting(place, Condition.OLDEST), meeting(place, Condition.OLD)]
+        of = {CELLS[9].id: 0, CELLS[12].id: 1, CELLS[13].id: 1, CELLS[18].id: 2}
+        return chosen_of(CELLS.values(), [(0, 1), (0, 2), (0,)], statements, of, {})
+
+    # Only one cell is of an opset before 11.
+    assert found_in("exporter/lowering/opsets/spatial.py") == {CELLS[9].id, CELLS[12].id, CELLS[13].id}
+    assert len(found_in("exporter/recording/frames.py")) == 1
+
+
+def test_lowerings_meet_nan_in_each_dtype_and_with_dynamic_sizes() -> None:
+    selection = Selection(opsets=(18,), devices=(Device.CPU,))
+    declared = {
+        "plain": op(F.elu, floats(3), alpha=[1.0, 0.5], dynamic={"x": {0: "n"}}),
+        "special": op(F.elu, floats(3, special=(math.nan,)), dynamic={"x": {0: "n"}}),
+    }
+    cells = [cell for name, declaration in declared.items() for cell in cells_of(name, declaration, selection)]
+    statements = ["exporter/operators/activation/lowering.py:1"]
+    found = chosen_of(cells, [(0,)], statements, {cell.id: 0 for cell in cells}, {})
+    points = {(cell.case.label, cell.dtype.value, cell.shapes.value) for cell in cells if cell.id in found}
+    special = {each for each in points if each[0] == "special"}
+    assert {dtype for _, dtype, _ in special} == {"float32", "float64"}
+    assert {shapes for _, _, shapes in special} == {"static", "dynamic"}
+    # Each case is run once.
+    assert {label for label, _, _ in points - special} == {"plain[alpha=1.0]", "plain[alpha=0.5]"}
+
+
+def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / smoke_cells.FILE).write_text(text([CELLS[9], CELLS[13], DYNAMIC]))
+    named = smoke_cells.read_named(tmp_path)
+    assert set(named) == {CELLS[9].case.label, DYNAMIC.case.label}
+    assert named[CELLS[9].case.label].opsets(Dtype.FLOAT32, Shapes.STATIC, Selection()) == [13, 9]
+    assert named[DYNAMIC.case.label].opsets(Dtype.FLOAT32, Shapes.DYNAMIC, Selection()) == [DYNAMIC.opset]

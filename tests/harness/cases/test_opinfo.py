@@ -30,7 +30,7 @@ from onnx_parity.harness.cases.opinfo_samples import (
 )
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import cells_of
-from onnx_parity.harness.matrix.smoke_cells import line_of
+from onnx_parity.harness.matrix.smoke_cells import point_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import Bench
@@ -81,13 +81,15 @@ def test_full_tier_holds_entries_of_complex_numbers_alone() -> None:
     assert default < full
 
 
-def test_smoke_tier_takes_only_what_its_file_adds() -> None:
+def test_smoke_tier_takes_only_what_its_file_names() -> None:
     chosen = Selection(tier=Tier.SMOKE, devices=(Device.CPU,))
     found = {
-        line_of(cell.case.label, cell.dtype, cell.opset, cell.shapes) for cell in cells_of("opinfo", opinfo, chosen)
+        (cell.case.label, point_of(cell.dtype, cell.opset, cell.shapes)) for cell in cells_of("opinfo", opinfo, chosen)
     }
-    named = tomllib.loads((opinfo.file.parent / "smoke.toml").read_text())["cells"]
-    assert found == {line for line in named if line.startswith("opinfo.")}
+    named = tomllib.loads((opinfo.file.parent / "smoke.toml").read_text())["cases"]
+    assert found == {
+        (label, point) for label, points in named.items() if label.startswith("opinfo.") for point in points.split()
+    }
 
 
 def test_options_choose_opsets_and_dtypes() -> None:

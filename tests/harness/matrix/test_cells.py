@@ -165,37 +165,52 @@ def test_cells_that_share_work_follow_each_other() -> None:
     assert changes == 3
 
 
-def test_a_file_adds_cells_to_the_smoke_tier(tmp_path: Path) -> None:
-    elu = dataclasses.replace(op(F.elu, floats(2), dtypes=[torch.float32, torch.float64]), file=tmp_path / "some.py")
-    later = dataclasses.replace(elu, tier=Tier.DEFAULT)
-    smoke = Selection(tier=Tier.SMOKE, devices=(Device.CPU,))
-    before = {cell.id for cell in cells(elu, smoke)}
-    lines = ["it-float64-opset7", "it-float32-opset13"]
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "smoke.toml").write_text(f"cells = {lines}")
-    placed = [dataclasses.replace(each, file=other / "some.py") for each in (elu, later)]
-    added = {f"{line}-cpu-trace-onnxruntime" for line in lines}
-    assert {cell.id for cell in cells(placed[0], smoke)} == before | added
-    assert {cell.id for cell in cells(placed[1], smoke)} == added
-    assert cells(later, smoke) == []
-    only = dataclasses.replace(smoke, opsets=(7, 18), dtypes=(Dtype.FLOAT64,))
-    assert {cell.id for cell in cells(placed[1], only)} == {"it-float64-opset7-cpu-trace-onnxruntime"}
+def test_a_file_names_the_cells_of_the_smoke_tier(tmp_path: Path) -> None:
+    """What it names of a case is run instead of what the tier would run of it, unless an option asks for something."""
+    elu = op(F.elu, floats(2), alpha=[1.0, 0.5], dtypes=[torch.float32, torch.float64])
+    (tmp_path / "smoke.toml").write_text('[cases]\n"it[alpha=1.0]" = "float64-opset7 float32-opset13"\n')
+    own, later = (dataclasses.replace(elu, file=tmp_path / "some.py", tier=tier) for tier in (Tier.SMOKE, Tier.DEFAULT))
+
+    def points(declaration: Declaration, **chosen: object) -> set[str]:
+        selection = Selection(devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
+        return {cell.id.removesuffix("-cpu-trace-onnxruntime") for cell in cells(declaration, selection)}
+
+    named = {"it[alpha=1.0]-float64-opset7", "it[alpha=1.0]-float32-opset13"}
+    assert points(later, tier=Tier.SMOKE) == named
+    assert points(own, tier=Tier.SMOKE) == named | {"it[alpha=0.5]-float32-opset18"}
+    assert points(own, tier=Tier.SMOKE, opsets=(7, 18)) == {
+        "it[alpha=1.0]-float64-opset7",
+        *(f"it[alpha={alpha}]-float32-opset{opset}" for alpha in (1.0, 0.5) for opset in (7, 18)),
+    }
+    assert points(own, tier=Tier.SMOKE, opsets=(7, 18), dtypes=(Dtype.FLOAT64,)) == {
+        f"it[alpha={alpha}]-float64-opset{opset}" for alpha in (1.0, 0.5) for opset in (7, 18)
+    }
+    assert points(own) == points(elu) | named
+    assert points(later) > named
+    assert points(own, tier=Tier.FULL) == points(elu, tier=Tier.FULL)
 
 
-def test_a_line_that_is_no_cell_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "smoke.toml").write_text("cells = ['elu-float32']")
-    with pytest.raises(DeclarationError, match="'elu-float32' is not a case, a dtype and an opset"):
-        smoke_cells.read_added(tmp_path)
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[cases]\nelu = 'float32'", "elu: float32 is not a dtype and an opset: write 'float32-opset18-dynamic'"),
+        ("[cases]\nelu = 18", "elu: 18 is not a dtype and an opset"),
+        ("cells = ['elu-float32-opset18']", r"only a table \[cases\] is known here"),
+    ],
+)
+def test_what_is_no_cell_is_refused(text: str, error: str, tmp_path: Path) -> None:
+    (tmp_path / "smoke.toml").write_text(text)
+    with pytest.raises(DeclarationError, match=error):
+        smoke_cells.read_named(tmp_path)
 
 
-def test_what_this_project_adds_are_cells_of_its_default_tier() -> None:
-    """Other lines would add nothing. `python -m benchmarks.mutants.smoke` writes the file anew."""
+def test_what_this_project_names_are_cells_of_its_default_tier() -> None:
+    """Other lines would name nothing. `python -m benchmarks.mutants.smoke` writes the file anew."""
     folder = room_folder("op_cases")
     default = {
-        smoke_cells.line_of(cell.case.label, cell.dtype, cell.opset, cell.shapes)
+        (cell.case.label, smoke_cells.point_of(cell.dtype, cell.opset, cell.shapes))
         for name, declaration in declared_under(folder)
         for cell in cells_of(name, declaration, Selection(devices=(Device.CPU,)))
     }
-    lines = tomllib.loads((folder / smoke_cells.FILE).read_text("utf-8"))["cells"]
-    assert sorted(set(lines) - default) == []
+    cases = tomllib.loads((folder / smoke_cells.FILE).read_text("utf-8"))["cases"]
+    assert sorted({(label, point) for label, points in cases.items() for point in points.split()} - default) == []

@@ -64,7 +64,7 @@ def test_a_listing_is_kept_until_something_changes_that_it_depends_on(project: P
     assert listed(project) == ([*names[:2], "second"], False)
     assert (project / "imported_second").exists()
     # What the smoke tier has besides.
-    (project / "cases" / "smoke.toml").write_text('cells = ["sine-float32-opset7"]')
+    (project / "cases" / "smoke.toml").write_text('[cases]\nsine = "float32-opset7"')
     assert listed(project, "sine", "--cells")[1]
 
 
