@@ -149,10 +149,14 @@ def _found(frame: FrameType | None) -> Graph | tuple[ir.Node, Walk] | None:
 
 def _is_a(found: object, kind: type[T]) -> TypeGuard[T]:
     """As isinstance, without asking abstract classes each time, which took most of the time of noting statements."""
-    return found is not None and _is_subclass(type(found), kind)
+    pair = type(found), kind
+    if pair not in _KNOWN:
+        _KNOWN[pair] = isinstance(found, kind)
+    return _KNOWN[pair]
 
 
-_is_subclass = cache(issubclass)
+#: Of which classes the objects of some classes are.
+_KNOWN: dict[tuple[type, type], bool] = {}
 
 
 def _holds_in(condition: Condition, graph: Graph) -> bool:
