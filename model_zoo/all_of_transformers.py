@@ -109,6 +109,10 @@ _AXES = {
     "pixel_values_videos": {0: "batch"},
     "input_values": {0: "batch"},
     "input_features": {0: "batch"},
+    "bbox": {0: "batch", 1: "sequence"},
+    "visual_feats": {0: "batch"},
+    "visual_pos": {0: "batch"},
+    "visual_embeds": {0: "batch"},
 }
 
 

@@ -251,6 +251,11 @@ def convolutional() -> Force:
     )
 
 
+def of_a_copy(x: torch.Tensor) -> torch.Tensor:
+    """`contiguous` is a copy where both axes are longer than one."""
+    return (x.permute(1, 0, 2).contiguous() ** 3).sum()
+
+
 def attentive() -> Force:
     return Force(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0), nn.Linear(8, 1), nn.Tanh())
 
@@ -312,6 +317,7 @@ hessian_of_views = op(
     lambda x: [torch.func.hessian(elementwise_energy)(view) for view in (x.t(), x[:, 1:], x[:, ::2], x[0, ::2])],
     floats(3, 4),
 )
+gradient_of_copies = op(torch.func.grad(of_a_copy), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "rows"}})
 hessian_of_any_size = op(torch.func.hessian(energy), floats(3), dynamic=BATCH)
 jacobian_of_any_size = op(torch.func.jacrev(torch.sin), floats(4), dynamic=BATCH)
 gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), dynamic=BATCH)

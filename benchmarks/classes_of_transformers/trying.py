@@ -26,6 +26,7 @@ __all__ = ["MOST_SECONDS", "Outcome", "Result", "serve"]
 
 #: What `verify=True` says of such a program.
 _AT_ONE_SIZE = "the program itself fails in torch at every other size"
+_EXPERTS = "call model.set_experts_implementation('grouped_mm')"
 #: Seconds of processor time that a class may take, both exports together, before its process is ended.
 MOST_SECONDS = 240
 
@@ -108,7 +109,12 @@ def _outcome(built: Built, axes: Mapping[str, Any] | None, opset: int) -> tuple[
             return Outcome.DIVIDED, error_line(error)
         return Outcome.WRONG, error_line(error)
     except Exception as error:  # noqa: BLE001  Whatever an export raises is its answer.
-        return Outcome.REFUSED, error_line(error)
+        model = built.module.model
+        if _EXPERTS not in str(error) or model.config._experts_implementation == "grouped_mm":
+            return Outcome.REFUSED, error_line(error)
+        # What the error says.
+        model.set_experts_implementation("grouped_mm")
+        return _outcome(built, axes, opset)
     return Outcome.RIGHT, ""
 
 

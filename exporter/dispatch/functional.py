@@ -24,7 +24,7 @@ from onnx_parity.exporter.torch_inside.transforms import (
     is_gradtrackingtensor,
 )
 
-__all__ = ["Called", "functionalized", "is_functional", "unwrapped"]
+__all__ = ["Called", "functionalized", "inside_of_gradients", "is_functional", "unwrapped"]
 
 #: A call of the program: the tensors among its arguments and the buffers of its module to the tensors that it returns.
 Called = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], list[torch.Tensor]]
@@ -65,6 +65,12 @@ def is_functional(value: object) -> bool:
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
+    tensor = inside_of_gradients(tensor)
+    return inside_of_functional(tensor) if is_functionaltensor(tensor) else tensor
+
+
+def inside_of_gradients(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that autograd's levels have wrapped, which has the memory that writes are followed in."""
     while is_gradtrackingtensor(tensor):
         tensor = inside_of_wrapper(tensor)
-    return inside_of_functional(tensor) if is_functionaltensor(tensor) else tensor
+    return tensor

@@ -15,7 +15,7 @@ import torch
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
-from onnx_parity.exporter.dispatch.functional import unwrapped
+from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
@@ -312,6 +312,7 @@ class Recorder(TorchDispatchMode):
 
     def watch_copy(self, tensor: torch.Tensor, copy: torch.Tensor, condition: Any) -> None:
         """Watch a tensor and a copy of it that has its memory where a condition on sizes holds."""
+        tensor, copy = inside_of_gradients(tensor), inside_of_gradients(copy)
         if identity_of_memory(tensor) != identity_of_memory(copy):
             one, other = (TensorThen.of(each, self.value_of(unwrapped(each))) for each in (tensor, copy))
             self.copies.append(Copied((one, other), condition, self.origins.find(), len(self.nodes)))
