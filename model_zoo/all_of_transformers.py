@@ -4,6 +4,7 @@ up from the default one. `python -m benchmarks.classes_of_transformers` counts w
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import Maker, floats, ints
+from onnx_parity.harness.case import Maker, floats, given, ints
 from onnx_parity.harness.zoo import Built, CannotBuildError, every, first_that_runs
 
 _TOKENS = 99
@@ -53,7 +54,7 @@ _FIXED: dict[tuple[str, ...], Sequence[str]] = {
 }  # fmt: skip
 _FIXED_OF = {name: axes for axes, names in _FIXED.items() for name in names}
 #: Sizes that some architectures need to be others.
-_OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
+_OWN_SIZES: dict[str, dict[str, Any]] = {
     # With those of their default configuration, a run of PyTorch takes seconds.
     "glm5_next_text": {"linear_num_heads": 4, "linear_head_dim": 8},
     "glm5_next": {
@@ -61,10 +62,15 @@ _OWN_SIZES: dict[str, dict[str, int | Sequence[int] | None]] = {
         "projection_intermediate_size": 48,
     },
     # The width of the first of their stages, which list theirs, has to be theirs too.
-    **{name: {"hidden_size": 96, "image_size": [128, 128]} for name in ("sam2_hiera_det_model", "sam2_vision_model")},
+    "sam2_hiera_det_model": {"hidden_size": 96, "image_size": [128, 128]},
+    "sam2_vision_model": {
+        "hidden_size": 96, "image_size": [128, 128], "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
+    },
+    "sam2_prompt_encoder": {"image_size": 128, "patch_size": 16},
+    "hiera": {"decoder_hidden_size": 32, "decoder_depth": 2, "decoder_num_heads": 4},
     # Their width is divided by three heads, and the last of their stages has one window of seven pixels.
     **{
-        name: {"embed_dim": 48, "hidden_size": None, "image_size": 224}
+        name: {"embed_dim": 48, "hidden_size": None, "image_size": 224, "num_layers": None}
         for name in ("swin", "swinv2", "donut-swin", "maskformer-swin")
     },
     # They choose as many places of the image.
@@ -98,6 +104,8 @@ _MISSING = {
     "head_dim": 8, "num_key_value_heads": 4, "num_experts_per_tok": 2,
     "n_routed_experts": 4, "n_shared_experts": 1, "pad_token_id": 0, "vocab_size": _TOKENS,
 }  # fmt: skip
+#: What a backbone returns, as the configuration that it is part of has it.
+_RESULTS_OF_BACKBONES = frozenset({"out_features", "return_class_token", "reshape_hidden_states", "apply_layernorm"})
 #: The names that the number of bands of a spectrogram has.
 _BANDS = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
 _MOST_WEIGHTS = 2**25
@@ -109,6 +117,7 @@ _AXES = {
     "pixel_values_videos": {0: "batch"},
     "input_values": {0: "batch"},
     "input_features": {0: "batch"},
+    "noise": {0: "batch"},
     "bbox": {0: "batch", 1: "sequence"},
     "visual_feats": {0: "batch"},
     "visual_pos": {0: "batch"},
@@ -217,22 +226,28 @@ def _built(
     return first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
 
 
-def _small(cls: Any, other_sizes: Mapping[str, int | Sequence[int] | None]) -> Any:
-    """A configuration of a class with small sizes; the configurations inside of it are small too."""
-    default = cls()
-    other_sizes = {**other_sizes, **_OWN_SIZES.get(cls.model_type, {})}
-    sizes: dict[str, int | Sequence[int] | None] = {**_SIZE_OF, **other_sizes}
+def _small(cls: Any, other_sizes: Mapping[str, Any], given: Any = None) -> Any:
+    """A configuration of a class with small sizes, and what is `given` of a backbone's results; the configurations
+    inside of it are small too."""
+    default = cls() if given is None else given
+    of_class = _OWN_SIZES.get(cls.model_type, {})
+    other_sizes = {**other_sizes, **of_class}
+    sizes: dict[str, Any] = {**_SIZE_OF, **other_sizes}
     settings: dict[str, Any] = {}
     for key, value in default.to_dict().items():
         inner = getattr(default, key, None) if isinstance(value, dict) else None
         if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
-            settings[key] = _small(type(inner), other_sizes)
+            settings[key] = _small(type(inner), other_sizes, inner)
+        elif given is not None and key in _RESULTS_OF_BACKBONES:
+            settings[key] = value
         elif isinstance(value, list) and isinstance(other_sizes.get(key), list):
             settings[key] = other_sizes[key]
         elif type(value) is int and isinstance(size := sizes.get(key), int):
             settings[key] = min(value, size)
         elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
             settings[key] = _TOKENS - 1
+        elif value is None and isinstance(of_class.get(key), int):
+            settings[key] = of_class[key]
         elif value is None and key in _MISSING and key not in other_sizes:
             settings[key] = _MISSING[key]
         elif key == "hidden_sizes" and isinstance(getattr(default, key), tuple):
@@ -273,6 +288,15 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         # Several choices of each sample; where words are on a page; pictures beside them.
         yield {"input_ids": ints(2, 3, 7, low=3, high=_TOKENS - 3)}
         yield {**ids, **{name: maker for name, maker in _BESIDE_WORDS.items() if name in accepted}}
+    if "bool_masked_pos" in accepted and "pixel_values" in accepted and hasattr(config, "tubelet_size"):
+        frames, side = config.num_frames, config.image_size
+        count = frames // config.tubelet_size * (side // config.patch_size) ** 2
+        places = given([[place % 2 == 0 for place in range(count)]] * 2)
+        yield {"pixel_values": floats(2, frames, config.num_channels, side, side), "bool_masked_pos": places}
+    if "noise" in accepted and hasattr(config, "masked_unit_size"):
+        spans = zip(config.image_size, config.patch_stride, config.masked_unit_size, strict=True)
+        count = math.prod(size // stride // unit for size, stride, unit in spans)
+        yield {"pixel_values": floats(2, config.num_channels, *config.image_size), "noise": floats(2, count)}
     for image in _images(config) if "pixel_values" in accepted else ():
         yield {"pixel_values": image}
         if "input_ids" in accepted:
@@ -317,6 +341,8 @@ _BESIDE_WORDS = {
 
 def _images(config: Any) -> Iterator[Maker]:
     inner = getattr(config, "vision_config", None) or getattr(config, "backbone_config", None) or config
+    if not hasattr(inner, "image_size"):
+        inner = getattr(inner, "backbone_config", None) or inner
     # Detectors that look at several scales normalize over the pixels of the smallest, of which there have to be some.
     size = getattr(inner, "image_size", None) or (128 if hasattr(config, "num_feature_levels") else 32)
     height, width = size if isinstance(size, list | tuple) else (size, size)

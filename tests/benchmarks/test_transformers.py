@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from benchmarks.classes_of_transformers import __main__ as benchmark
 from benchmarks.classes_of_transformers.page import written_page
+from benchmarks.classes_of_transformers.skipped import SKIPPED
 from benchmarks.classes_of_transformers.trying import Outcome, Result
 from benchmarks.generation import __main__ as generation
 
@@ -45,6 +46,16 @@ def test_the_page_has_each_class_that_is_not_right() -> None:
     assert "| static | 1 | 1 |" in page and "| dynamic | 1 | 0 |" in page
     assert "| AModel | dynamic | refused | CaptureError at a/b.py:3: c \\| d |" in page
     assert "1 more classes" in page and "them:\nBModel." in page
+
+
+def test_the_page_has_the_classes_that_transformers_skips() -> None:
+    name = SKIPPED["torch.export fails"][0]
+    found = [
+        Result(name, "static", Outcome.RIGHT, "", 1.4),
+        Result(name, "dynamic", Outcome.REFUSED, "CaptureError: no", 2.4),
+    ]
+    assert f"| {name} | torch.export fails | right | refused | 4 s |" in written_page(found)
+    assert "exporter skips" not in written_page(_FOUND)
 
 
 @pytest.mark.parametrize("equal", [64, 60])
