@@ -132,6 +132,9 @@ def test_numbers_of_four_bits_with_a_point_are_integers_of_half_the_scale() -> N
     model = exported(program, verify=True)
     assert operators(model) == ["DequantizeLinear", "MatMul"]
     assert_agrees(model, program, X)
+    before = exported(program, opset=18, verify=True)
+    assert "BitCast" not in operators(before)
+    assert_agrees(before, program, X)
 
 
 class OfBits(torch.nn.Module):
