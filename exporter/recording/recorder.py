@@ -262,8 +262,7 @@ class Recorder(TorchDispatchMode):
         if any(map(computes_itself, types)):
             return self.result_by_class(self, func, types, args, kwargs)
         if func is _DETACH and not self.lifts and not self.knows(args[0]):
-            # This is `.data` of a parameter: a write to the result would be lost.
-            raise own_tensor_written(self.origins.find())
+            raise own_tensor_written(self.origins.find())  # Of `.data` of a parameter: a write to it would be lost.
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
