@@ -109,7 +109,7 @@ def _outcome(built: Built, axes: Mapping[str, Any] | None, opset: int) -> tuple[
             return Outcome.DIVIDED, error_line(error)
         return Outcome.WRONG, error_line(error)
     except Exception as error:  # noqa: BLE001  Whatever an export raises is its answer.
-        model = built.module.model
+        model: Any = built.module.model
         if _EXPERTS not in str(error) or model.config._experts_implementation == "grouped_mm":
             return Outcome.REFUSED, error_line(error)
         # What the error says.
