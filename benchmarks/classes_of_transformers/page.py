@@ -25,7 +25,7 @@ call `model.set_experts_implementation('grouped_mm')`, the model is exported aft
 _SKIPPED = """
 ## What transformers' own exporter skips
 
-The tests of transformers' exporter skip these classes for ONNX, with the reasons of `tests/exporters/test_export.py`.
+The tests of transformers' exporter skip these classes for ONNX, with the reasons that stand there.
 The last column is the processor time of both exports here, each with its verification.
 
 | class | why it is skipped there | static | dynamic | time |
