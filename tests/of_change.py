@@ -61,7 +61,8 @@ def _mirrored(path: Path, root: Path) -> list[str]:
 
 def main(base: Annotated[str, typer.Argument(help="The commit or branch that was changed.")] = "main") -> None:
     """Run the tests that concern what was changed since a commit, committed or not."""
-    asked = ["git", "diff", "--name-only", "--diff-filter=d", base]
+    # What others changed there meanwhile is no change of one's own.
+    asked = ["git", "diff", "--name-only", "--diff-filter=d", "--merge-base", base]
     new = ["git", "ls-files", "--others", "--exclude-standard"]
     files: list[str] = []
     for command in (asked, new):

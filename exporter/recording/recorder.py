@@ -33,6 +33,7 @@ from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, schema_of
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor, computes_itself
 from onnx_parity.exporter.torch_inside.modes import (
     TorchDispatchMode,
+    Uncompiled,
     outside_of_modes,
     without_dispatch_overrides,
     without_function_overrides,
@@ -78,16 +79,11 @@ def _names_of(op: OpOverload) -> tuple[str, ...]:
     return names
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(Uncompiled, TorchDispatchMode):
     """Records a program into `nodes`.
 
     Tensors that are not fake are the program's own, such as weights. They become constants, named by `name_of`.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Protecting every call from compilation costs 3 us, and nothing is compiled here.
-        return False
 
     def __init__(
         self,

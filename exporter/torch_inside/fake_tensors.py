@@ -18,6 +18,8 @@ from torch._subclasses.fake_tensor import (
     in_kernel_invocation_manager,
 )
 
+from onnx_parity.exporter.torch_inside.modes import Uncompiled
+
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeMode", "FakeTensor", "FakeTensorMode",
     "UnsupportedOperatorException", "computes_itself", "contexts_of_fake_kernels", "fake_kernels",
@@ -37,16 +39,11 @@ def computes_itself(cls: type) -> bool:
     return getattr(cls, "__torch_dispatch__", _LEFT_TO_TORCH) is not _LEFT_TO_TORCH and issubclass(cls, torch.Tensor)
 
 
-class FakeMode(FakeTensorMode):
+class FakeMode(Uncompiled, FakeTensorMode):
     """A mode of fake tensors that makes them faster, and does not import torch's compiler."""
 
     def __init__(self, shape_env: object) -> None:
         super().__init__(shape_env=cast("torch.fx.experimental.symbolic_shapes.ShapeEnv", shape_env))
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled here, from which the mode would have to be protected.
-        return False
 
     def tensor(self, shape: torch.Tensor, device: torch.device) -> FakeTensor:
         """A fake tensor with the dtype, the shape and the strides of a tensor without data.

@@ -15,9 +15,20 @@ from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mod
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
 __all__ = [
-    "TorchDispatchMode", "dispatch_modes", "number_of_function_modes", "outside_of_modes", "outside_of_transforms",
-    "without_dispatch_overrides", "without_function_overrides",
+    "TorchDispatchMode", "Uncompiled", "dispatch_modes", "number_of_function_modes", "outside_of_modes",
+    "outside_of_transforms", "without_dispatch_overrides", "without_function_overrides",
 ]  # fmt: skip
+
+
+class Uncompiled:
+    """A base of dispatch modes in which nothing is compiled.
+
+    torch protects each call of other modes from `torch.compile`, which imports dynamo in 1.5 s and takes 3 us a call.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
 
 @contextmanager

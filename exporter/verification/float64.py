@@ -17,7 +17,7 @@ from onnx_parity.exporter.arrays import in_width
 from onnx_parity.exporter.recording.random_numbers import fills
 from onnx_parity.exporter.torch_inside.dispatcher import HigherOrderOperator, OpOverload, schema_of
 from onnx_parity.exporter.torch_inside.dynamo import uncompiled
-from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode
+from onnx_parity.exporter.torch_inside.modes import TorchDispatchMode, Uncompiled
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
 from onnx_parity.exporter.verification.positions import Moves
 
@@ -38,7 +38,7 @@ def in_dtype(dtype: torch.dtype, moves: Moves | None = None) -> Iterator[None]:
         yield
 
 
-class _InDtype(TorchDispatchMode):
+class _InDtype(Uncompiled, TorchDispatchMode):
     """Computes in one floating dtype, also where the program names another dtype or has constants of another dtype."""
 
     supports_higher_order_operators = True
@@ -50,11 +50,6 @@ class _InDtype(TorchDispatchMode):
         default = torch.get_default_dtype()
         #: For the default dtypes, which programs get if they name none, the dtypes to use instead.
         self._instead = {default: dtype, default.to_complex(): dtype.to_complex()} if default is not dtype else {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False keeps torch from wrapping the mode against torch.compile, which would import dynamo and take 1.5 s."""
-        return False
 
     def __torch_dispatch__(
         self,

@@ -103,8 +103,10 @@ def _of_run(found: InRun) -> Iterator[str]:
     yield f"Cells of {found.run} that call it, or are recorded with it: {counts or 'none'}."
     for dtype, opsets in found.right.items():
         yield f"  right in onnxruntime in {dtype} at opsets {opset_ranges(opsets)}"
-    for reason, count in found.reasons.items():
+    for reason, count in [*found.reasons.items()][:_SHOWN]:
         yield f"  {count} refused or failed: {reason}"
+    if (more := len(found.reasons) - _SHOWN) > 0:
+        yield f"  and {more} more reasons, which --json has"
     if found.declarations:
         more = len(found.declarations) - _SHOWN
         yield f"  declared as {', '.join(found.declarations[:_SHOWN])}" + (f" and {more} more" if more > 0 else "")

@@ -27,17 +27,24 @@ class OperatorName(NamedTuple):
     #: Empty for all overloads.
     overload: str = ""
 
+    @property
+    def plain(self) -> str:
+        """The base of the form that writes to nothing: `index_put` of `aten::index_put_`."""
+        return base_of(f"{self.namespace}::{self.base}")
+
     def __str__(self) -> str:
         return f"{self.namespace}::{self.base}" + (f".{self.overload}" if self.overload else "")
 
 
 def find_operator(text: str) -> OperatorName:
-    """The operator of `aten::narrow`, `aten::max.dim`, `narrow`, `torch.narrow`, `F.glu` or `nn.GLU`."""
+    """The operator of `aten::narrow`, `aten::max.dim`, `narrow`, `torch.linalg.eigh`, `F.glu` or `nn.GLU`."""
     found = _read(text)
     known = _known()
     if found is None:
-        base = text.rpartition(".")[2].rpartition("::")[2]
-        for name in (base, base.lower(), re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()):
+        module, _, base = text.rpartition(".")
+        # torch.linalg.eigh calls aten::linalg_eigh.
+        in_module = f"{module.rpartition('.')[2]}_{base}"
+        for name in (in_module, base, base.lower(), re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()):
             for namespace in _NAMESPACES:
                 if (namespace, name) in known:
                     return OperatorName(namespace, name)

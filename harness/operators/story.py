@@ -27,8 +27,6 @@ __all__ = ["Case", "InRun", "RuleOf", "Story", "story_of"]
 #: What is read of each cell of a run.
 _FIELDS = ("exporter", "runtime", "status", "dtype", "opset", "reason", "name")
 _NOT_IN_INDEX = "no export finds it: exporter/registry/index.txt lacks its name, run `python3 start.py index`"
-#: At most this many reasons are given.
-_SHOWN = 5
 
 
 class RuleOf(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,7 +57,7 @@ class InRun(msgspec.Struct, frozen=True):
     cells: dict[str, int]
     #: Of the cells that passed in onnxruntime: the opsets of each dtype.
     right: dict[str, list[int]]
-    #: The most frequent reasons why cells were refused or failed, and how many of them.
+    #: The reasons why cells were refused or failed, and how many of them, the most frequent first.
     reasons: dict[str, int]
     #: The declarations of these cells, those with the most cells first.
     declarations: list[str]
@@ -105,7 +103,7 @@ def story_of(name: OperatorName, text: str, run: Path | None, places: Iterable[P
 def _concerns(rule: str, name: OperatorName) -> bool:
     """Whether a rule of this name is one of the operator, its form that writes in place, or a function of its name."""
     namespace, colons, rest = rule.partition("::")
-    if base_of(rule) != name.base or (colons and namespace not in (name.namespace, "prims", "quantized")):
+    if base_of(rule) != name.plain or (colons and namespace not in (name.namespace, "prims", "quantized")):
         return False
     overload = rest.partition(".")[2]
     return not name.overload or overload in ("", name.overload)
@@ -149,7 +147,7 @@ def _in_run(run: Path, name: OperatorName, words: set[str]) -> InRun:
         run=str(run),
         cells=dict(statuses),
         right={dtype: sorted(right[dtype]) for dtype in sorted(right)},
-        reasons=dict(reasons.most_common(_SHOWN)),
+        reasons=dict(reasons.most_common()),
         declarations=[each for each, _ in declarations.most_common()],
     )
 
@@ -158,7 +156,7 @@ def _cells_of(run: Path, name: OperatorName, words: set[str]) -> Iterator[tuple[
     """What counts of the cells whose program is recorded with the operator, or calls it."""
 
     def is_recorded(operators: Iterable[str]) -> bool:
-        return any(base_of(each) == name.base for each in operators)
+        return any(base_of(each) == name.plain for each in operators)
 
     def is_called(functions: Iterable[str]) -> bool:
         return any(each.rpartition(".")[2] in words for each in functions)

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnx_parity.exporter.registry.lowerings import is_lowered
+from onnx_parity.exporter.torch_inside.modes import Uncompiled
 
 __all__ = ["can_be_taken_apart", "parts_of"]
 
@@ -22,17 +23,12 @@ _DTYPES = (torch.float32, torch.int64, torch.bool)
 _FAULTS = (AssertionError, IndexError, RuntimeError, TypeError, ValueError)
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(Uncompiled, TorchDispatchMode):
     """Notes the operators that are called; those that have no lowering are taken apart further."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: dict[str, None] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False keeps torch from importing dynamo, which would take two seconds."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_lowered(func) and can_be_taken_apart(func):
