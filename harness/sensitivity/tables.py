@@ -27,9 +27,9 @@ _INPUTS = {
 #: What would be such a case, where there is none.
 _CASES = {
     Kind.DEFAULT: "a case that gives another value than the default",
-    Kind.OTHER_END: "a case with a negative axis",
+    Kind.OTHER_END: "a case with a negative axis whose place from the front is another",
     Kind.TIES: "a case whose axis is dynamic, with equal values",
-    Kind.EMPTY: "a case whose axis has the size 0, as an example or by sizes={...}",
+    Kind.EMPTY: "a case that names the axis, which has the size 0 as an example or by sizes={...}",
 }
 
 
