@@ -191,8 +191,8 @@ FAULTS = {
     ),
     "the last opset of a case is not run": Fault(
         "harness/matrix/cells.py",
-        "opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))",
-        "opsets = tuple(dict.fromkeys((*opsets, *more.opsets(dtype, form, selection))))[:-1]",
+        "opsets = tuple(dict.fromkeys((*opsets, *also.opsets(dtype, form, selection))))",
+        "opsets = tuple(dict.fromkeys((*opsets, *also.opsets(dtype, form, selection))))[:-1]",
         ("harness/matrix/test_cells.py",),
     ),
     "dynamic axes are left out": Fault(

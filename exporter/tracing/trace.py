@@ -56,6 +56,9 @@ _MOST_ALTERED = 16
 _SIZES_IN_TEXTS = range(10)
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
+#: What Python raises of a size that is a symbol where it wants a number, such as for a key of a dict. With numbers the
+#: program may run.
+_OF_SYMBOLS = (TypeError, AttributeError)
 
 
 def trace(wanted: ToRecord, axes: Axes) -> Traced:
@@ -269,7 +272,9 @@ class _Tracing:
         while True:
             try:
                 return replace(self._recorded(self._wanted, attempt, is_last=True), denied=denied)
-            except ProgramFailedError:
+            except ProgramFailedError as error:
+                if isinstance(error.__cause__, _OF_SYMBOLS):
+                    raise NotRecorded from error
                 return None
             except Reconsider as found:
                 further = attempt.reconsidered(found) if sizes else None

@@ -115,6 +115,14 @@ print("dynamo is imported" if "torch._dynamo" in sys.modules else {RIGHT!r})
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+#: Programs that ask about the memory of a tensor, by what they ask.
+OF_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "data_ptr": lambda x: x * 2 if (x + 1).data_ptr() == (x + 2).data_ptr() else x,
+    "is_set_to": lambda x: x * 2 if x.is_set_to(x[:]) else x,
+    "_is_view": lambda x: x * 2 if x[:1]._is_view() else x,
+    "_base": lambda x: x * 2 if x[:1]._base is x else x,
+    "_version": lambda x: x * (x.add_(1)._version + 1),
+}
 #: What Python computes with a condition on a size, by the method that does.
 OF_CONDITIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "__xor__": lambda x: x + ((x.shape[0] > 3) ^ True),
@@ -275,7 +283,7 @@ WITNESSES: dict[str, Witness] = {
     ),
     "nested_tensors: torch.nested.nested_tensor": Witness(
         exporting(lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), X, others=[(SIX,)], **ROWS),
-        "where in its memory",
+        "there is no lowering",
     ),
     "nested_tensors: torch.nested.as_nested_tensor": Witness(
         exporting(
@@ -284,7 +292,7 @@ WITNESSES: dict[str, Witness] = {
         "there is no lowering",
     ),
     "nested_tensors: torch.nested._internal.nested_tensor.nested_from_padded": Witness(
-        exporting(padded_back, X, OFFSETS), "uses a nested tensor"
+        exporting(padded_back, X, OFFSETS), "should only be called while FakeTensorMode"
     ),
     "nested_tensors: torch.nested._internal.nested_tensor.nested_view_from_values_offsets": Witness(
         exporting(
@@ -293,7 +301,7 @@ WITNESSES: dict[str, Witness] = {
             OFFSETS,
             others=[(X, OTHER_OFFSETS)],
         ),
-        "uses a nested tensor",
+        "should only be called while FakeTensorMode",
     ),
     "nested_tensors: torch.nested._internal.nested_tensor.nested_view_from_values_offsets_lengths": Witness(
         exporting(
@@ -308,7 +316,7 @@ WITNESSES: dict[str, Witness] = {
             OFFSETS,
             others=[(X, OTHER_OFFSETS)],
         ),
-        "uses a nested tensor",
+        "should only be called while FakeTensorMode",
     ),
     "neural_modules: torch.nn.utils.rnn.pad_packed_sequence": Witness(
         exporting(Packed("GRU", to_length=True), SEQUENCE, LENGTHS), "branches on a number"
@@ -395,6 +403,15 @@ WITNESSES: dict[str, Witness] = {
     "tensor_reads: torch.Tensor.__repr__": Witness(
         exporting(lambda x: x * len(repr(x)), X), "another result", "CaptureError: the program makes a text"
     ),
+    "tensor_reads: torch.Tensor.nbytes": Witness(
+        exporting(lambda x: x * x.nbytes, X, others=[(SIX,)], **ROWS), "Cannot call numel"
+    ),
+    **{
+        f"tensor_reads: torch.Tensor.{name}": Witness(
+            exporting(program, X), "another result", "CaptureError: the program reads"
+        )
+        for name, program in OF_MEMORY.items()
+    },
     "tensor_reads: torch.utils.dlpack.from_dlpack": Witness(
         exporting(lambda x: torch.utils.dlpack.from_dlpack(x + 1), X, others=[(Y,)]), "FrozenValueError", f"^{RIGHT}$"
     ),

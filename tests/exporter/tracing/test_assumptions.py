@@ -105,6 +105,14 @@ def key_on_the_other_side(x: torch.Tensor) -> torch.Tensor:
     return x if x.shape[0] <= 5 else x * _scale(x.shape[0])
 
 
+def bits_on_the_other_side(x: torch.Tensor) -> torch.Tensor:
+    return x if x.shape[0] <= 5 else x * math.isqrt(x.shape[0])
+
+
+def element_on_the_other_side(x: torch.Tensor) -> torch.Tensor:
+    return x if x.shape[0] <= 5 else x * {6: 2.0}.get(x.shape[0], 3.0)
+
+
 def source_written(x: torch.Tensor) -> torch.Tensor:
     x = x + 0
     y = x.t().contiguous()
@@ -128,6 +136,8 @@ def source_written(x: torch.Tensor) -> torch.Tensor:
         (squeezed_after_a_question_of_torch, "n != 1"),
         (number_of_parts, "((n - 1)//((n + 2)//3)) + 1 == 2"),
         (key_on_the_other_side, "n <= 5"),
+        (bits_on_the_other_side, "n <= 5"),
+        (element_on_the_other_side, "n <= 5"),
         (source_written, "(m != 1) and (n != 1)"),
     ],
 )
