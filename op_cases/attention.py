@@ -267,6 +267,13 @@ multi_head_attention_sizes = op(
     nn.MultiheadAttention, floats(5, 2, 8), floats(6, 2, 3), floats(6, 2, 4), **_TWO_HEADS, kdim=3, vdim=4
 )
 multi_head_attention_unbatched = op(nn.MultiheadAttention, floats(5, 8), floats(6, 8), floats(6, 8), **_TWO_HEADS)
+attention_weights_of_no_positions = op(
+    lambda x: F.softmax(x.transpose(0, 1) @ x.permute(1, 2, 0), -1),
+    floats(3, 2, 3),
+    dynamic={"x": {0: "positions"}},
+    sizes={"positions": [0]},
+    tier="full",
+)
 encoder_layer = op(
     nn.TransformerEncoderLayer,
     floats(5, 2, 8),
