@@ -190,6 +190,14 @@ def writes_after_loop(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
     return y, x
 
 
+def writes_after_branch(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Both branches give a transposed tensor, of which `contiguous` is a copy."""
+    y = x.t() * 2 if bool(x.sum() > 0) else x.t() - 1
+    z = y.contiguous()
+    z += 1
+    return y, z
+
+
 script_if_elif_else = op(scripted(if_elif_else), floats(3, 4), dynamic=_ROWS)
 script_nested_if = op(scripted(nested_if), floats(3, 4), dynamic=_ROWS)
 script_if_number = op(scripted(if_number), floats(3, 4), dynamic=_ROWS)
@@ -211,6 +219,7 @@ traced_for_string = op(for_string, floats(3, 4), dynamic=_ROWS)
 script_break_continue = op(scripted(break_continue), floats(3, 4), dynamic=_ROWS)
 script_early_return_loop = op(scripted(early_return_loop), floats(3, 4), dynamic=_ROWS)
 script_writes_after_loop = op(scripted(writes_after_loop), floats(3, 4), ints(high=4), dynamic={"x0": {0: "rows"}})
+script_writes_after_branch = op(scripted(writes_after_branch), floats(3, 4))
 script_assert_value = op(scripted(assert_value), floats(3, 4), dynamic=_ROWS)
 traced_assert_value = op(assert_value, floats(3, 4), dynamic=_ROWS)
 script_with_no_grad = op(scripted(with_no_grad), floats(3, 4), dynamic=_ROWS)

@@ -30,6 +30,7 @@ from onnx_parity.exporter.graph.graph import (
     same_size,
 )
 from onnx_parity.exporter.recording.branches import SEEN_TWICE, Branches
+from onnx_parity.exporter.recording.fakes.layouts import common_strides
 from onnx_parity.exporter.recording.leaves import (
     EMPTY,
     UNSET,
@@ -94,6 +95,8 @@ class _Carried(msgspec.Struct):
     #: Whether it is a list whose tensors differ in their number of axes.
     of_any_rank: bool = False
     inside: Leaf = None
+    #: The leaf as the program has it before the loop, and after an iteration, where it lies in memory otherwise.
+    layouts: list[Leaf] = msgspec.field(default_factory=list)
     #: The position among the shared tensors if the leaf is one of them.
     shared: int | None = None
     #: Whether the body writes to it in place.
@@ -147,6 +150,8 @@ class Blocks(Branches):
         known = [*(varying or ()), *[False] * len(starts)]
         carried = [_Carried(leaf, varies) for leaf, varies in zip(starts, known, strict=False)]
         places = {id(tensor): place for place, tensor in enumerate(shared)}
+        for item, leaf in zip(carried, initial, strict=True):
+            item.layouts.append(leaf)
         for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
             item.shared = places.get(id(leaf))
         before = self.recorder.checkpoint()
@@ -249,6 +254,8 @@ class Blocks(Branches):
                 if item.shared is not None and leaf is own[item.shared] and not item.varies:
                     outs[place] = item.start
             confirmed = [self._confirms(item, out, outer) for item, out in zip(carried, outs, strict=True)]
+            left = [*done.carried, *own]
+            confirmed += [self._confirms_layout(item, leaf) for item, leaf in zip(carried, left, strict=True)]
             if not all(confirmed):
                 return None
             varying = [leaf for item, leaf in zip(carried, done.carried, strict=False) if item.varies]
@@ -271,7 +278,20 @@ class Blocks(Branches):
             for axis, size in enumerate(start.shape)
         ]
         holds = Holds.LIST_OF_ANY_RANK if item.of_any_rank else self._holds_what(self.take(start))
-        return self.recorder.stand_in(start.dtype, shape, start.device, holds)
+        layouts = [leaf for leaf in item.layouts if isinstance(leaf, torch.Tensor)]
+        return self.stand_in(start.dtype, shape, holds, layouts or [start])
+
+    def _confirms_layout(self, item: _Carried, leaf: Leaf) -> bool:
+        """Whether a leaf lies in memory after an iteration as it is assumed to. The assumption is dropped otherwise."""
+        inside, unclear = item.inside, self.recorder.unclear_layouts
+        if not (isinstance(leaf, torch.Tensor) and isinstance(inside, FakeTensor) and leaf.ndim == inside.ndim):
+            return True
+        if not item.varies or self._holds_what(inside) is not Holds.TENSOR or unclear.has(inside):
+            return True
+        if not unclear.has(leaf) and common_strides([inside, leaf], inside.shape) is not None:
+            return True
+        item.layouts.append(leaf)
+        return False
 
     def _confirms(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
         """Whether the assumptions about a leaf hold after an iteration. An assumption that does not is dropped."""
@@ -325,7 +345,7 @@ class Blocks(Branches):
     def _at_end(self, item: _Carried) -> FakeTensor:
         inside = item.inside
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(inside.shape)]
-        return self.recorder.stand_in(inside.dtype, shape, inside.device, self._holds_what(inside))
+        return self.stand_in(inside.dtype, shape, self._holds_what(inside), [inside])
 
     def _stacked(self, tensor: FakeTensor, length: Size | None) -> FakeTensor:
         length = self.new_size(2) if length is None else length

@@ -106,8 +106,9 @@ class Branches(Leaves):
                 results.append(either)
                 continue
             ends.append(self._as_tensors(sides, leaves))
-            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken]))
             given += [side.leaves[place] for side in sides]
+            layouts = [self._laid_out(side, place, end) for side, end in zip(sides, ends[-1], strict=True)]
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken], layouts))
             results.append(self.give(made[-1]))
         self._refuse_derivative("a branch", made, given)
         if made:
@@ -186,7 +187,13 @@ class Branches(Leaves):
                     raise self.error(SEEN_TWICE)
                 tensor.copy_(new)
 
-    def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
+    def _laid_out(self, side: _Side, place: int, end: FakeTensor) -> torch.Tensor:
+        """A tensor whose strides are those of a result of a body, which the recorder's need not have."""
+        leaf = side.leaves[place]
+        leaf = side.own[leaf.place] if isinstance(leaf, _Shared) else leaf
+        return leaf if isinstance(leaf, torch.Tensor) else end
+
+    def _merged(self, one: FakeTensor, other: FakeTensor, layouts: Sequence[torch.Tensor]) -> FakeTensor:
         """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
         between them are unknown."""
         if one.dtype is not other.dtype:
@@ -201,7 +208,7 @@ class Branches(Leaves):
             return self.recorder.stand_in(one.dtype, open_sizes, one.device, of_any_rank)
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
-        return self.recorder.stand_in(one.dtype, shape, one.device, holds)
+        return self.stand_in(one.dtype, shape, holds, layouts)
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds

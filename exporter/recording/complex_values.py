@@ -162,7 +162,7 @@ class ComplexValues:
             # A rule leaves a part a number where it is the same everywhere.
             real = real if isinstance(real, torch.Tensor) else torch.full_like(imag, real)
             imag = imag if isinstance(imag, torch.Tensor) else torch.full_like(real, imag)
-        fake = self._recorder.contiguous(real.dtype.to_complex(), real.shape, real.device)
+        fake = self._recorder.memo.empty(real.dtype.to_complex(), tuple(real.shape), real.device)
         self._held[id(fake)] = _Held(fake, parts=Parts(real, imag), home=self._recorder.nodes)
         return fake
 

@@ -13,8 +13,9 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression, Truth
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.graph.graph import DTYPES, Size, Value, same_size
+from onnx_parity.exporter.graph.graph import DTYPES, Holds, Size, Value, same_size
 from onnx_parity.exporter.graph.list_primitives import EMPTY_LIST
+from onnx_parity.exporter.recording.fakes.layouts import common_strides
 from onnx_parity.exporter.recording.recorder import Recorder, unwrapped
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import outside_of_transforms
@@ -155,6 +156,22 @@ class Leaves:
         if symbols is None:
             raise Reconsider(Decision.SYMBOLS)
         return symbols.unknown_size(like, least)
+
+    def stand_in(
+        self, dtype: torch.dtype, shape: Sequence[Size], holds: Holds, laid_out_as: Sequence[torch.Tensor]
+    ) -> FakeTensor:
+        """A stand-in that lies in memory as all of these do. Where they differ, what depends on it is refused."""
+        recorder, device = self.recorder, self.take(laid_out_as[0]).device
+        if holds is not Holds.TENSOR:
+            return recorder.stand_in(dtype, shape, device, holds)
+        strides = common_strides(laid_out_as, shape)
+        is_clear = strides is not None and not any(map(recorder.unclear_layouts.has, laid_out_as))
+        if not is_clear and recorder.fakes.symbols is None:
+            raise Reconsider(Decision.SYMBOLS)
+        made = recorder.stand_in(dtype, shape, device, strides=strides if is_clear else None)
+        if not is_clear:
+            recorder.unclear_layouts.add(recorder.value_of(made))
+        return made
 
     def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]

@@ -4,25 +4,36 @@
 
 A script may return a tensor as it was given or a new one, depending on values. The model computes what it returns as a
 value of its own, so a write in place to one of the two, after the script, would not be seen in the other.
+
+The result of a branch may lie in memory in one way or in another, depending on values. What `contiguous` and `reshape`
+return of it is, for some values, a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
 from msgspec.structs import replace
 
+from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
-from onnx_parity.exporter.graph.graph import Node, Origin, Value
+from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.torch_inside.dispatcher import is_view
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.transforms import number_of_writes
 
-__all__ = ["Copied", "MayBeOne", "TensorThen", "lost_write", "own_tensor_written", "without_memory"]
+__all__ = ["Copied", "MayBeOne", "TensorThen", "UnclearLayouts", "lost_write", "own_tensor_written", "without_memory"]
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.recording.recorder import Recorder
+
+#: Operators whose results do not lie in memory as their arguments do.
+_LAID_OUT_ANEW = frozenset(f"aten::{name}" for name in ("addmm", "baddbmm", "bmm", "linear", "matmul", "mm", "mv"))
 
 
 def own_tensor_written(origin: Origin, name: str = "") -> Reconsider:
@@ -76,6 +87,60 @@ class MayBeOne(msgspec.Struct, frozen=True, eq=False):
             each.note(nodes)
 
 
+class UnclearLayouts:
+    """The values of a recording that lie in memory in several ways, depending on values: results of branches and of
+    loops, and what is computed from them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._values: set[Value] = set()
+
+    def add(self, value: Value) -> None:
+        self._values.add(value)
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of the program, or of the recorder, is one of them."""
+        if not self._values or not self._recorder.knows(known := unwrapped(inside_of_gradients(tensor))):
+            return False
+        waiting, seen = [self._recorder.value_of(known)], set()
+        while waiting:
+            value = waiting.pop()
+            if value in self._values:
+                return True
+            if value in seen or value.node is None or not isinstance(value.node.op, OpOverload):
+                continue
+            seen.add(value)
+            if not _is_laid_out_anew(value.node):
+                waiting += value.node.inputs()
+        return False
+
+    def refuse(self, tensor: torch.Tensor) -> None:
+        """Refuse what the program asks of such a tensor."""
+        if self.has(tensor):
+            raise refused_here(
+                "the program asks how a tensor lies in memory, which depends on the branch that has run, or on whether "
+                "a loop has: let each of them give a tensor of the same strides, for example by clone(memory_format="
+                "torch.contiguous_format)"
+            )
+
+    def copied(self, given: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """What `contiguous` or `reshape` made of such a tensor: always a copy, of which a write to one of the two is
+        refused if the other is read afterwards."""
+        if identity_of_memory(inside_of_gradients(given)) == identity_of_memory(inside_of_gradients(result)):
+            result = result.clone()
+        recorder = self._recorder
+        both = [inside_of_gradients(each) for each in (given, result)]
+        one, other = (TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in both)
+        recorder.may_be_one.append(MayBeOne((one, other), recorder.origins.find()))
+        return result
+
+
+def _is_laid_out_anew(node: Node) -> bool:
+    name = operator_name(node.op)
+    is_contiguous_copy = name == "aten::clone" and node.arguments.get("memory_format") is torch.contiguous_format
+    return is_contiguous_copy or name in _LAID_OUT_ANEW
+
+
 class Copied(msgspec.Struct, frozen=True, eq=False):
     """A tensor and a copy of it, which has the memory of the tensor for sizes for which a condition holds."""
 
@@ -121,8 +186,9 @@ def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterab
         pair.note(len(nodes))
         for one, other in (pair.tensors, pair.tensors[::-1]):
             since = one.written_at
-            if since is not None and (
-                other.value in outputs or any(other.value in node.inputs() for node in nodes[since:])
-            ):
+            if since is None:
+                continue
+            views = _views_of(other.value, nodes)
+            if not views.isdisjoint(outputs) or any(not views.isdisjoint(node.inputs()) for node in nodes[since:]):
                 return pair
     return None

@@ -24,7 +24,14 @@ from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION,
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
-from onnx_parity.exporter.recording.lost_writes import Copied, MayBeOne, TensorThen, own_tensor_written, without_memory
+from onnx_parity.exporter.recording.lost_writes import (
+    Copied,
+    MayBeOne,
+    TensorThen,
+    UnclearLayouts,
+    own_tensor_written,
+    without_memory,
+)
 from onnx_parity.exporter.recording.open_ranks import TAKING_ANY_RANK, OpenRanks
 from onnx_parity.exporter.recording.random_numbers import RandomNumbers
 from onnx_parity.exporter.recording.values_read import MOST_LISTED, Reader
@@ -132,9 +139,9 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
-        #: Tensors of scripts that have the same memory for some values, but not here.
+        #: Tensors of scripts with the same memory for some values, but not here, and copies that are none for others.
         self.may_be_one: list[MayBeOne] = []
-        #: Copies that are none for some sizes.
+        self.unclear_layouts = UnclearLayouts(self)
         self.copies: list[Copied] = []
         self.autocast: torch.dtype | None = None
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, decisions)
@@ -148,7 +155,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
 
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
         if fake.is_complex():
-            pair = self.contiguous(fake.dtype.to_real(), (*fake.shape, 2), fake.fake_device)
+            pair = self.memo.empty(fake.dtype.to_real(), (*fake.shape, 2), fake.fake_device)
             self._complex.hold(fake, pair, self.outermost)
             return self.input(pair, name, in_pairs(example.detach()))
         value = Value(fake.dtype, tuple(fake.shape), name=name)
@@ -175,7 +182,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         fake = self.fakes.tensor(shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
         if tensor.is_complex():
-            pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
+            pair = self.memo.empty(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
             self._complex.hold(fake, pair, self.outermost)
             with without_dispatch_overrides():
                 data = in_pairs(data)
@@ -189,10 +196,6 @@ class Recorder(Uncompiled, TorchDispatchMode):
     def adopt(self, fake: FakeTensor, value: Value) -> None:
         """Note the value of the graph for a fake tensor."""
         self._values[id(fake)] = (fake, value)
-
-    def contiguous(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> FakeTensor:
-        """A contiguous fake tensor that is not the result of an operator."""
-        return self.memo.contiguous(dtype, tuple(shape), device)
 
     def fake_result(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The fake result of an operator, which is not recorded."""
@@ -223,13 +226,15 @@ class Recorder(Uncompiled, TorchDispatchMode):
         return known[1]
 
     def stand_in(
-        self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
-    ) -> FakeTensor:
-        """A fake tensor that is not the result of an operator: for an input or output of a block, or for a list or an
-        optional."""
-        fake = self.contiguous(dtype, shape, device)
+        self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR,
+        strides: Sequence[Size] | None = None,
+    ) -> FakeTensor:  # fmt: skip
+        """A fake tensor that is not the result of an operator: for an input or output of a block, a list, an optional.
+        It is contiguous unless strides are given."""
+        fake = self.memo.empty(dtype, tuple(shape), device, strides)
         if dtype.is_complex and holds is Holds.TENSOR:
-            self._complex.hold(fake, self.stand_in(dtype.to_real(), (*shape, 2), device))
+            of_pair = (*(2 * stride for stride in strides), 1) if strides else None
+            self._complex.hold(fake, self.stand_in(dtype.to_real(), (*shape, 2), device, strides=of_pair))
             return fake
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
@@ -269,7 +274,6 @@ class Recorder(Uncompiled, TorchDispatchMode):
             if known is not None:
                 return known
         elif func is _SIZES:
-            assert self.fakes.symbols is not None
             if Decision.SELECT_PARTS not in self.decisions:
                 raise Reconsider(Decision.SELECT_PARTS)
             raise PlainSizesError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, Varying
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -22,9 +23,15 @@ def note_copy(given: torch.Tensor, result: torch.Tensor, order: Sequence[int] | 
     """What one of these made of a tensor, which is noted if it depends on dynamic sizes whether it is a copy.
 
     Where it surely is none, as of the column of a single row, it is a view of the tensor, to which a write goes, or
-    with an `order` of axes in which it has to lie, as for `contiguous`, the tensor itself.
+    with an `order` of axes in which it has to lie, as for `contiguous`, the tensor itself. Where that depends on the
+    branch that has run, the model has a copy.
     """
-    if result is given or type(given) is not torch.Tensor:
+    if type(given) is not torch.Tensor:
+        return result
+    layouts = recorder_here().unclear_layouts
+    if layouts.has(given):
+        return layouts.copied(given, result)
+    if result is given:
         return result
     symbols = symbols_of(given)
     if symbols is not None and symbols.note_copy(given, result, order):

@@ -104,6 +104,7 @@ def places_by_strides(
     x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None
 ) -> torch.Tensor:
     """The row-major indices of the elements of `x` that the strides refer to in its memory."""
+    recorder_here().unclear_layouts.refuse(x)
     offset = x.storage_offset() if storage_offset is None else storage_offset
     known = (*x.shape, *x.stride(), *size, *stride, offset)
     if not all(isinstance(number, int) for number in known):

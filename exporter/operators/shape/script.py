@@ -21,6 +21,7 @@ __all__: list[str] = []
 def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """A condition on dynamic sizes, by which the model branches."""
     x, *further = arguments
+    blocks.recorder.unclear_layouts.refuse(x)
     if further or not any(isinstance(size, Varying) for size in x.shape):
         return NotImplemented
     lies_in_order: Any = True
@@ -30,6 +31,13 @@ def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
             lies_in_order = ((size == 1) | (stride == expected)) & lies_in_order
         expected = expected * size
     return functools.reduce(operator.or_, (size == 0 for size in x.shape), lies_in_order)
+
+
+@step_of("aten::stride")
+def stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """Strides are refused where they depend on the branch that has run."""
+    blocks.recorder.unclear_layouts.refuse(arguments[0])
+    return NotImplemented
 
 
 @step_of("aten::copy_")

@@ -13,6 +13,7 @@ from onnx_parity.exporter.sizes.copies import note_copy, original_of, symbols_of
 from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code, who_asks
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__: list[str] = []
 
@@ -98,6 +99,7 @@ def indices_of_triangle(
 def is_contiguous(
     torchs: _Function, input: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
 ) -> Any:
+    _refuse_unclear_layout(input)
     order = order_of(memory_format, input.ndim)
     if order is None or symbols_of(input) is None:
         return NotImplemented
@@ -114,10 +116,16 @@ def is_contiguous(
 @with_symbolic_numbers(torch.Tensor.stride)
 def stride(torchs: _Function, input: torch.Tensor, dim: int | None = None) -> Any:
     """The strides of a tensor that `contiguous` returned are those of what it was called on, where that is the same."""
+    _refuse_unclear_layout(input)
     original, is_one = original_of(input)
     if original is None or not is_one:
         return NotImplemented
     return original.stride() if dim is None else original.stride(dim)
+
+
+def _refuse_unclear_layout(input: torch.Tensor) -> None:
+    if runs_users_code(who_asks(current_frame(1))[0]):
+        recorder_here().unclear_layouts.refuse(input)
 
 
 @with_symbolic_numbers(torch.Tensor.storage_offset)

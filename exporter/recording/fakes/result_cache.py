@@ -265,9 +265,12 @@ class ResultMemo:
         symbols = {s for item in results for size in expressions(item.shape) for s in getattr(size, "free_symbols", ())}
         return any(known.is_unbacked_symint(symbol) for symbol in symbols)
 
-    def contiguous(self, dtype: torch.dtype, shape: tuple[Size, ...], device: torch.device) -> FakeTensor:
-        """A contiguous fake tensor that is not the result of an operator."""
-        known = self._fakes.contiguous(dtype, shape)
+    def empty(
+        self, dtype: torch.dtype, shape: tuple[Size, ...], device: torch.device, strides: Sequence[Size] | None = None
+    ) -> FakeTensor:
+        """A fake tensor that is not the result of an operator. It is contiguous unless strides are given."""
+        fakes = self._fakes
+        known = fakes.contiguous(dtype, shape) if strides is None else fakes.strided(dtype, shape, strides)
         # functorch would wrap it where a program asks for gradients, and `Lifting` take its memory for a tensor of the
         # program.
         with without_function_overrides(), outside_of_transforms():
