@@ -140,3 +140,17 @@ places_of_nan = op(
     dtypes=FLOATS,
     dynamic={"x0": {0: "rows"}},
 )
+#: torch searches by halves: what it finds beside NaN depends on how many there are and where the halves begin.
+places_beside_nan = op(
+    lambda x, y: tuple(
+        found
+        for ends in (0, 1, 2, 4, 7)
+        for steps in [torch.cat([torch.sort(y).values, torch.full((ends,), math.nan)])]
+        for found in (torch.bucketize(x, steps), torch.searchsorted(steps.expand(3, -1), x, right=True))
+    ),
+    floats(3, 6, special=(math.nan, math.inf, -math.inf)),
+    floats(9, special=(math.nan,) * 3),
+    dtypes=[torch.float32],
+    dynamic={"x1": {0: "steps"}},
+    sizes={"steps": [0, 1, 2, 5, 11]},
+)

@@ -88,6 +88,7 @@ def bucketize(g: Graph, self: Operand, boundaries: Value, out_int32: bool = Fals
 def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bool) -> Value:
     """The count of `not (each >= value)`, or with `right` of `not (each > value)`, so that NaN is inserted last."""
     dtype = g.result_type(sequence, values)
+    sequence = _as_searched(g, sequence)
     each, value = g.cast(sequence, dtype), g.cast(values, dtype)
     each = g.unsqueeze(each, list(range(values.rank)) if each.rank == 1 else [each.rank - 1])
     value = g.unsqueeze(value, [values.rank])
@@ -95,3 +96,29 @@ def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bo
     before = g.cast(g.op("Not", beyond), torch.int64)
     count = g.reduce("Sum", before, [values.rank], keepdim=False)
     return g.cast(shaped(count, values.sizes), g.out.dtype)
+
+
+def _as_searched(g: Graph, sequence: Value) -> Value:
+    """A sequence that ends with NaN, changed so that counting finds what torch's search by halves finds.
+
+    The search goes on to the right of a NaN, as of a lower number. So it ends behind all elements unless it meets a
+    number that is not lower before it meets NaN. These are numbers at which it arrives by going to the right only: the
+    last of them that is not NaN takes the place of all elements behind it.
+    """
+    size, axis = sequence.sizes[-1], sequence.rank - 1
+    if sequence.has_no_nan or (isinstance(size, int) and size == 0):
+        return sequence
+    # The first that is met has half of all elements behind it, rounded up, itself among them; the next half of these.
+    if isinstance(size, int):
+        met = {size - max((size + 1) // 2 >> steps, 1) for steps in range(size.bit_length())}
+        candidates = g.const([place if place in met else -1 for place in range(size)], torch.int64)
+    else:
+        rest = g.op("Div", g.scalar(size + 1, torch.int64), 2)
+        rests = g.op("Div", rest, g.const([2**steps for steps in range(48)], torch.int64))
+        hits = g.equal(g.op("Sub", g.scalar(size, torch.int64), g.along(size, 0, 2)), rests)
+        is_met = g.cast(g.reduce("Sum", g.cast(hits, torch.int64), [1], False), torch.bool)
+        candidates = g.where(shaped(is_met, [size]), g.iota(size), g.const(-1))
+    last = g.reduce("Max", g.where(g.is_nan(sequence), g.const(-1), candidates), [axis], True)
+    # If none of them is a number, -1 stands for the last element, which is NaN.
+    places = shaped(g.extreme("Min", g.iota(size), last), sequence.shape)
+    return g.gather_elements(sequence, places, axis)
