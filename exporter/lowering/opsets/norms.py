@@ -62,8 +62,12 @@ class NormForms(Base):
         return self.affine(y, self.per_channel(weight, x), self.per_channel(bias, x))
 
     def group_norm(self, x: Value, groups: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalize groups of channels. GroupNormalization takes one weight for each channel from opset 21 on."""
-        if self.opset >= 21 and self.has_kernel("GroupNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+        """Normalize groups of channels. GroupNormalization takes one weight for each channel from opset 21 on.
+
+        onnxruntime replaces it by its definition, and has no kernels in bfloat16 for that.
+        """
+        runs = self.has_kernel("GroupNormalization", x.dtype) and x.dtype is not torch.bfloat16
+        if self.opset >= 21 and runs and fits_attribute(epsilon, x.dtype):
             channels = [x.sizes[1]]
             scale = self.full(channels, 1, x.dtype) if weight is None else weight
             shift = self.full(channels, 0, x.dtype) if bias is None else bias
