@@ -399,3 +399,18 @@ attention_to_nan = op(
     dtypes=FLOATS,
     dynamic={"x0": {2: "steps"}, "x1": {2: "steps"}, "x2": {2: "steps"}},
 )
+#: A query with NaN: torch's fast kernel finds no greatest among few scores that are NaN, and returns 0 as for a row of
+#: which a mask excludes all.
+_MANY = given(torch.arange(512.0).sin().reshape(1, 2, 64, 4).tolist())
+_FEW = given(torch.arange(40.0).sin().reshape(1, 2, 5, 4).tolist())
+attention_of_nan = op(
+    lambda q, k, v, x: (_ATTEND(q, k, v), torch.ops.aten._safe_softmax(x, -1)),
+    given([[[[math.nan, 1.0, -1.0, 0.5], [1.0, 2.0, -0.5, 0.25]]] * 2]),
+    _MANY,
+    _MANY,
+    given([[_NO, math.nan, _NO], [_NO] * 3, [math.nan, 1.0, _NO]]),
+    dtypes=[torch.float32],
+)
+attention_of_nan_to_few = op(
+    _ATTEND, given([[[[math.nan, 1.0, -1.0, 0.5], [1.0, 2.0, -0.5, 0.25]]] * 2]), _FEW, _FEW, dtypes=[torch.float64]
+)
