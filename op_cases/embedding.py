@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -56,3 +58,10 @@ embedding_bag_of_special = op(
     mode=_MODES,
 )
 one_hot = op(F.one_hot, ints(2, 3, high=5), num_classes=[5, 7], dynamic=BATCH)
+#: NaN is the maximum of a bag, and a row with NaN is not too long.
+rows_of_nan = op(
+    lambda i, w: (F.embedding_bag(i, w, mode="max"), F.embedding(i, w * 2, max_norm=1.0, norm_type=math.inf)),
+    ints(5, 4, high=10),
+    floats(10, 4, special=(math.nan,) * 5),
+    dtypes=[torch.float32],
+)

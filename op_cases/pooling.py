@@ -212,3 +212,19 @@ averages_of_nan = op(
     dtypes=FLOATS,
     dynamic=BATCH,
 )
+#: Also several NaN in one window, of which the last has the index.
+maxima_of_nan = op(
+    lambda x: (
+        F.adaptive_max_pool1d(x[0], 3, return_indices=True),
+        F.adaptive_max_pool2d(x, (1, 2), return_indices=True),
+        F.adaptive_max_pool3d(x, (1, 3, 2), return_indices=True),
+    ),
+    floats(2, 4, 7, 5, special=(*[math.nan] * 9, math.inf, *[-math.inf] * 9)),
+    dtypes=[torch.float32],
+    dynamic={"x": {2: "rows", 3: "columns"}},
+)
+fractional_pooling_of_nan = op(
+    lambda x, samples: F.fractional_max_pool2d_with_indices(x, (2, 2), output_size=(3, 4), _random_samples=samples),
+    floats(2, 3, 7, 9, special=(math.nan,) * 60), floats(2, 3, 2, low=0.0, high=1.0),
+    dtypes=[torch.float64], tier="full",
+)  # fmt: skip

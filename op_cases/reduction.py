@@ -255,3 +255,9 @@ extremes_of_all_with_nan = op(
     dtypes=FLOATS,
     dynamic=_ROWS,
 )
+#: Whose sign no guard against NaN takes away.
+extremes_of_negative_zero = op(
+    lambda x: tuple(each.signbit() for each in (x.amax(-1), x.amin(-1), x.min(), x.max(1).values, x[0, 0].amax())),
+    given([[-0.0, -0.0], [-0.0, 1.0], [-0.0, -1.0]]),
+    dtypes=[torch.float32],
+)

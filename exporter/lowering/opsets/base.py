@@ -123,6 +123,10 @@ class Base(ABC):
     @abstractmethod
     def extreme(self, which: Literal["Max", "Min"], a: Value, b: Value) -> Value: ...
     @abstractmethod
+    def extreme_over(
+        self, which: Literal["Max", "Min"], x: Value, axes: Sequence[int] | None, keepdim: bool
+    ) -> Value: ...
+    @abstractmethod
     def reduce(self, how: Any, x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value: ...
     @abstractmethod
     def pad(

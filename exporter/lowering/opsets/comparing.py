@@ -108,6 +108,18 @@ class ComparisonForms(Base):
         zeros = self.op("Mul", self.cast(self.less(a, b), a.dtype), 0)
         return self.op(which, self.op("Add", a, zeros), self.op("Add", b, zeros))
 
+    def extreme_over(self, which: Literal["Max", "Min"], x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value:
+        """The maximum or minimum over axes, or over all for None; NaN if any element is, which ReduceMax may lose.
+
+        A sum is NaN too, if infinities are limited before, of which two would make one. Added to the maximum it would
+        turn -0 into 0.
+        """
+        found = self.reduce(which, x, axes, keepdim)
+        if x.has_no_nan:
+            return found
+        total = self.reduce("Sum", self.clip(x, -1, 1), axes, keepdim)
+        return shaped(self.where(self.is_nan(total), total, found), found.shape)
+
     def clip(self, x: Value, low: Number | None, high: Number | None) -> Value:
         """`x` limited to bounds as in torch: NaN stays NaN, a NaN bound gives NaN, and the upper bound has priority."""
         if low is None and high is None:

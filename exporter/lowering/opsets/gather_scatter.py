@@ -9,7 +9,8 @@ infinities into NaN.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import onnx_ir as ir
@@ -106,6 +107,9 @@ class GatherScatterForms(Base):
 
     def scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None = None) -> Value:
         """x[index[i]] = updates[i] for a vector `index`. Updates of one row are reduced, or the last is used."""
+        return self._keeping_nan(lambda old, new, how: self._scatter_rows(old, index, new, how), x, updates, reduction)
+
+    def _scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None) -> Value:
         computed = _compute_dtype(x.dtype, reduction)
         old, new = self.cast(x, computed), self.cast(updates, computed)
         if self.opset >= _SINCE[reduction]:
@@ -120,6 +124,13 @@ class GatherScatterForms(Base):
         self, x: Value, index: Value, updates: Value, axis: int, reduction: Reduction | None = None
     ) -> Value:
         """x[index[i, j], j] = updates[i, j], for axis 0; `index` may be smaller than `x` along the other axes."""
+        return self._keeping_nan(
+            lambda old, new, how: self._scatter_elements(old, index, new, axis, how), x, updates, reduction
+        )
+
+    def _scatter_elements(
+        self, x: Value, index: Value, updates: Value, axis: int, reduction: Reduction | None
+    ) -> Value:
         computed = _compute_dtype(x.dtype, reduction)
         old, new = self.cast(x, computed), self.cast(updates, computed)
         if self.opset >= _SINCE[reduction]:
@@ -129,6 +140,22 @@ class GatherScatterForms(Base):
         else:
             y = self._scatter_by_gathering(old, index, new, axis, reduction)
         return shaped(self.cast(y, x.dtype), x.sizes)
+
+    def _keeping_nan(
+        self,
+        scatter: Callable[[Value, Value, Reduction | None], Value],
+        x: Value,
+        updates: Value,
+        reduction: Reduction | None,
+    ) -> Value:
+        """The result of `scatter`. Runtimes may lose NaN in maxima and minima, and torch does not."""
+        result = scatter(x, updates, reduction)
+        if reduction not in ("max", "min") or (x.has_no_nan and updates.has_no_nan):
+            return result
+        old_nan, new_nan = (self.cast(shaped(self.is_nan(value), value.sizes), torch.int32) for value in (x, updates))
+        count = scatter(old_nan, new_nan, "add")
+        is_nan = shaped(self.greater(count, self.const(0, torch.int32)), x.sizes)
+        return self.where(is_nan, self.const(math.nan, x.dtype), shaped(result, x.sizes))
 
     def scatter_masked(self, x: Value, mask: Value, updates: Value) -> Value:
         """`x` with the rows that a boolean vector selects replaced by the first rows of `updates`, in order."""

@@ -34,7 +34,7 @@ class SoftmaxForms(Base):
 
     def safe_softmax(self, x: Value, axis: int) -> Value:
         """Softmax over one axis, and 0 for a row of -inf only."""
-        highest = self.reduce("Max", x, [axis], True)
+        highest = self.extreme_over("Max", x, [axis], True)
         is_empty = shaped(self.equal(highest, self.const(-math.inf, x.dtype)), highest.shape)
         zero = self.const(0, x.dtype)
         if self.opset < 9:

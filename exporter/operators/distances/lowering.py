@@ -19,7 +19,11 @@ from onnx_parity.exporter.registry.lowerings import lowering
 def cdist(g: Graph, x1: Value, x2: Value, p: float, compute_mode: int | None = None) -> Value:
     """From each row of x1 to each row of x2, the norm of their difference"""
     one, other = g.unsqueeze(x1, [x1.rank - 1]), g.unsqueeze(x2, [x2.rank - 2])
-    return _norm(g, g.op("Sub", one, other), p, (*g.out.shape, x1.sizes[-1]))
+    difference = g.op("Sub", one, other)
+    if math.isinf(p):
+        # torch's kernel finds the greatest difference that is a number, unlike that of pdist.
+        difference = g.where(g.is_nan(difference), g.const(0, difference.dtype), difference)
+    return _norm(g, difference, p, (*g.out.shape, x1.sizes[-1]))
 
 
 @lowering("aten::_pdist_forward")

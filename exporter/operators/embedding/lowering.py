@@ -11,6 +11,7 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.operators.reduction.lowering import vector_norm
 from onnx_parity.exporter.recording.fakes.metadata import are_on_one_device
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import instead_of
@@ -35,26 +36,12 @@ def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, nor
     """The table, with the rows that are looked up scaled down to a norm of at most `max_norm`"""
     index = g.reshape(indices, [product(indices.sizes)])
     rows = shaped(g.op("Gather", self, index, axis_i=0), [*index.sizes, *self.sizes[1:]])
-    norm = _norm(g, rows, norm_type)
+    norm = shaped(vector_norm(g, rows, norm_type, 1, keepdim=True), [*index.sizes, 1])
     limit = g.const(max_norm, rows.dtype)
     scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
     too_long, scale = (shaped(each, norm.sizes) for each in (g.greater(norm, limit), scale))
     scaled = g.op("Mul", rows, g.where(too_long, scale, g.const(1, rows.dtype)))
     return g.scatter_rows(self, index, scaled)
-
-
-def _norm(g: Graph, rows: Value, order: float) -> Value:
-    """(sum |x|**p)**(1/p) of each row."""
-    if order == 2:
-        return g.reduce("L2", rows, [1], keepdim=True)
-    magnitude = shaped(g.op("Abs", rows), rows.sizes)
-    if order == 1:
-        return g.reduce("Sum", magnitude, [1], keepdim=True)
-    if order == math.inf:
-        return g.reduce("Max", magnitude, [1], keepdim=True)
-    powers = g.op("Pow", magnitude, g.const(order, rows.dtype))
-    total = g.reduce("Sum", shaped(powers, rows.sizes), [1], keepdim=True)
-    return shaped(g.op("Pow", total, g.const(1 / order, rows.dtype)), total.sizes)
 
 
 _SUM, _MEAN, _MAX = range(3)
@@ -94,9 +81,11 @@ def embedding_bag(
         reduced = g.scatter_rows(start, bag, rows, "max" if greatest else "add")
         return shaped(g.slice(reduced, [0], [0], [bags]), [bags, *sizes])
 
-    rows = g.op("Gather", weight, index, axis_i=0)
+    rows = shaped(g.op("Gather", weight, index, axis_i=0), [count, width])
     if per_sample_weights is not None:
-        rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
+        rows = shaped(g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1])), [count, width])
+    if mode == _MAX:
+        rows = _without_later_nan(g, rows, bag, bags)
     result = per_bag(rows, [width], greatest=mode == _MAX)
     if mode == _SUM:
         return result
@@ -105,6 +94,17 @@ def embedding_bag(
         return g.op("Div", result, g.cast(g.extreme("Max", sizes, g.const(1, torch.int64)), weight.dtype))
     is_empty = shaped(g.equal(sizes, g.const(0, torch.int64)), sizes.sizes)
     return g.where(is_empty, g.const(0, weight.dtype), result)
+
+
+def _without_later_nan(g: Graph, rows: Value, bag: Value, bags: Size) -> Value:
+    """The rows with -inf for each NaN but those in the first row of a bag: no later element is greater than a NaN, and
+    a NaN is not greater than what has been met."""
+    count = rows.sizes[0]
+    number = g.iota(count)
+    first = g.scatter_rows(g.full([bags + 1], count, torch.int64), bag, number, "min")
+    is_first = g.equal(g.op("Gather", first, bag, axis_i=0), number)
+    is_kept = g.op("Or", g.unsqueeze(shaped(is_first, [count]), [1]), g.op("Not", g.is_nan(rows)))
+    return shaped(g.where(is_kept, rows, g.const(-math.inf, rows.dtype)), rows.shape)
 
 
 def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:

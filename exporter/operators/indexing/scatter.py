@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from onnx_parity.exporter.dtypes import extremes
@@ -92,36 +90,12 @@ def scatter_reduce(
     new, axis = _fitted(g, _at_least_1d(g, src), indices), dim % x.rank
     if not include_self:
         x = g.scatter_elements(x, indices, g.full(indices.sizes, _neutral(reduce, self.dtype), self.dtype), axis)
-
-    def scatter(old: Value, updates: Value, how: Reduction | None) -> Value:
-        return g.scatter_elements(old, indices, updates, axis, how)
-
-    if self.has_no_nan and src.has_no_nan:
-        total = scatter(x, new, _REDUCTIONS[reduce])
-    else:
-        total = _reduced(g, scatter, x, new, _REDUCTIONS[reduce])
+    total = g.scatter_elements(x, indices, new, axis, _REDUCTIONS[reduce])
     if reduce == "mean":
         ones = g.full(indices.sizes, 1, torch.int64)
         count = g.scatter_elements(g.full(x.sizes, int(include_self), torch.int64), indices, ones, axis, "add")
         total = _mean(g, total, count, include_self)
     return _as_returned(g, total)
-
-
-def _reduced(
-    g: Graph,
-    scatter: Callable[[Value, Value, Reduction | None], Value],
-    x: Value,
-    updates: Value,
-    reduction: Reduction | None,
-) -> Value:
-    """The result of `scatter`. Runtimes may lose NaN in maxima and minima, and torch does not."""
-    result = scatter(x, updates, reduction)
-    if reduction not in ("max", "min") or not x.dtype.is_floating_point:
-        return result
-    old_nan, new_nan = (g.cast(shaped(g.is_nan(value), value.sizes), torch.int32) for value in (x, updates))
-    count = scatter(old_nan, new_nan, "add")
-    is_nan = shaped(g.greater(count, g.const(0, torch.int32)), x.sizes)
-    return g.where(is_nan, g.const(float("nan"), x.dtype), shaped(result, x.sizes))
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> Number:
@@ -155,7 +129,7 @@ def _rows_written(
     front = g.transpose(x, order)
     news = g.transpose(source, order) if x.rank > 1 else g.reshape(source, _at_least_1d(g, index).sizes)
     indices = _at_least_1d(g, index)
-    written = _reduced(g, lambda old, updates, how: g.scatter_rows(old, indices, updates, how), front, news, reduction)
+    written = g.scatter_rows(front, indices, news, reduction)
     return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
 
 

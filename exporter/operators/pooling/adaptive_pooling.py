@@ -48,6 +48,8 @@ def adaptive_max_pool(g: Graph, self: Value, output_size: list[int]) -> list[Val
         x, unbatched = batched(g, self, axes)
         results = max_over(g, x, Windows(g, self, axes, kernel, kernel, 0), wants_indices)
         return [g.squeeze(result, [0]) for result in results] if unbatched else results
+    if not wants_indices and all(same_size(wanted, 1) for wanted in output_size):
+        return [g.extreme_over("Max", self, list(range(first, self.rank)), True)]
     x = self
     indices = None
     # The last axis first, so that of equal maxima the first in row-major order is found, as in torch.
@@ -75,14 +77,18 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
         return x
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if same_size(wanted, 1):
-        return shaped(g.reduce(how, x, [axis], True), sizes)
+        return shaped(_over(g, how, x, axis, True), sizes)
     binned, inside, width = _in_bins(g, x, axis, wanted)
     if inside is None:
         return shaped(g.squeeze(binned, [axis + 1]), sizes)
     outside = 0 if how == "Mean" else extremes(x.dtype)[0]
     kept = g.where(inside, binned, g.const(outside, x.dtype))
-    result = g.reduce("Sum" if how == "Mean" else "Max", kept, [axis + 1], False)
+    result = _over(g, "Sum" if how == "Mean" else "Max", kept, axis + 1, False)
     return shaped(result if how == "Max" else g.op("Div", result, g.cast(width, x.dtype)), sizes)
+
+
+def _over(g: Graph, how: Literal["Mean", "Sum", "Max"], x: Value, axis: int, keepdim: bool) -> Value:
+    return g.extreme_over(how, x, [axis], keepdim) if how == "Max" else g.reduce(how, x, [axis], keepdim)
 
 
 def _in_bins(g: Graph, x: Value, axis: int, wanted: Size) -> tuple[Value, Value | None, Value]:
@@ -113,7 +119,7 @@ def _in_bins(g: Graph, x: Value, axis: int, wanted: Size) -> tuple[Value, Value 
     start = g.op("Div", g.op("Mul", number, length), bins)
     stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), one_less), bins)
     index = g.unsqueeze(g.iota(size), [0])
-    is_inside = g.op("And", g.op("Not", g.less(index, start)), g.less(index, stop))
+    is_inside = shaped(g.op("And", g.op("Not", g.less(index, start)), g.less(index, stop)), [wanted, size])
     behind = list(range(2, 2 + len(trailing)))
     width = g.unsqueeze(g.squeeze(g.op("Sub", stop, start), [1]), list(range(1, 1 + len(trailing))))
     return g.unsqueeze(x, [axis]), g.unsqueeze(is_inside, behind), width
@@ -141,13 +147,23 @@ def _argmax(g: Graph, x: Value, axis: int, wanted: int) -> Value:
     """The index along the axis of each bin's maximum."""
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if wanted == 1:
-        return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)
+        return shaped(_last_nan_or_first_maximum(g, x, axis, keepdim=True), sizes)
     binned, inside, _ = _in_bins(g, x, axis, wanted)
     size = x.sizes[axis]
     if inside is not None:
         binned = g.where(inside, binned, g.const(-math.inf, x.dtype))
-    found = g.op("ArgMax", binned, axis_i=axis + 1, keepdims_i=0)
+    found = _last_nan_or_first_maximum(g, binned, axis + 1, keepdim=False)
     if isinstance(size, int):
         starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))
         found = g.op("Add", found, g.const(starts))
     return shaped(found, sizes)
+
+
+def _last_nan_or_first_maximum(g: Graph, x: Value, axis: int, keepdim: bool) -> Value:
+    """torch's index: of the last NaN, or if there is none of the first of equal maxima."""
+    found = g.op("ArgMax", x, axis_i=axis, keepdims_i=keepdim)
+    if x.has_no_nan:
+        return found
+    number = g.op("Add", g.along(x.sizes[axis], axis, x.rank), 1)
+    last = g.reduce("Max", g.op("Mul", g.cast(g.is_nan(x), torch.int64), number), [axis], keepdim)
+    return g.where(g.cast(last, torch.bool), g.op("Sub", last, 1), found)

@@ -61,8 +61,10 @@ def fractional_max_pool(
     before = len(batch)
     order = [*range(before), *range(before, before + 2 * rank, 2), *range(before + 1, before + 2 * rank, 2)]
     windows, indices = (each.reshape(split).permute(order).flatten(-rank) for each in (values, index.expand_as(values)))
-    largest, where = windows.max(-1, keepdim=True)
-    return largest.squeeze(-1), indices.gather(-1, where).squeeze(-1)
+    largest, first = windows.max(-1, keepdim=True)
+    # Of several NaN the last is found.
+    last_nan = torch.where(windows.isnan(), torch.arange(windows.shape[-1], device=windows.device), -1).amax(-1, True)
+    return largest.squeeze(-1), indices.gather(-1, torch.where(last_nan < 0, first, last_nan)).squeeze(-1)
 
 
 def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.Tensor:

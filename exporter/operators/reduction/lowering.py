@@ -89,12 +89,7 @@ def amin(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Valu
 
 
 def _extreme(g: Graph, which: Literal["Max", "Min"], x: Value, dim: Dims, keepdim: bool) -> Value:
-    """The maximum or minimum, plus 0 times a sum: a sum returns NaN if any element is, and ReduceMax may not."""
-    extreme = _reduce(g, which, x, dim, keepdim)
-    if not x.dtype.is_floating_point:
-        return extreme
-    zero = g.op("Mul", _reduce(g, "Sum", g.clip(x, -1, 1), dim, keepdim), 0)
-    return g.op("Add", extreme, zero)
+    return x if x.rank == 0 else g.extreme_over(which, x, axes_of(x, dim), keepdim)
 
 
 @lowering("aten::aminmax")
