@@ -429,3 +429,9 @@ causal_if_several = op(
     dynamic={"x": {0: "batch", 1: "length"}},
     sizes={"batch": (1, 3), "length": (1, 7)},
 )
+divisors = op(
+    lambda x: (x * math.gcd(x.shape[0], 12) + math.gcd(-2, x.shape[1]), x.new_ones(math.isqrt(x.numel()))),
+    floats(4, 3),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (0, 1, 6, 9, 12), "b": (1, 8)},
+)

@@ -50,6 +50,30 @@ def _of_one(name: str) -> Callable[..., Any]:
     return result
 
 
+def _square_root(pythons: Callable[..., Any], *args: Any) -> Any:
+    """The root of a size, rounded down, which is exact in float64 below 2 ** 52."""
+    if len(args) != 1 or not isinstance(args[0], torch.SymInt) or not args[0].node.has_hint():
+        return pythons(*args)
+    return math.floor(math.sqrt(args[0]))
+
+
+def _common_divisor(pythons: Callable[..., Any], *numbers: Any) -> Any:
+    """The greatest common divisor of a size and a plain number: the powers of primes that divide both."""
+    size, other = numbers if len(numbers) == 2 and isinstance(numbers[0], torch.SymInt) else (*numbers[::-1], None)[:2]
+    if len(numbers) != 2 or not isinstance(size, torch.SymInt) or type(other) is not int or not other:
+        return pythons(*numbers)
+    found: Any = 1
+    rest = abs(other)
+    for prime in range(2, rest + 1):
+        power = prime
+        while rest % prime == 0:
+            found = found * (1 + (prime - 1) * (1 - torch.sym_min(size % power, 1)))
+            rest, power = rest // prime, power * prime
+        if rest == 1:
+            break
+    return found
+
+
 def _pow(pythons: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A power, which is a float although both numbers may be integers."""
     if kwargs or len(args) != 2 or not any(map(_is_symbolic, args)) or not _may_be_a_base(args[0]):
@@ -144,6 +168,8 @@ def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 WITH_SYMBOLS: tuple[Patch, ...] = (
     *(FunctionAttribute(math, name, _of_one(name)) for name in _NAMES),
     FunctionAttribute(math, "pow", _pow),
+    FunctionAttribute(math, "isqrt", _square_root),
+    FunctionAttribute(math, "gcd", _common_divisor),
     Attribute(of_module("torch.fx.experimental.sym_node"), "to_node", lambda torchs: partial(_node_of, torchs)),
     *(
         FunctionCode(kind, name, divide)

@@ -210,7 +210,7 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
 }
 #: Functions for which others are called as attributes of their modules. Files also import them by their names.
 _OF_MODULES = {
-    math: ("exp", "log", "log2", "pow", "sqrt"),
+    math: ("exp", "gcd", "isqrt", "log", "log2", "pow", "sqrt"),
     torch: ("ceil", "chunk", "floor"),
     torch.nn.functional: ("scaled_dot_product_attention",),
 }

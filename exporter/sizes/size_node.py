@@ -150,7 +150,8 @@ class SizeNode(SymNode):
             raise NotImplementedError(f"rounding a number that depends on values to {digits} digits")
         if digits is not None:
             raise refused_here(
-                f"rounding a number that is computed from dynamic sizes to {digits} digits is not supported"
+                f"rounding a number that is computed from dynamic sizes to {digits} digits is not supported: round an "
+                "integer, as in round(a * 10) / 10, or use tensors and torch.round"
             )
         return SizeNode(of.RoundToInt.of(self._expr), self.shape_env, int)
 

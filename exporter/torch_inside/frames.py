@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import linecache
 import opcode
@@ -223,7 +224,10 @@ def is_caught_by_user(error: BaseException) -> bool:
 
 
 def spelled_in(frame: FrameType | None) -> str:
-    """How the source of a frame spells the expression that it is evaluating, in one line; empty if it is not known."""
+    """How the source of a frame spells the expression that it is evaluating, in one line; empty if it is not known.
+
+    A jump belongs to the whole statement, of which this is the condition.
+    """
     if frame is None:
         return ""
     code, instruction = frame.f_code, frame.f_lasti // 2
@@ -233,7 +237,18 @@ def spelled_in(frame: FrameType | None) -> str:
     lines = [linecache.getline(code.co_filename, line, frame.f_globals).encode() for line in range(first, last + 1)]
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][begin:]
-    return " ".join(b" ".join(lines).decode(errors="replace").split())
+    return _condition_in(" ".join(b" ".join(lines).decode(errors="replace").split()))
+
+
+def _condition_in(spelled: str) -> str:
+    """The condition of an `if` or a `while`; any other text unchanged."""
+    keyword, _, rest = spelled.partition(" ")
+    if keyword in ("if", "elif", "while"):
+        for end in (place for place, sign in enumerate(rest) if sign == ":"):
+            with suppress(SyntaxError):
+                ast.parse(rest[:end], mode="eval")
+                return rest[:end]
+    return spelled
 
 
 def last_user_line(error: BaseException) -> tuple[str, int]:

@@ -12,6 +12,7 @@ raised where it does not hold.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -45,6 +46,8 @@ _SIZES, _FEW_SIZES = range(10), (0, 1, 3, 9)
 _READS = frozenset({torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__})
 #: The most elements of a tensor with data.
 _MOST = 10_000
+#: The name of a symbol of torch.
+_SYMBOL = re.compile(r"\bs\d+\b")
 _REFUSAL = (
     "the program catches an error that depends on dynamic sizes, and that is raised for no condition that is known: "
     "branch on the sizes with `if`"
@@ -100,7 +103,7 @@ class _CaughtErrors:
             raise
         except Exception as error:
             if is_certain:  # It fails as it is recorded, or for the sizes of this recording.
-                self._reader.refusal = self._reader.refusal or refused_here(f"{_REFUSAL} ({error})")
+                self._reader.refusal = self._reader.refusal or refused_here(f"{_REFUSAL}{_in_brackets(error)}")
             raise
 
     def _passes(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -184,6 +187,11 @@ def _of_sizes(leaf: Any, sizes: Mapping[Symbol, int], function: Callable[..., An
     has_data = function in _READS and torch.Size(shape).numel() < _MOST
     made = torch.empty_strided(shape, strides, dtype=leaf.dtype, device="cpu" if has_data else "meta")
     return made.zero_() if has_data else made
+
+
+def _in_brackets(error: Exception) -> str:
+    """The text of an error in brackets, unless it names torch's symbols, which mean nothing to the program's author."""
+    return "" if _SYMBOL.search(str(error)) else f" ({error})"
 
 
 def _error_of(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:

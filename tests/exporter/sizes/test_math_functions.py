@@ -60,3 +60,25 @@ def test_a_rounded_quotient_of_logarithms_is_refused() -> None:
 
     with pytest.raises(onnx_parity.UnsupportedOperatorsError, match=re.escape("Use math.log2")):
         onnx_parity.export(halvings, (torch.ones(3, 4),), dynamic_axes={"x": {0: "rows"}})
+
+
+def test_divisors_and_roots_of_sizes() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * math.gcd(x.shape[0], 12) + math.gcd(360, x.shape[0]) * 100 + math.isqrt(x.shape[0])
+
+    exported = onnx_parity.export(program, (torch.ones(4),), dynamic_axes={"x": {0: "n"}})
+    assert not exported.assumptions
+    for size in (0, 1, 2, 6, 7, 8, 9, 15, 16, 360, 719):
+        torch.testing.assert_close(exported(torch.ones(size)), program(torch.ones(size)))
+
+
+def test_a_view_that_a_program_tries_is_refused_without_names_of_symbols() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return x.t().view(-1)
+        except RuntimeError:
+            return x.reshape(-1)
+
+    with pytest.raises(onnx_parity.CaptureError, match="branch on the sizes with `if`") as refused:
+        onnx_parity.export(program, (torch.ones(4, 3),), dynamic_axes={"x": {0: "n", 1: "m"}})
+    assert not re.search(r"\bs\d", str(refused.value))

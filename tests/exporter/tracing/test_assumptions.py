@@ -273,6 +273,11 @@ def doubles_if_positive(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if x.sum() > 0 else x * 3
 
 
+def returns_on_one_line(x: torch.Tensor) -> torch.Tensor:
+    if (x[1:] > 5).any(): return x * 2  # fmt: skip  # noqa: E701
+    return x + 1
+
+
 def doubles_if_not_zero(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if torch.is_nonzero(x.sum()) else x + 3
 
@@ -329,6 +334,7 @@ def test_values_that_a_program_decides_by() -> None:
     with pytest.raises(onnx_parity.AssumptionError, match=r"assumes x.sum\(\) > 0 "):
         exported(-X)
     assert conditions(export(doubles_if_positive, -X)) == ["not (x.sum() > 0)"]
+    assert conditions(export(returns_on_one_line, X - X)) == ["not ((x[1:] > 5).any())"]
     assert conditions(export(scales_by_a_number, X)) == ["what the program reads there is 1.0"]
 
 
