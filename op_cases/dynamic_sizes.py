@@ -429,7 +429,7 @@ causal_if_several = op(
     dynamic={"x": {0: "batch", 1: "length"}},
     sizes={"batch": (1, 3), "length": (1, 7)},
 )
-divisors = op(
+divisors_and_roots_of_sizes = op(
     lambda x: (x * math.gcd(x.shape[0], 12) + math.gcd(-2, x.shape[1]), x.new_ones(math.isqrt(x.numel()))),
     floats(4, 3),
     dynamic={"x": {0: "a", 1: "b"}},
