@@ -278,3 +278,6 @@ batch_norm_of_nan = op(
     dtypes=FLOATS,
     dynamic=BATCH,
 )
+group_norm_of_no_elements = op(
+    lambda x: F.group_norm(x.flip(-1), 2), floats(1, 4, 0), dtypes=[torch.float64], tier="full"
+)

@@ -66,6 +66,8 @@ class NormForms(Base):
 
         onnxruntime replaces it by its definition, and has no kernels in bfloat16 for that.
         """
+        if any(isinstance(size, int) and size == 0 for size in x.sizes):
+            return x  # onnxruntime ends the process when it folds InstanceNormalization of a constant without elements.
         runs = self.has_kernel("GroupNormalization", x.dtype) and x.dtype is not torch.bfloat16
         if self.opset >= 21 and runs and fits_attribute(epsilon, x.dtype):
             channels = [x.sizes[1]]
