@@ -16,7 +16,7 @@ import torch
 
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
-__all__ = ["Items", "Parts", "Range", "applied", "items_in", "reversed_items", "with_numbers", "zipped"]
+__all__ = ["Items", "Parts", "Range", "applied", "behind_first", "items_in", "reversed_items", "with_numbers", "zipped"]
 
 asks_for_its_caller(__file__)
 
@@ -29,11 +29,13 @@ class Items:
 
     #: Loads what the next four are; it is called when there are items.
     load: ClassVar[Callable[[], None]]
-    #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, and applies a
-    #: comprehension to what the iterator gives.
+    #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, asks whether one is
+    #: true or all are, and applies a comprehension to what the iterator gives.
     loop: ClassVar[Any] = ()
     as_list: ClassVar[Callable[[Iterable[Any]], list[Any]]]
     total: ClassVar[Callable[[Iterable[Any], Any], Any]]
+    has_true: ClassVar[Callable[[Iterable[Any]], Any]]
+    are_true: ClassVar[Callable[[Iterable[Any]], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]
     length: _Number
 
@@ -152,6 +154,19 @@ class _Reversed(Items):
         return self._items.item(self.length - 1 - place)
 
 
+class _BehindFirst(Items):
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        self.length = items.length - 1
+
+    @property
+    def parts(self) -> Sequence[Parts]:
+        return self._items.parts
+
+    def item(self, place: _Number) -> Any:
+        return self._items.item(place + 1)
+
+
 def items_in(value: Any) -> Items | None:
     """The items of what a loop goes over, if their number is a dynamic size."""
     if isinstance(value, torch.Tensor):
@@ -159,6 +174,10 @@ def items_in(value: Any) -> Items | None:
         return Parts(value) if isinstance(length, torch.SymInt) and not length.node.expr.is_number else None
     items = getattr(value, "items_of_loop", None) if isinstance(value, list) else value
     return items if isinstance(items, Items) else None
+
+
+def behind_first(items: Items) -> Items:
+    return _BehindFirst(items)
 
 
 def reversed_items(items: Items) -> Items:

@@ -1,4 +1,4 @@
-"""Python's `int`, `float`, `round`, `len`, `map`, `max`, `min`, `divmod` and `type`, for dynamic sizes.
+"""Python's `int`, `float`, `len`, `max`, `type`, `any`, `next` and others like these, for dynamic sizes.
 
 Python makes plain numbers of what `int`, `float` and `len` are given, which would fix a size to that of the example;
 the type of a symbolic size is not `int`, `max` branches on which of two is larger, and no size is the object 4. The
@@ -12,7 +12,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Collection, Iterator
-from types import ModuleType
+from types import GeneratorType, ModuleType
 from typing import Any
 
 import torch
@@ -160,7 +160,14 @@ def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
 
     def result(*values: Any) -> Any:
         items = _looped(values[0]) if len(values) == 1 else None
-        return pythons(*values) if items is None else Items.as_list(items)
+        if items is None and len(values) == 1 and type(values[0]) is GeneratorType:
+            # It may be one with a loop over a dynamic size.
+            Items.load()
+            items = values[0]
+        if items is None:
+            return pythons(*values)
+        made = Items.as_list(items)
+        return pythons(made) if items_in(made) is None else made
 
     return result
 
@@ -168,6 +175,28 @@ def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
 def _sum(values: Any, /, start: Any = 0) -> Any:
     items = _looped(values)
     return sum(values, start) if items is None else Items.total(items, start)
+
+
+def _any(values: Any, /) -> Any:
+    items = _looped(values)
+    return any(values) if items is None else Items.has_true(items)
+
+
+def _all(values: Any, /) -> Any:
+    items = _looped(values)
+    return all(values) if items is None else Items.are_true(items)
+
+
+def _iter(values: Any, /, *end: Any) -> Any:
+    items = items_in(values) if not end else None
+    if items is None:
+        return iter(values, *end)
+    return Items.loop.asked_itself(items)
+
+
+def _next(iterator: Any, /, *default: Any) -> Any:
+    is_of_loop = isinstance(iterator, Items.loop)
+    return iterator.take(*default) if is_of_loop else next(iterator, *default)
 
 
 def _looped(values: Any) -> Any:
@@ -202,6 +231,10 @@ _WITH_SIZES: dict[str, Callable[..., Any]] = {
     "list": _as_list(list),
     "tuple": _as_list(tuple),
     "sum": _sum,
+    "any": _any,
+    "all": _all,
+    "iter": _iter,
+    "next": _next,
     "enumerate": _enumerate,
     "range": _range,
     "reversed": _reversed,

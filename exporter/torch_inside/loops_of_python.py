@@ -12,12 +12,12 @@ from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple, TypeVar
 
 __all__ = [
-    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_in_for", "is_in_unpacking", "iterated",
-    "test_of_loop", "variables_of",
+    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_for", "is_in_unpacking",
+    "iterated", "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
-_FOR_ITER = opmap["FOR_ITER"]
+_FOR_ITER, _GET_ITER = opmap["FOR_ITER"], opmap["GET_ITER"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
 _WITH_KEYS = frozenset({"<dictcomp>", "<setcomp>"})
@@ -34,6 +34,11 @@ _LONGEST_END = 30
 def is_in_for(frame: FrameType) -> bool:
     """Whether a frame is at the head of a `for`, whose iterator is asked for the next item."""
     return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+
+
+def is_at_loop(frame: FrameType) -> bool:
+    """Whether a frame asks for the iterator of a loop that it is to run, or that an inner function is."""
+    return frame.f_code.co_code[frame.f_lasti] == _GET_ITER
 
 
 def frames_of_loop(frame: FrameType) -> list[FrameType]:

@@ -1,5 +1,4 @@
-"""Bitwise operators, which came with opset 18, shifts, which ONNX does not have for signed integers, and the bits of
-numbers as those of another dtype, for which ONNX has an operator from opset 26 on."""
+"""Bitwise operators, which came with opset 18, and shifts, which ONNX does not have for signed integers."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from typing import Literal
 
 import torch
 
-from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -16,16 +14,7 @@ __all__ = ["BitwiseForms"]
 
 
 class BitwiseForms(Base):
-    """And, or, xor and shifts of integers, and the bits of numbers."""
-
-    def bit_cast(self, x: Value, dtype: torch.dtype) -> Value:
-        """The bits of numbers as those of another dtype of the same size. Casts of integers keep the lowest bits."""
-        if x.dtype is dtype:
-            return x
-        if not x.dtype.is_floating_point and not dtype.is_floating_point:
-            return self.cast(x, dtype)
-        self.require_opset(26, f"the bits of {x.dtype} as {dtype} need ONNX's BitCast")
-        return self.op("BitCast", x, to_i=TO_ONNX[dtype].value)
+    """And, or, xor and shifts of integers."""
 
     def bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
         if self.opset >= 18:

@@ -20,7 +20,7 @@ def sign_bit(g: Graph, x: Value) -> Value:
     return shaped(g.op("Or", g.less(x, zero), of_zero), x.shape)
 
 
-def _with_sign(g: Graph, magnitude: Value, negative: Value) -> Value:
+def with_sign(g: Graph, magnitude: Value, negative: Value) -> Value:
     """A product with 1 or -1, because onnxruntime's Where does not keep the sign of zero."""
     sign = g.op("Sub", g.const(1, magnitude.dtype), g.op("Mul", g.cast(negative, magnitude.dtype), 2))
     return g.op("Mul", magnitude, sign)
@@ -29,7 +29,7 @@ def _with_sign(g: Graph, magnitude: Value, negative: Value) -> Value:
 @lowering("aten::copysign")
 def copysign(g: Graph, self: Value, other: Operand) -> Value:
     magnitude, sign = g.promote(self, other, dtype=g.out.dtype)
-    return _with_sign(g, g.op("Abs", magnitude), sign_bit(g, sign))
+    return with_sign(g, g.op("Abs", magnitude), sign_bit(g, sign))
 
 
 @lowering("aten::atan2")
@@ -43,7 +43,7 @@ def atan2(g: Graph, self: Value, other: Value) -> Value:
     ratio = g.where(_both(g, up, along, math.inf), g.const(1, x.dtype), ratio)
     angle = shaped(g.elementary("Atan", ratio), g.out.shape)
     behind = shaped(g.op("Sub", g.const(math.pi, x.dtype), angle), g.out.shape)
-    return _with_sign(g, g.where(sign_bit(g, x), behind, angle), sign_bit(g, y))
+    return with_sign(g, g.where(sign_bit(g, x), behind, angle), sign_bit(g, y))
 
 
 def _both(g: Graph, a: Value, b: Value, number: float) -> Value:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-
 import torch
 
 from onnx_parity.exporter.graph.graph import Holds
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, same_size, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -51,31 +49,6 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
     if flattens and not any(same_size(size, 0) for size in self.sizes[1:]) and g.has_kernel("Flatten", self.dtype):
         return g.op("Flatten", self, axis_i=1)
     return g.reshape(self, sizes)
-
-
-#: The integers of so many bytes.
-_SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_UNSIGNED = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
-
-
-@lowering("aten::view.dtype")
-def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
-    """Each number becomes several of fewer bits, the lowest first, or several become one of more"""
-    before, after = self.dtype.itemsize, dtype.itemsize
-    if before == after:
-        return shaped(g.bit_cast(self, dtype), self.shape)
-    narrow = min(before, after)
-    powers = [1 << 8 * narrow * place for place in range(max(before, after) // narrow)]
-    if before > after:
-        wide = g.unsqueeze(g.cast(g.bit_cast(self, _SIGNED[before]), torch.int64), [self.rank])
-        parts = g.cast(g.floor_divide(wide, g.const(torch.tensor(powers))), _SIGNED[after])
-        return g.bit_cast(g.reshape(parts, g.out.shape), dtype)
-    positive = g.cast(g.bit_cast(self, _UNSIGNED[before]), torch.int64)
-    parts = g.reshape(positive, [*g.out.shape, len(powers)])
-    # They are added one by one: onnxruntime 1.31 sums integers in float64.
-    joined = [g.gather(parts, g.scalar(place, torch.int64), self.rank) for place in range(len(powers))]
-    weighted = [g.op("Mul", part, power) for part, power in zip(joined, powers, strict=True)]
-    return g.bit_cast(g.cast(reduce(partial(g.op, "Add"), weighted), _SIGNED[after]), dtype)
 
 
 @lowering("aten::t")

@@ -68,6 +68,9 @@ class _Place(msgspec.Struct, eq=False):
     added: tuple[int, pytree.TreeSpec, tuple[bool, ...]] | None = None
     #: Whether each iteration adds these.
     is_added_to_always: bool = True
+    #: Whether the body reads the list on one of its paths, and whether it adds to it on one.
+    is_read: bool = False
+    is_added_to: bool = False
 
     def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
         """Its value now: of a container a copy."""
@@ -208,7 +211,10 @@ class CarriedValues:
         for number, place in enumerate([*self._places]):
             value = place.value(variables)
             if place.watched is not None:
-                if (more := place.watched.added(len(place.start))) and place.watched.is_read:
+                more = place.watched.added(len(place.start))
+                place.is_read |= place.watched.is_read
+                place.is_added_to |= bool(more)
+                if place.is_read and place.is_added_to:
                     self._carry_whole(place)
                     others = True
                     continue

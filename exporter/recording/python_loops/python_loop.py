@@ -17,12 +17,13 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import Not
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.blocks import Blocks, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
 from onnx_parity.exporter.recording.python_loops.paths import LEAVES, BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
-from onnx_parity.exporter.sizes.looped import Items, Parts
+from onnx_parity.exporter.sizes.looped import Items, Parts, behind_first
 from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.frames import (
@@ -32,12 +33,24 @@ from onnx_parity.exporter.torch_inside.frames import (
     code_and_module,
     current_frame,
 )
-from onnx_parity.exporter.torch_inside.loops_of_python import LoopTest, frames_of_loop, is_in_for, test_of_loop
+from onnx_parity.exporter.torch_inside.loops_of_python import (
+    LoopTest,
+    frames_of_loop,
+    is_at_loop,
+    is_in_for,
+    test_of_loop,
+)
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
 __all__ = ["LoopsAsked", "PythonLoop"]
 
 asks_for_its_caller(__file__)
+
+
+_TAKEN_ELSEWHERE = (
+    "the program takes items of an iterator over a dynamic size at several places, or goes on with it after a loop: go "
+    "over the tensor or the range itself, or a part of it, as x[1:], and take single items by their places, as x[0]"
+)
 
 
 class PythonLoop:
@@ -46,18 +59,54 @@ class PythonLoop:
     def __init__(self, items: Items) -> None:
         self._items = items
         self._given: Iterator[Any] | None = None
+        #: Whether a loop may ask it itself, and not through an iterator of Python's that counts or joins.
+        self._is_asked_itself = _begins_loop(current_frame(2))
+        #: The frame and the place of the loop that asks it; None once that has ended.
+        self._asker: tuple[int, int] | None = None
 
     def __iter__(self) -> PythonLoop:
         return self
 
     def __next__(self) -> Any:
+        frame = current_frame(1)
         if self._given is None:
-            frame = current_frame(1)
-            frames = frames_of_loop(frame) if is_in_for(frame) else []
+            frames = frames_of_loop(frame) if self._is_asked_itself and is_in_for(frame) else []
             codes = [code_and_module(each)[0] for each in frames]
             is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
             self._given = _as_loop(self._items, frames) if is_loop else self._items.as_in_example()
-        return next(self._given)
+            self._is_asked_itself = is_loop
+            self._asker = id(frame), frame.f_lasti
+        elif self._is_asked_itself and self._asker != (id(frame), frame.f_lasti):
+            raise refused_here(_TAKEN_ELSEWHERE)
+        try:
+            return next(self._given)
+        except StopIteration:
+            self._asker = None
+            raise
+
+    @classmethod
+    def asked_itself(cls, items: Items) -> PythonLoop:
+        """What Python's `iter` makes of items."""
+        made = cls(items)
+        made._is_asked_itself = True
+        return made
+
+    def take(self, *default: Any) -> Any:
+        """The next item, as Python's `next` takes it before a loop goes over the others."""
+        if self._given is not None:
+            raise refused_here(_TAKEN_ELSEWHERE)
+        if not self._items.length > 0:
+            return next(iter(()), *default)
+        first = self._items.item(0)
+        self._items = behind_first(self._items)
+        return first
+
+
+def _begins_loop(frame: FrameType) -> bool:
+    """Whether the program asks for the iterator of a loop, on the stack that ends in a frame."""
+    while asked_for_caller(frame.f_code) and frame.f_code not in _OWN_LOOPS and frame.f_back is not None:
+        frame = frame.f_back
+    return is_at_loop(frame)
 
 
 def _as_loop(items: Items, frames: Sequence[FrameType]) -> Iterator[Any]:
@@ -205,6 +254,22 @@ def _total(items: Iterable[Any], start: Any) -> Any:
     return total
 
 
+def _has_true(items: Iterable[Any]) -> Any:
+    found = False
+    for item in items:
+        if item:
+            found = True
+    return found
+
+
+def _are_true(items: Iterable[Any]) -> Any:
+    are_true = True
+    for item in items:
+        if not item:
+            are_true = False
+    return are_true
+
+
 def _comprehended(loop: PythonLoop, comprehension: Callable[[Any], Any]) -> list[Any]:
     """What a comprehension makes of the items, each of which is given to it alone."""
     made: list[Any] = []
@@ -213,6 +278,7 @@ def _comprehended(loop: PythonLoop, comprehension: Callable[[Any], Any]) -> list
     return made
 
 
-_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _comprehended))
+_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _has_true, _are_true, _comprehended))
 Items.as_list, Items.total = staticmethod(_as_list), staticmethod(_total)
+Items.has_true, Items.are_true = staticmethod(_has_true), staticmethod(_are_true)
 Items.comprehended = staticmethod(_comprehended)

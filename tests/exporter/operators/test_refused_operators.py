@@ -140,9 +140,9 @@ OF_DTYPES = [
         opset=9,
     ),
     case(
-        lambda x: x.view(torch.int32),
-        (X,),
-        "aten::view.dtype: the bits of torch.float32 as torch.int32 need ONNX's BitCast (possible from opset 26)",
+        lambda x: x.view(torch.int64),
+        (X.double(),),
+        "aten::view.dtype: the bits of torch.float64 as torch.int64 need ONNX's BitCast (possible from opset 26)",
     ),
     case(
         torch.relu,

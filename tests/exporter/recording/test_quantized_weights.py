@@ -142,10 +142,10 @@ class OfBits(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 64, dtype=torch.float64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.weight.view(torch.int32)
+        return x * self.weight.view(torch.int64)
 
 
 def test_what_onnx_cannot_express_of_weights_is_computed_at_the_export() -> None:
@@ -153,7 +153,7 @@ def test_what_onnx_cannot_express_of_weights_is_computed_at_the_export() -> None
     model = exported(program, verify=True)
     assert operators(model) == ["Mul"]
     with pytest.raises(onnx_parity.ArgumentError, match="the weight 'weight' cannot be replaced"):
-        model.apply_weights({"weight": torch.zeros(64)})
+        model.apply_weights({"weight": torch.zeros(64, dtype=torch.float64)})
     with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="need ONNX's BitCast"):
         exported(program, export_params=False)
 

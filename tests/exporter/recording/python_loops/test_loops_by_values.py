@@ -100,6 +100,31 @@ def _checked(x: Tensor) -> Tensor:
     return total
 
 
+def _stack(x: Tensor) -> Tensor:
+    """A list that one path reads, and another adds to."""
+    rows = [torch.zeros(3)]
+    for row in x:
+        if row.sum() > 0:
+            rows.append(row)
+        elif len(rows) > 1:
+            rows.pop()
+    return torch.stack(rows)
+
+
+def _read_elsewhere(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows, total = [torch.zeros(3)], torch.zeros(3)
+    for row in x:
+        if row[0] > 0:
+            rows.append(row)
+        else:
+            total = total + rows[-1] * len(rows)
+    return total, torch.stack(rows)
+
+
+def _any_and_all(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.as_tensor(any(row.sum() > 2 for row in x)), torch.as_tensor(all(row[0] > -0.8 for row in x))
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -112,6 +137,9 @@ def _checked(x: Tensor) -> Tensor:
         _marked,
         _comprehended,
         _checked,
+        _stack,
+        _read_elsewhere,
+        _any_and_all,
     ],
 )
 def test_followed(program: Callable[..., Any]) -> None:

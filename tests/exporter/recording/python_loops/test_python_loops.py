@@ -144,6 +144,23 @@ def _generator_expression(x: Tensor) -> Any:
     return x * sum(row.sum() for row in x) + torch.stack(list(row * 2 for row in x))  # noqa: C400
 
 
+def _list_of_a_generator(x: Tensor) -> Tensor:
+    def rows() -> Iterator[Tensor]:
+        for i, row in enumerate(x):
+            if i % 2 == 0:
+                yield row * i
+
+    return torch.stack(list(rows()))
+
+
+def _first_by_next(x: Tensor) -> Tensor:
+    rows = iter(x)
+    total = next(rows)
+    for row in rows:
+        total = total * 0.5 + row
+    return total
+
+
 def _rows_are_written_ahead(x: Tensor) -> Tensor:
     x = x * 1
     for i, row in enumerate(x):
@@ -160,7 +177,7 @@ def _rows_are_written(x: Tensor) -> Tensor:
     return table
 
 
-@pytest.mark.parametrize("program", [_closure, _parts, _two_loops, _rebinds, _Kept()])
+@pytest.mark.parametrize("program", [_closure, _parts, _two_loops, _rebinds, _Kept(), _first_by_next])
 def test_followed_from_one_row_on(program: Callable[..., Any]) -> None:
     _assert_follows(program, 1, 2, 7)
 
@@ -170,7 +187,9 @@ def test_followed_for_no_row_too(program: Callable[..., Any]) -> None:
     _assert_follows(program, 0, 1, 2, 7)
 
 
-@pytest.mark.parametrize("program", [_generator_expression, _rows_are_written_ahead, _rows_are_written])
+@pytest.mark.parametrize(
+    "program", [_generator_expression, _rows_are_written_ahead, _rows_are_written, _list_of_a_generator]
+)
 def test_what_a_loop_goes_over(program: Callable[..., Any]) -> None:
     _assert_follows(program, 1, 2, 7)
 
@@ -288,6 +307,34 @@ def _left_before_the_last(x: Tensor) -> Tensor | None:
     return last
 
 
+def _goes_on_after_a_break(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows, total, others = iter(x), torch.zeros(3), torch.zeros(3)
+    for i, row in enumerate(rows):
+        total = total + row
+        if i > 1:
+            break
+    for row in rows:
+        others = others + row
+    return total, others
+
+
+def _takes_the_next_within(x: Tensor) -> Tensor:
+    rows, total = iter(x), torch.zeros(3)
+    for row in rows:
+        total = total + row * next(rows, 1)
+    return total
+
+
+def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
+    """A number of an iteration is no key, and Python's own enumerate would give each of its numbers once."""
+    total, seen = torch.zeros(3), set()
+    for i, row in enumerate(x):
+        if i % 2 == 0:
+            seen.add(i % 4)
+        total = total + row * len(seen)
+    return total
+
+
 @pytest.mark.parametrize(
     ("program", "line", "words"),
     [
@@ -302,6 +349,9 @@ def _left_before_the_last(x: Tensor) -> Tensor | None:
         (_fills_a_set, 2, "keeps what changes from one iteration to the next elsewhere"),
         (_sets_a_flag, 2, "keeps what changes from one iteration to the next elsewhere"),
         (_left_before_the_last, 2, "the program leaves a loop over a dynamic size before its end"),
+        (_goes_on_after_a_break, 6, "takes items of an iterator over a dynamic size at several places"),
+        (_takes_the_next_within, 3, "takes items of an iterator over a dynamic size at several places"),
+        (_fills_a_set_with_numbers, 3, "the program needs rows to be 5"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
         (_returns_within, 2, "or a break after which it does something else than at the end of the loop"),
