@@ -155,7 +155,7 @@ def _list_of_a_generator(x: Tensor) -> Tensor:
 
 def _first_by_next(x: Tensor) -> Tensor:
     rows = iter(x)
-    total = next(rows)
+    total: Tensor = next(rows)
     for row in rows:
         total = total * 0.5 + row
     return total
