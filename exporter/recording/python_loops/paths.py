@@ -32,7 +32,7 @@ _MOST = 32
 LEAVES = (
     "the program leaves a loop over a dynamic size before its end, with a return, an error that it catches, or a break "
     "after which it does something else than at the end of the loop: the number of iterations would depend on values. "
-    "Compute all of them, and choose with torch.where"
+    "Run all of them, and note in a variable which it is, as `if not found and row.sum() > 2: found, last = True, i`"
 )
 
 

@@ -165,8 +165,10 @@ def test_the_advice_where_a_library_fixes_an_axis(library: ModuleType) -> None:
         f"  - 'rows' at {library.__file__}:49: the program needs rows to be 4\n"
         "Write what the library does there in your own code, for any size, or leave the axes out of dynamic_axes.\n"
         "This loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
-        "`while` with one condition become loops of the model, which run for any size; so do those of a function that "
-        "is decorated with @torch.jit.script."
+        "`while` with one condition, or several that `and` joins, become loops of the model, which run for any size, "
+        "unless they fill a dict or a set, or look up the number of an iteration in one; so do the loops of a function "
+        "that is decorated with @torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of "
+        "a `while`."
     )
 
 

@@ -121,6 +121,15 @@ def _read_elsewhere(x: Tensor) -> tuple[Tensor, Tensor]:
     return total, torch.stack(rows)
 
 
+def _noted(x: Tensor) -> tuple[Tensor, Tensor]:
+    """What the refusal of a `break` advises."""
+    found, last = False, -1
+    for i, row in enumerate(x):
+        if not found and row.sum() > 2:
+            found, last = True, i
+    return torch.where(torch.as_tensor(found), x * 2, x - 1), torch.as_tensor(last)
+
+
 def _any_and_all(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(any(row.sum() > 2 for row in x)), torch.as_tensor(all(row[0] > -0.8 for row in x))
 
@@ -140,6 +149,7 @@ def _any_and_all(x: Tensor) -> tuple[Tensor, Tensor]:
         _stack,
         _read_elsewhere,
         _any_and_all,
+        _noted,
     ],
 )
 def test_followed(program: Callable[..., Any]) -> None:

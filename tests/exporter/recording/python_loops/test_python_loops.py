@@ -325,6 +325,14 @@ def _takes_the_next_within(x: Tensor) -> Tensor:
     return total
 
 
+def _either_condition(x: Tensor) -> Tensor:
+    i, total = 0, torch.zeros(())
+    while i < len(x) or total > 100:
+        total = total + x[i].sum()
+        i += 1
+    return total
+
+
 def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
     """A number of an iteration is no key, and Python's own enumerate would give each of its numbers once."""
     total, seen = torch.zeros(3), set()
@@ -351,7 +359,8 @@ def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
         (_left_before_the_last, 2, "the program leaves a loop over a dynamic size before its end"),
         (_goes_on_after_a_break, 6, "takes items of an iterator over a dynamic size at several places"),
         (_takes_the_next_within, 3, "takes items of an iterator over a dynamic size at several places"),
-        (_fills_a_set_with_numbers, 3, "the program needs rows to be 5"),
+        (_fills_a_set_with_numbers, 3, "unless they fill a dict or a set"),
+        (_either_condition, 2, "and `if ...: break` for another condition of a `while`"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
         (_returns_within, 2, "or a break after which it does something else than at the end of the loop"),
