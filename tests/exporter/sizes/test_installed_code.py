@@ -167,7 +167,7 @@ def test_the_advice_where_a_library_fixes_an_axis(library: ModuleType) -> None:
         "This loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
         "`while` with one condition, or several that `and` joins, become loops of the model, which run for any size, "
         "unless they fill a dict or a set, or look up the number of an iteration in one; so do the loops of a function "
-        "that is decorated with @torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of "
+        "with @torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of "
         "a `while`."
     )
 
