@@ -75,8 +75,8 @@ _LOOP = re.compile(r"\b(for|while|range)\b")
 _ADVICE_ON_LOOPS = (
     "\nThis loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
     "`while` with one condition, or several that `and` joins, become loops of the model, which run for any size, "
-    "unless they fill a dict or a set, or look up the number of an iteration in one; so do the loops of a function with "
-    "@torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of a `while`."
+    "unless they fill a dict or a set, or look up the number of an iteration in one; so do the loops of a function "
+    "with @torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of a `while`."
 )
 
 _ADVICE_ON_BRANCHES = (
