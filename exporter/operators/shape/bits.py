@@ -50,7 +50,8 @@ def _bit_cast(g: Graph, x: Value, dtype: torch.dtype) -> Value:
         return x
     if not x.dtype.is_floating_point and not dtype.is_floating_point:
         return g.cast(x, dtype)
-    if g.opset < 26 and all(each in _PARTS or not each.is_floating_point for each in (x.dtype, dtype)):
+    can_compute = all(each in _PARTS or not each.is_floating_point for each in (x.dtype, dtype))
+    if can_compute and not g.has_kernel("BitCast", x.dtype, "T1"):
         bits = _bits_of(g, x) if x.dtype in _PARTS else x
         return _of_bits(g, bits, dtype) if dtype in _PARTS else g.cast(bits, dtype)
     g.require_opset(26, f"the bits of {x.dtype} as {dtype} need ONNX's BitCast")
