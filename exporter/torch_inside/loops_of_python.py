@@ -6,14 +6,16 @@ import ctypes
 import dis
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from opcode import opmap
 from types import CodeType, FrameType, GeneratorType
 from typing import Any, NamedTuple, TypeVar
 
+from onnx_parity.exporter.torch_inside.frames import asked_for_caller
+
 __all__ = [
     "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_for", "is_in_unpacking",
-    "iterated", "test_of_loop", "variables_of",
+    "iterated", "place_in", "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
@@ -36,9 +38,17 @@ def is_in_for(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
 
 
-def is_at_loop(frame: FrameType) -> bool:
-    """Whether a frame asks for the iterator of a loop that it is to run, or that an inner function is."""
+def is_at_loop(frame: FrameType, own: Collection[CodeType]) -> bool:
+    """Whether the program asks for the iterator of a loop that it is to run, or that an inner function is: on the stack
+    that ends in a frame, without what asks on behalf of its caller, but for code of our own."""
+    while asked_for_caller(frame.f_code) and frame.f_code not in own and frame.f_back is not None:
+        frame = frame.f_back
     return frame.f_code.co_code[frame.f_lasti] == _GET_ITER
+
+
+def place_in(frame: FrameType) -> tuple[int, int]:
+    """The identity of a frame, and the place in its code that it has reached."""
+    return id(frame), frame.f_lasti
 
 
 def frames_of_loop(frame: FrameType) -> list[FrameType]:

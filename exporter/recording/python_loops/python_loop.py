@@ -38,6 +38,7 @@ from onnx_parity.exporter.torch_inside.loops_of_python import (
     frames_of_loop,
     is_at_loop,
     is_in_for,
+    place_in,
     test_of_loop,
 )
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
@@ -60,7 +61,7 @@ class PythonLoop:
         self._items = items
         self._given: Iterator[Any] | None = None
         #: Whether a loop may ask it itself, and not through an iterator of Python's that counts or joins.
-        self._is_asked_itself = _begins_loop(current_frame(2))
+        self._is_asked_itself = is_at_loop(current_frame(2), _OWN_LOOPS)
         #: The frame and the place of the loop that asks it; None once that has ended.
         self._asker: tuple[int, int] | None = None
 
@@ -75,8 +76,8 @@ class PythonLoop:
             is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
             self._given = _as_loop(self._items, frames) if is_loop else self._items.as_in_example()
             self._is_asked_itself = is_loop
-            self._asker = id(frame), frame.f_lasti
-        elif self._is_asked_itself and self._asker != (id(frame), frame.f_lasti):
+            self._asker = place_in(frame)
+        elif self._is_asked_itself and self._asker != place_in(frame):
             raise refused_here(_TAKEN_ELSEWHERE)
         try:
             return next(self._given)
@@ -100,13 +101,6 @@ class PythonLoop:
         first = self._items.item(0)
         self._items = behind_first(self._items)
         return first
-
-
-def _begins_loop(frame: FrameType) -> bool:
-    """Whether the program asks for the iterator of a loop, on the stack that ends in a frame."""
-    while asked_for_caller(frame.f_code) and frame.f_code not in _OWN_LOOPS and frame.f_back is not None:
-        frame = frame.f_back
-    return is_at_loop(frame)
 
 
 def _as_loop(items: Items, frames: Sequence[FrameType]) -> Iterator[Any]:
