@@ -278,6 +278,12 @@ WITNESSES: dict[str, Witness] = {
         f"math_functions: {target}": Witness(exporting(program, X, **ROWS), "another result")
         for target, program in OF_CLASSES.items()
     },
+    "math_functions: math.gcd": Witness(
+        exporting(lambda x: x * math.gcd(x.shape[0], 6), X, **ROWS), "is fixed by the program"
+    ),
+    "math_functions: math.isqrt": Witness(
+        exporting(lambda x: x * math.isqrt(x.shape[0]), X, **ROWS), "is fixed by the program"
+    ),
     "math_functions: torch.jit._builtins._find_builtin": Witness(
         exporting(script_of_math, X, **ROWS), "traceback, frame, or code object"
     ),
