@@ -21,7 +21,7 @@ BUDGETS = {
     "exporter/expressions": 1600,
     "exporter/fallback": 400,
     "exporter/files": 1550,
-    "exporter/graph": 865,
+    "exporter/graph": 875,
     "exporter/kinds": 1250,
     "exporter/lowering": 5360,
     "exporter/operators": 17450,

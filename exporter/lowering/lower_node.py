@@ -7,7 +7,6 @@ the export.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
 from onnx_parity.exporter.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.graph.graph import Value as AtenValue
+from onnx_parity.exporter.graph.names_of_axes import in_names_of_axes
 from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
@@ -241,8 +241,7 @@ class NodeLowering:
         return True
 
     def _refuse(self, node: Node, reason: str, since: int | None) -> None:
-        # Sizes are given the names of the axes.
-        reason = re.sub(r"\bs\d+\b", lambda symbol: self.graph.axis_names.get(symbol[0], symbol[0]), reason)
+        reason = in_names_of_axes(reason, self.graph.axis_names)
         self.refusals.append(Refusal(_full_name(node), reason, node.origin.where, node.origin.module, since))
         self._skip(node)
 

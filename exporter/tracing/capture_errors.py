@@ -23,6 +23,7 @@ from onnx_parity.exporter.errors import (
     capture_errors_made,
 )
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value, operator_name
+from onnx_parity.exporter.graph.names_of_axes import in_names_of_axes
 from onnx_parity.exporter.graph.origin import last_user_origin
 from onnx_parity.exporter.nesting import nested_too_deeply
 from onnx_parity.exporter.recording.recorder import Recorder
@@ -151,7 +152,7 @@ def failed_while_recorded(
     known = axis_names or {}
     # Where in C++ an error was raised says nothing to the program's author.
     text = str(error).partition("\nException raised from")[0]
-    named = re.sub(r"\bs\d+\b", lambda symbol: known.get(symbol[0], symbol[0]), text)
+    named = in_names_of_axes(text, known)
     if known and unlike_the_example:
         names = ", ".join(repr(known[symbol]) for symbol in unlike_the_example)
         return ProgramFailedError(
