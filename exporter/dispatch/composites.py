@@ -13,6 +13,7 @@ are first called, because creating all of them at import would take time that fe
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.dispatch.autocast import called_under_autocast
+from onnx_parity.exporter.dispatch.functional import inside_of_gradients
 from onnx_parity.exporter.dispatch.gradients import is_seen_once
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.origin import refused_here
@@ -43,6 +45,9 @@ from onnx_parity.exporter.torch_inside.dispatcher import (
     with_key,
     without_keys,
 )
+from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
+from onnx_parity.exporter.torch_inside.transforms import is_functionaltensor, is_wrapped
 
 __all__ = [
     "PlainSizesError",
@@ -96,6 +101,11 @@ _VIEWS_AND_QUESTIONS = frozenset(
         "tensor_split.indices", "tensor_split.sections", "tensor_split.tensor_indices_or_sections", "to.device",
         "to.dtype", "to.dtype_layout", "to.other", "unflatten.int", "view_as", "vsplit.array", "vsplit.int",
     }
+)  # fmt: skip
+#: Operators whose result is a view in some calls and a copy in others.
+_MAY_COPY = frozenset(
+    {"contiguous", "flatten.using_ints", "ravel", "reshape", "reshape_as", "resolve_conj", "resolve_neg", "to.device",
+     "to.dtype", "to.dtype_layout", "to.other"}
 )  # fmt: skip
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
@@ -178,7 +188,37 @@ def _composite(name: str) -> None:
 def _replaced(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of what is called instead of an operator; `NotImplemented` if it leaves this call to torch."""
     instead = function_for(Aspect.INSTEAD, name)
-    return NotImplemented if instead is None else instead(*args, **kwargs)
+    if instead is None:
+        return NotImplemented
+    result = instead(*args, **kwargs)
+    if result is not NotImplemented and _returns_a_view(name) and _is_copied(args, result):
+        code = instead.__code__
+        raise refused_here(
+            f"{name}: {code.co_name} in {code.co_filename}:{code.co_firstlineno}, which is called instead of it, "
+            "returns a copy where torch returns a view of its argument: what the program writes to it would be lost. "
+            "This is a defect of the exporter: let the function return a view"
+        )
+    return result
+
+
+@functools.cache
+def _returns_a_view(name: str) -> bool:
+    """Whether an operator's result always shares the memory of an argument."""
+    results = () if _writes(*name.partition(".")[::2]) else schema_of(named(name)).returns
+    is_view = any(each.alias_info is not None and not each.alias_info.is_write for each in results)
+    return is_view and name.removeprefix("aten::") not in _MAY_COPY
+
+
+def _is_copied(given: Sequence[Any], result: Any) -> bool:
+    """Whether no result has the memory of an argument. Those of vmap are not asked: they have none of their own."""
+    tensors, results = (
+        [inside_of_gradients(each) for each in tree_leaves(tree) if isinstance(each, torch.Tensor)]
+        for tree in (given, result)
+    )
+    if any(is_wrapped(each) and not is_functionaltensor(each) for each in (*tensors, *results)):
+        return False
+    memory = set(map(identity_of_memory, tensors))
+    return bool(results) and memory.isdisjoint(map(identity_of_memory, results))
 
 
 class PlainSizesError(CaptureError):

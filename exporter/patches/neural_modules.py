@@ -129,7 +129,7 @@ PATCHES: tuple[Patch, ...] = (
     FunctionCode(torch.nn.LSTM, "check_forward_args", _check_unless_packed),
     FunctionCode(torch.nn.DataParallel, "forward", _on_one_device),
     # torch 2.13 has it.
-    FunctionCode(torch.nn.functional, "linear_cross_entropy", _in_one_piece),
+    FunctionCode(torch.nn.functional, "linear_cross_entropy", _in_one_piece, may_be_absent=True),
     FunctionCode(DistributedDataParallel, "forward", _on_one_device),
 )
 WITH_SYMBOLS: tuple[Patch, ...] = (

@@ -31,7 +31,7 @@ from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.patch import Patches
 from onnx_parity.exporter.torch_inside.this_thread import capturing, recording
 
-__all__ = ["capturing_surroundings", "recording_surroundings"]
+__all__ = ["capturing_surroundings", "missing_functions", "recording_surroundings"]
 
 #: Applied for as long as any thread captures a program.
 _PATCHES = Patches(
@@ -59,6 +59,11 @@ _WITH_SYMBOLS = Patches(
     *math_functions.WITH_SYMBOLS,
     *neural_modules.WITH_SYMBOLS,
 )
+
+
+def missing_functions() -> list[str]:
+    """The names of functions that a recording replaces and that the imported libraries do not have."""
+    return [*_PATCHES.missing(), *_WITH_SYMBOLS.missing()]
 
 
 @contextmanager

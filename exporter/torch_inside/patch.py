@@ -7,6 +7,8 @@
    object that replaces an `Attribute`, or another kind of `Patch`, has to ensure it itself (`this_thread.py`).
 3. If other code has patched the same function in the meantime, its patch is not undone. The replacement below it
    remains, which does no harm because of the second rule.
+4. A patch of a library that has not been imported waits for the next recording. If the library is there and has no
+   such function, as when a version renames it, users are warned, once, and `parity doctor` names it.
 """
 
 from __future__ import annotations
@@ -24,12 +26,23 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FunctionType, ModuleType
 from typing import Any
 
+from onnx_parity.exporter.errors import OnnxExporterWarning
 from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copied_function
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, warn_at_users_line
 from onnx_parity.exporter.torch_inside.imports import LoaderAndThen, imported
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 
-__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "of_module"]
+__all__ = [
+    "Attribute",
+    "FunctionAttribute",
+    "FunctionCode",
+    "LogFilter",
+    "OnImport",
+    "Patch",
+    "Patches",
+    "describe_missing",
+    "of_module",
+]
 
 asks_for_its_caller(__file__)
 
@@ -41,6 +54,9 @@ Owner = Any  # A module, a class or a `Finder`.
 
 _lock = threading.RLock()
 _ABSENT: Any = object()
+#: Names of missing functions that the user has been warned of.
+_warned: set[str] = set()
+#: What has not been patched yet.
 _NOTHING: Any = (_ABSENT, None, None, None, None)
 
 
@@ -59,6 +75,10 @@ class Patch(ABC):
     @abstractmethod
     def take_out(self) -> None:
         """Undo the patch."""
+
+    def missing(self) -> str:
+        """The name of a function that should be there and is not, because a version has renamed it. Empty if none."""
+        return ""
 
 
 class Patches:
@@ -81,6 +101,7 @@ class Patches:
                 for patch in self._not_yet:
                     (self._put_in if patch.put_in() else not_yet).append(patch)
                 self._not_yet = not_yet
+                self._warn_of_missing()
             except BaseException:
                 self._not_yet = [each for each in self._not_yet if each not in self._put_in]
                 self._leave()
@@ -91,12 +112,32 @@ class Patches:
             with _lock:
                 self._leave()
 
+    def missing(self) -> Iterator[str]:
+        """The names of functions that the imported libraries do not have, because a version has renamed them."""
+        return filter(None, (patch.missing() for patch in self._patches))
+
+    def _warn_of_missing(self) -> None:
+        for name in filter(None, (patch.missing() for patch in self._not_yet)):
+            if name not in _warned:
+                _warned.add(name)
+                warn_at_users_line(
+                    f"{describe_missing(name)}: programs that need it may be refused, or exported wrongly. Install a "
+                    "version that docs/versions.md lists; `parity doctor` lists such functions",
+                    OnnxExporterWarning,
+                )
+
     def _leave(self) -> None:
         self._in_use -= 1
         if self._in_use == 0:
             for patch in reversed(self._put_in):
                 patch.take_out()
             self._put_in, self._not_yet = [], self._patches
+
+
+def describe_missing(name: str) -> str:
+    library = name.partition(".")[0]
+    version = getattr(sys.modules.get(library), "__version__", "as installed")
+    return f"{library} {version} has no function {name}, which an export replaces while it records a program"
 
 
 def of_module(module: str) -> Finder:
@@ -107,14 +148,16 @@ def of_module(module: str) -> Finder:
 class _OfOwner(Patch):
     """Replaces something that a module or a class has under a name."""
 
-    __slots__ = ("_change", "_name", "_owner", "find")
+    __slots__ = ("_change", "_may_be_absent", "_name", "_owner", "find")
 
-    def __init__(self, owner: Owner, name: str) -> None:
+    def __init__(self, owner: Owner, name: str, *, may_be_absent: bool = False) -> None:
         is_known = isinstance(owner, (ModuleType, type))
         #: Finds the owner, unless it is known.
         self.find: Finder | None = None if is_known else owner
         self._owner: Any = owner if is_known else None
         self._name = name
+        #: Whether there are supported versions that do not have it.
+        self._may_be_absent = may_be_absent
         #: All that is needed to apply it again, and to undo it, in one place: each export does that for all patches.
         self._change: Any = None
 
@@ -124,6 +167,17 @@ class _OfOwner(Patch):
         if owner is not None and owner is not self._owner:
             self._owner, self._change = owner, None
         return owner is not None
+
+    def _is_absent(self) -> bool:
+        """Whether the owner has nothing of this name that can be replaced."""
+        return False
+
+    def missing(self) -> str:
+        has_owner = self.find is None or self._has_owner()
+        return f"{_name_of(self._owner)}.{self._name}" if has_owner and self._is_missing() else ""
+
+    def _is_missing(self) -> bool:
+        return not self._may_be_absent and self._change is None and self._is_absent()
 
 
 class Attribute(_OfOwner):
@@ -145,6 +199,8 @@ class Attribute(_OfOwner):
 
     def put_in(self) -> bool:
         if self.find is not None and not self._has_owner():
+            return False
+        if self._change is None and self._is_absent():
             return False
         owner, name, attributes, torchs, ours = self._change or self._made()
         found = attributes.get(name, _ABSENT)
@@ -183,6 +239,9 @@ class FunctionAttribute(Attribute):
     def __init__(self, owner: Owner, name: str, ours: Ours) -> None:
         super().__init__(owner, name, functools.partial(_chosen_by_thread, ours, records_here))
 
+    def _is_absent(self) -> bool:
+        return not (hasattr(self._owner, self._name) or hasattr(builtins, self._name))
+
 
 class FunctionCode(_OfOwner):
     """Replaces the code of a Python function, so that `ours` is called however the function was imported.
@@ -192,34 +251,44 @@ class FunctionCode(_OfOwner):
 
     __slots__ = ("_make",)
 
-    def __init__(self, owner: Owner, name: str, ours: Ours, *, here: Callable[[], bool] = records_here) -> None:
-        super().__init__(owner, name)
+    def __init__(
+        self,
+        owner: Owner,
+        name: str,
+        ours: Ours,
+        *,
+        here: Callable[[], bool] = records_here,
+        may_be_absent: bool = False,
+    ) -> None:
+        super().__init__(owner, name, may_be_absent=may_be_absent)
         self._make = functools.partial(_chosen_by_thread, ours, here)
 
     @property
     def target(self) -> str:
-        function = self._made()[1] if self.find is None or self._has_owner() else None
-        return "" if function is None else _name_of(function)
+        is_there = (self.find is None or self._has_owner()) and not self._is_absent()
+        return _name_of(_function_of(vars(self._owner)[self._name])) if is_there else ""
 
     def put_in(self) -> bool:
         if self.find is not None and not self._has_owner():
             return False
         held, function, code, copied, ours = change = self._change or _NOTHING
         if vars(self._owner).get(self._name) is not held or function.__code__ not in (code, ours):
+            if self._is_absent():
+                self._change = None
+                return False
             change = self._change = self._made()
         held, function, code, copied, ours = change
-        if function is None:
-            return False
         # Code that reads the source of the function, as TorchScript does to compile it, has to find torch's own.
         function.__dict__.setdefault("__wrapped__", copied)
         function.__code__ = ours
         return True
 
+    def _is_absent(self) -> bool:
+        return not isinstance(_function_of(vars(self._owner).get(self._name)), FunctionType)
+
     def _made(self) -> Any:
         held = vars(self._owner).get(self._name)
-        function = getattr(held, "__func__", held)  # That of a class method.
-        if not isinstance(function, FunctionType):
-            return _NOTHING
+        function = _function_of(held)
         code, copied = function.__code__, copied_function(function)
         ours = code_that_calls(self._make(copied), code.co_freevars)
         return held, function, code, copied, ours
@@ -292,6 +361,11 @@ class LogFilter(Patch):
 
     def take_out(self) -> None:
         self._logger.removeFilter(_is_to_be_logged)
+
+
+def _function_of(held: Any) -> Any:
+    """The function that a module or a class holds under a name, which may be a class method there."""
+    return getattr(held, "__func__", held)
 
 
 def _name_of(owner: Any) -> str:

@@ -25,7 +25,7 @@ from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import publish_report
 from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, shortcomings_of
-from onnx_parity.harness.pytest_plugin.options import HERE, like_option, prefix_option, with_prefix
+from onnx_parity.harness.pytest_plugin.options import HERE, OPTIONS, like_option, prefix_option, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.profile import describe_profile, profile_of
@@ -190,9 +190,22 @@ def run(
         named = shlex.join(["parity", "list", *(word for word in words if Path(word).exists())])
         print_text(f"No cell is selected. What is declared: {named}", error=True)
     elif code == _INVALID_OPTIONS:
-        for said in filter(None, map(like_option, words)):
+        for said in filter(None, map(_said_of_option, words)):
             print_text(said, error=True)
     _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, profile=profile, as_json=as_json)
+
+
+def _said_of_option(word: str) -> str:
+    """What is said of a word of the command line that may be the option that pytest does not know."""
+    from onnx_parity.harness.cli import COMMANDS, load_command
+
+    name = word.partition("=")[0]
+    if not name.startswith("--") or name[2:] in OPTIONS:
+        return ""
+    have = [command for command in COMMANDS if any(name in each.opts for each in load_command(command).params)]
+    if have and "run" not in have:
+        return f"`parity run` has no option {name}: it is one of {' and '.join(f'`parity {each}`' for each in have)}."
+    return like_option(word)
 
 
 def _refuse_elsewhere() -> None:

@@ -2,7 +2,8 @@
 
 To list a file, torch and the file are imported, which takes seconds. The listing of a file holds until the content of
 something changes that it depends on: the file, what was imported and read for it (`cases/watching.py`), or those of the
-harness's files that listings use; and until a package is installed. The last ones of a project are in `runs/`.
+harness's files that listings use; and until a package is installed. Those of a project are in `runs/`, in one file for
+each selection of cells that was asked for lately.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -23,7 +25,9 @@ from onnx_parity.harness.project import files_of, may_declare
 
 __all__ = ["Listed", "ListedFile", "list_files"]
 
-_FILE = ".listing.json"
+_FILES = ".listing-*.json"
+#: How many selections are kept.
+_KEPT = 6
 
 
 class Listed(msgspec.Struct, frozen=True, array_like=True):
@@ -66,7 +70,8 @@ def list_files(
     taken = _take(left, selection)
     if taken and runs is not None:
         own = _States().of(own_files())
-        _write_kept(runs, _Kept(_key(selection), {**kept.own, **own}, {**kept.files, **taken}))
+        kept = _Kept(_key(selection), {**kept.own, **own}, {**kept.files, **taken})
+        _write_kept(runs, selection, kept)
     known |= taken
     return [known[path] for path in files if path in known]
 
@@ -118,20 +123,27 @@ def _read_kept(runs: Path | None, selection: Selection) -> _Kept:
     if runs is None:
         return _Kept()
     try:
-        kept = msgspec.json.decode((runs / _FILE).read_bytes(), type=_Kept)
+        kept = msgspec.json.decode(_file(runs, selection).read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
         return _Kept()
     return kept if kept.key == _key(selection) and _States().hold(kept.own) else _Kept()
 
 
-def _write_kept(runs: Path, kept: _Kept) -> None:
+def _file(runs: Path, selection: Selection) -> Path:
+    return runs / _FILES.replace("*", blake2b(repr(selection).encode(), digest_size=8).hexdigest())
+
+
+def _write_kept(runs: Path, selection: Selection, kept: _Kept) -> None:
     # A folder that cannot be written to has no listing, nor has a file with a name that is no text; and two commands at
     # once each write a whole one.
     with suppress(OSError, UnicodeEncodeError):
         runs.mkdir(exist_ok=True)
-        other = runs / f"{_FILE}.{os.getpid()}"
+        file = _file(runs, selection)
+        other = file.with_suffix(f".{os.getpid()}")
         other.write_bytes(msgspec.json.encode(kept))
-        other.replace(runs / _FILE)
+        other.replace(file)
+        for old in sorted(runs.glob(_FILES), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT]:
+            old.unlink(missing_ok=True)
 
 
 def _key(selection: Selection) -> str:

@@ -129,7 +129,7 @@ def with_prefix(word: str) -> str:
 def like_option(word: str) -> str:
     """What to write instead of a word of a command line that is nearly one of our options; empty if it is none."""
     name = word.partition("=")[0]
-    near = difflib.get_close_matches(name[2:], OPTIONS, n=1, cutoff=0.8) if name.startswith("--") else []
+    near = difflib.get_close_matches(name[2:], OPTIONS, n=1, cutoff=0.7) if name.startswith("--") else []
     return f"There is no option {name}. Did you mean --{near[0]}?" if near and near[0] != name[2:] else ""
 
 

@@ -91,6 +91,7 @@ def diagnose() -> Iterator[Check]:
     # The checks that follow call torch and onnxruntime.
     if all(check.health is not Health.BROKEN for check in packages):
         yield from _exporters()
+        yield _replaced_functions()
         yield from _devices()
         yield from _backends()
         yield from _runtimes()
@@ -141,6 +142,19 @@ def _exporters() -> Iterator[Check]:
             )
         else:
             yield Check(f"exporter {exporter.name}", Health.OK, "")
+
+
+def _replaced_functions() -> Check:
+    """Whether torch has what the exporter replaces while it records a program, which a newer version may rename."""
+    from onnx_parity.exporter.patches.recording import missing_functions
+    from onnx_parity.exporter.torch_inside.patch import describe_missing
+
+    what, missing = "functions replaced while recording", missing_functions()
+    if not missing:
+        return Check(what, Health.OK, "")
+    costs = "programs that need them may be refused, or exported wrongly"
+    found = "; ".join(map(describe_missing, missing))
+    return Check(what, Health.MISSING, found, costs, "a version of torch that docs/versions.md lists")
 
 
 def _devices() -> Iterator[Check]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from onnx_parity.exporter.errors import OnnxExporterWarning
 from onnx_parity.exporter.torch_inside.patch import (
     Attribute,
     FunctionAttribute,
@@ -157,3 +159,23 @@ def test_one_that_fails_leaves_the_others_as_they_were() -> None:
     ):
         pass
     assert twice.__code__ is code
+
+
+def test_users_are_warned_once_of_a_function_that_the_library_no_longer_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Grown, "begin", Grown.start, raising=False)
+    patches = Patches(
+        FunctionCode(Grown, "gone", negative),
+        FunctionAttribute(Grown, "away", negative),
+        FunctionCode(Grown, "newer", negative, may_be_absent=True),
+        FunctionCode(of_module("a library that is not imported"), "gone", negative),
+        FunctionAttribute(Grown, "begin", negative),
+    )
+    with pytest.warns(OnnxExporterWarning) as warned, patches.in_place():
+        assert not hasattr(Grown, "away")
+    names = [f"{__name__}.Grown.{name}" for name in ("gone", "away")]
+    assert [str(each.message).partition(",")[0].rpartition(" ")[2] for each in warned] == names
+    assert [*patches.missing()] == names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with patches.in_place():
+            pass

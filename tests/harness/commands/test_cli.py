@@ -161,6 +161,9 @@ def test_an_option_of_almost_this_name_is_named(project: Path, monkeypatch: pyte
         lambda command, stdout, begun: (4, 1),
     )
     assert invoke("run", "--opset", "13")[1].endswith("There is no option --opset. Did you mean --opsets?\n")
+    assert invoke("run", "--baseline", "x")[1].endswith(
+        "no option --baseline: it is one of `parity report` and `parity gate`.\n"
+    )
 
 
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from onnx_parity.harness.cli import app
@@ -23,6 +24,14 @@ def found(what: str) -> Check:
 def test_what_is_there_has_its_version() -> None:
     assert found("torch") == Check("torch", Health.OK, metadata.version("torch"))
     assert found("backend onnxruntime.backend").health is Health.OK
+
+
+def test_a_function_that_torch_has_renamed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("functions replaced while recording") == Check("functions replaced while recording", Health.OK, "")
+    monkeypatch.delattr(torch.backends.mha, "get_fastpath_enabled")
+    check = found("functions replaced while recording")
+    assert check.health is Health.MISSING
+    assert check.found.startswith(f"torch {torch.__version__} has no function torch.backends.mha.get_fastpath_enabled")
 
 
 def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

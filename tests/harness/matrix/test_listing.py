@@ -49,8 +49,10 @@ def test_a_listing_is_kept_until_something_changes_that_it_depends_on(project: P
     assert listed(project) == (names, False)
     assert listed(project, "s*") == (["sine"], False)
     assert listed(project, "cases/first.py", "leaky", "sine") == (names, False)
-    # The tier is another one, and afterwards the listing is that of this tier.
+    # Each selection has a listing of its own.
     assert listed(project, "--tier", "smoke") == (names, True)
+    assert listed(project) == (names, False)
+    assert listed(project, "--tier", "smoke") == (names, False)
     # A module that the declarations import.
     (project / "of_mine.py").write_text("SLOPES = [0.1]\n")
     assert listed(project) == (names[:2], True)
@@ -123,6 +125,15 @@ def test_a_file_outside_of_the_settings_is_listed_by_its_name(project: Path) -> 
 
 def test_a_listing_that_is_damaged_is_taken_anew(project: Path) -> None:
     (project / "runs").mkdir()
-    (project / "runs" / ".listing.json").write_text('{"key": 3')
+    [kept] = (project / "runs").glob(".listing-*.json")
+    kept.write_text('{"key": 3')
     assert listed(project)[1]
     assert not listed(project)[1]
+
+
+def test_the_listings_of_the_last_selections_are_kept(project: Path) -> None:
+    for opset in range(9, 17):
+        assert listed(project, "--opsets", str(opset))[1]
+    assert not listed(project, "--opsets", "16")[1]
+    assert len([*(project / "runs").glob(".listing-*.json")]) == 6
+    assert listed(project, "--opsets", "9")[1]
