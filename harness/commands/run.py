@@ -202,10 +202,12 @@ def _said_of_option(word: str) -> str:
     name = word.partition("=")[0]
     if not name.startswith("--") or name[2:] in OPTIONS:
         return ""
+    if near := like_option(word):
+        return near
     have = [command for command in COMMANDS if any(name in each.opts for each in load_command(command).params)]
     if have and "run" not in have:
         return f"`parity run` has no option {name}: it is one of {' and '.join(f'`parity {each}`' for each in have)}."
-    return like_option(word)
+    return ""
 
 
 def _refuse_elsewhere() -> None:

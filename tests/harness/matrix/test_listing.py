@@ -124,7 +124,7 @@ def test_a_file_outside_of_the_settings_is_listed_by_its_name(project: Path) -> 
 
 
 def test_a_listing_that_is_damaged_is_taken_anew(project: Path) -> None:
-    (project / "runs").mkdir()
+    assert listed(project)[1]
     [kept] = (project / "runs").glob(".listing-*.json")
     kept.write_text('{"key": 3')
     assert listed(project)[1]
