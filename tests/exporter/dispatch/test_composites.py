@@ -11,12 +11,14 @@ import torch
 import onnx_parity
 from onnx_parity.exporter import CaptureError
 from onnx_parity.exporter.dispatch import composites
+from onnx_parity.exporter.registry.recorded import function_for
 
 
 def written_halves(x: torch.Tensor) -> torch.Tensor:
     first, second = torch.ops.aten.chunk(x * 2, 2)
     first.mul_(second)
-    return first + second
+    halves: torch.Tensor = first + second
+    return halves
 
 
 def copied_halves(x: torch.Tensor, chunks: int, dim: int = 0) -> list[torch.Tensor]:
@@ -29,9 +31,10 @@ def sliced_halves(x: torch.Tensor, chunks: int, dim: int = 0) -> list[torch.Tens
 
 
 def replace(monkeypatch: pytest.MonkeyPatch, instead: Callable[..., Any]) -> None:
-    found = composites.function_for
     monkeypatch.setattr(
-        composites, "function_for", lambda aspect, name: instead if name == "aten::chunk" else found(aspect, name)
+        composites,
+        "function_for",
+        lambda aspect, name: instead if name == "aten::chunk" else function_for(aspect, name),
     )
 
 
