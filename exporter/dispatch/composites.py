@@ -192,11 +192,10 @@ def _replaced(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return NotImplemented
     result = instead(*args, **kwargs)
     if result is not NotImplemented and _returns_a_view(name) and _is_copied(args, result):
-        code = instead.__code__
         raise refused_here(
-            f"{name}: {code.co_name} in {code.co_filename}:{code.co_firstlineno}, which is called instead of it, "
-            "returns a copy where torch returns a view of its argument: what the program writes to it would be lost. "
-            "This is a defect of the exporter: let the function return a view"
+            f"{name}: {instead.__module__}.{instead.__qualname__}, which is called instead of it, returns a copy "
+            "where torch returns a view of its argument: what the program writes to it would be lost. This is a defect "
+            "of the exporter: let the function return a view"
         )
     return result
 
