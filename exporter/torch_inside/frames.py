@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import linecache
 import opcode
 import os
@@ -59,7 +60,7 @@ _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _INTERNAL_PACKAGES = frozenset({"torch", "onnx_parity"})
 #: The names of what Python and torch compile from text for themselves.
 _GENERATED = ("<frozen", "<eval_with_key", "<__array_function__")
-#: Folders that packages are installed into.
+#: The names of folders that packages are installed into.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: By file name, whether the file belongs to the user, that is neither to torch nor to this package. None for text, for
 #: which the name does not tell.
@@ -111,8 +112,16 @@ def is_users_file(name: str) -> bool:
 
 
 def is_library_file(name: str) -> bool:
-    """Whether a file is in a folder that packages are installed into."""
-    return not _INSTALLED.isdisjoint(Path(name).parts)
+    """Whether a file is in a folder that packages are installed into, such as one that `pip install --target` made."""
+    path = Path(name)
+    return not _INSTALLED.isdisjoint(path.parts) or any(
+        str(folder) in sys.path and _has_packages(str(folder)) for folder in path.parents
+    )
+
+
+@functools.cache
+def _has_packages(folder: str) -> bool:
+    return any(Path(folder).glob("*.dist-info"))
 
 
 def library_names(name: str, frame: FrameType) -> bool:

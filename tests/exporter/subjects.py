@@ -71,11 +71,16 @@ def assert_agrees(program: onnx_parity.ONNXProgram, model: Callable[..., Any], *
 
 @contextmanager
 def installed(
-    name: str, files: Mapping[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    files: Mapping[str, str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str = "site-packages",
 ) -> Iterator[ModuleType]:
     """A package of these files, which is imported from a folder that packages are installed into."""
-    package = folder / "site-packages" / name
+    package = folder / target / name
     package.mkdir(parents=True)
+    (package.parent / f"{name}-1.0.dist-info").mkdir()
     for file, source in files.items():
         (package / f"{file}.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(package.parent)

@@ -180,3 +180,26 @@ def test_of_a_library_that_the_program_imports(library: ModuleType) -> None:
         return result
 
     _assert_dynamic(program, SIZES)
+
+
+@pytest.mark.parametrize("target", ["site-packages", "target"])
+def test_of_a_library_that_expects_sizes_to_be_no_keys(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+import functools
+
+def _plan(size, more):
+    return size * more + 1
+
+_planned = functools.lru_cache(_plan)
+
+def scaled(x):
+    try:
+        return x * _planned(x.shape[0], 2)
+    except TypeError:
+        return x * _plan(x.shape[0], 2)
+"""
+    name = "library_that_caches"
+    with installed(name, {"__init__": source}, tmp_path, monkeypatch, target) as library:
+        _assert_dynamic(library.scaled, [*SIZES, (0, 3), (7, 13)])
