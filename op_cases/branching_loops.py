@@ -116,7 +116,30 @@ def _while_true(x: Tensor) -> tuple[Tensor, int]:
         i += 2 if i % 3 == 0 else 1
 
 
+def _left_elsewhere(x: Tensor) -> Tensor:
+    for i in range(len(x)):
+        if i * i > len(x):
+            return x[i] * 2
+    return x.sum(0)
+
+
+def _ended_by_else(x: Tensor) -> tuple[Tensor, int]:
+    total, place, found = torch.zeros(3), -1, False
+    for i, row in enumerate(x):
+        if i == 4:
+            found, place = True, i
+            break
+        total = total + row
+    else:
+        total = total * 10
+    if found:
+        total = total - x[0]
+    return total, place
+
+
 loop_left = op(_left, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_left_by_return = op(_returned, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_triangle = op(_triangle, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
 loop_while_true = op(_while_true, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+loop_left_elsewhere = op(_left_elsewhere, floats(5, 3), dynamic=ROWS, sizes=FROM_0)
+loop_ended_by_else = op(_ended_by_else, floats(5, 3), dynamic=ROWS, sizes=FROM_0)

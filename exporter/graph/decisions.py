@@ -46,6 +46,10 @@ class Decision(enum.Enum):
     FIRST_ITERATIONS = enum.auto()
     #: So is the last one, and there have to be as many.
     LAST_ITERATIONS = enum.auto()
+    #: The code of some functions is written down so that loops end at their heads, and what follows has paths.
+    PATHS = enum.auto()
+    #: That did not help: no code is written down otherwise.
+    AS_WRITTEN = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
     NUMBERS_OF_EXAMPLE = enum.auto()
 
@@ -60,7 +64,8 @@ class Reconsider(CaptureError):
 
     Of several decisions, the first that was not taken yet is taken. If all were, `refusal` is raised: the error for the
     user. `weights` are the ids of the parameters by which the program asks for gradients; a decision is taken again for
-    further ones, as one is for further `codes` of functions that are to be followed, with their modules.
+    further ones, as one is for further `codes` of functions that are to be followed, with their modules, and for
+    further keys of functions, or places in them, that are to be `structured`.
     """
 
     def __init__(
@@ -69,9 +74,11 @@ class Reconsider(CaptureError):
         refusal: BaseException | None = None,
         weights: Iterable[int] = (),
         codes: Iterable[tuple[str, Any]] = (),
+        structured: Iterable[str] = (),
     ) -> None:
         super().__init__(*(refusal.args if refusal is not None else ()))
         self.decisions = decisions
         self.refusal = refusal
         self.weights = frozenset(weights)
         self.codes = [*codes]
+        self.structured = frozenset(structured)

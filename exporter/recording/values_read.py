@@ -15,8 +15,9 @@ import torch
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 from onnx_parity.exporter.expressions.conditions import negated
 from onnx_parity.exporter.expressions.expression import Expression, Plain
+from onnx_parity.exporter.graph.block_primitives import LOOP
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Node, Origin, Size, Value, Varying, operator_name
+from onnx_parity.exporter.graph.graph import Block, Node, Origin, Size, Value, Varying, operator_name
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial, Trial
@@ -26,7 +27,14 @@ from onnx_parity.exporter.torch_inside.bytecode import is_guard
 from onnx_parity.exporter.torch_inside.code_objects import CodeType
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
-from onnx_parity.exporter.torch_inside.frames import current_frame, program_frame, reads_or_writes_item, spelled_in
+from onnx_parity.exporter.torch_inside.frames import (
+    FrameType,
+    current_frame,
+    program_frame,
+    reads_or_writes_item,
+    spelled_in,
+)
+from onnx_parity.exporter.torch_inside.structured_code import is_added, key_of
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -37,6 +45,10 @@ __all__ = ["MOST_LISTED", "OF_EXPERTS", "Reader", "TracerWarning"]
 OF_EXPERTS = (
     "If these are the experts of a model of transformers that can be set, call "
     "model.set_experts_implementation('grouped_mm')."
+)
+_LEAVES_KNOWN = (
+    "the program leaves a loop of known length, or returns from it, by what a loop over a dynamic size within it has "
+    "found: run all iterations, and choose with torch.where"
 )
 #: Numbers of longer lists do not become symbols. They are no sizes, and 1,600 symbols take five seconds.
 MOST_LISTED = 1024
@@ -90,6 +102,11 @@ class Reader:
         self.bodies: list[Any] = []
         #: Whether the program has left one of them that has branches, as with an error.
         self.left_a_branch = False
+        #: Whether there are loops of Python in the model.
+        self.has_loops = False
+        #: The functions whose code is written down otherwise, so that what branches on their results has paths that are
+        #: joined, and the places where it does; None where no code is to be.
+        self.structured: frozenset[str] | None = None
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
@@ -298,10 +315,46 @@ class Reader:
 
     def decided_within(self, value: Value, tensor: torch.Tensor) -> bool | None:
         """The truth value that the body of a loop takes for one that differs between iterations; None for others."""
-        if not self.bodies or value.dtype is not torch.bool or not self.is_inside(value):
+        if value.dtype is not torch.bool:
+            return None
+        if not self.bodies or self.bodies[-1].is_of_function:
+            return self.decided_behind([value], program_frame(current_frame(1)), tensor)
+        if not self.is_inside(value):
             return None
         decided: bool = self.bodies[-1].decide(program_frame(current_frame(1)), tensor)
         return decided
+
+    def decided_behind(self, values: Sequence[Value], frame: FrameType | None, question: Any) -> bool | None:
+        """The answer to a question of a frame about what loops of Python have computed, on the path on which the
+        statements with it run now; None of a question about something else."""
+        if not self.has_loops or self.structured is None or not any(map(self._is_of_loop, values)):
+            return None
+        if self.bodies:
+            decided: bool = self.bodies[-1].decide(frame, question)
+            return decided
+        if frame is None:
+            return None
+        if (key := key_of(frame.f_code)) in self.structured:
+            if is_added(frame):
+                self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
+                raise self.refusal
+            return None
+        self.refusal = Reconsider(Decision.PATHS, structured=[key])
+        raise self.refusal
+
+    def _is_of_loop(self, value: Value) -> bool:
+        """Whether a value is computed from what a loop has computed."""
+        seen: set[int] = set()
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if id(value) in seen or value.node is None:
+                continue
+            if value.node.op is LOOP:
+                return True
+            seen.add(id(value))
+            pending.extend(value.node.inputs())
+        return False
 
     def is_inside(self, value: Value) -> bool:
         """Whether a value is computed from what a loop carries from one iteration to the next."""
@@ -325,7 +378,7 @@ class Reader:
                 yield value
             else:
                 pending.extend(value.node.inputs())
-                for name in _symbols_given(value.node):
+                for name in self._symbols_given(value.node):
                     if name in self.scalars:
                         pending.append(self.scalars[name])
                     elif not of_sizes:
@@ -335,6 +388,21 @@ class Reader:
                     else:
                         # It is a size of an input.
                         yield next(iter(self.examples))
+
+    def _symbols_given(self, node: Node) -> Iterator[str]:
+        """The symbols among the arguments of a node, and those in its blocks that are not read there."""
+        for argument in node.arguments.values():
+            for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+                if isinstance(item, Varying):
+                    yield from map(str, item.node.expr.free_symbols)
+                elif isinstance(item, Block):
+                    made = {*item.inputs, *(output for inner in item.nodes for output in inner.outputs)}
+                    names = {name for inner in item.nodes for name in self._symbols_given(inner)}
+                    yield from (name for name in sorted(names) if self._source_of(name) not in made)
+
+    def _source_of(self, name: str) -> Value | None:
+        """What a number, or a size that is not known before, is read from."""
+        return self.scalars.get(name) or self._size_sources.get(name, (None,))[0]
 
     def _is_of_input(self, name: str) -> bool:
         return self._symbols is not None and self._symbols.is_of_input(name)
@@ -371,11 +439,3 @@ def _trial(read: Sequence[int], places: Sequence[int], sizes: list[int], split: 
     for at in places:
         numbers[at : at + len(sizes)] = others
     return Trial(tuple(numbers), split)
-
-
-def _symbols_given(node: Node) -> Iterator[str]:
-    """The symbols among the arguments of a node."""
-    for argument in node.arguments.values():
-        for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if isinstance(item, Varying):
-                yield from map(str, item.node.expr.free_symbols)

@@ -41,6 +41,7 @@ from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputEx
 from onnx_parity.exporter.torch_inside.frames import is_raised_by_python, is_raised_by_user
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
 from onnx_parity.exporter.tracing.capture_errors import (
+    AxesFixed,
     changed_numbers,
     ended_the_process,
     failed_while_recorded,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["Attempt", "AxesFixed", "FailedThere", "ToRecord", "Traced", "Variant", "record"]
+__all__ = ["Attempt", "FailedThere", "ToRecord", "Traced", "Variant", "record"]
 
 _SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
 
@@ -138,6 +139,8 @@ class Attempt(msgspec.Struct, frozen=True):
     weights: frozenset[int] = frozenset()
     #: The places of functions that were not found before they were called, and that are followed.
     followed: frozenset[str] = frozenset()
+    #: The functions whose code is written down otherwise, and the places in them where paths are joined.
+    structured: frozenset[str] = frozenset()
     #: The splits whose sizes only happen to be numbers that were read from values.
     coincidences: frozenset[int] = frozenset()
     variant: Variant = Variant()
@@ -148,10 +151,14 @@ class Attempt(msgspec.Struct, frozen=True):
     def reconsidered(self, found: Reconsider) -> Attempt | None:
         """The attempt with the first of the decisions that were asked for and not taken yet; None if all were."""
         for decision in found.decisions:
-            weights = self.weights | found.weights
-            followed = self.followed.union(place_of(code) for _, code in found.codes)
-            if not self.has(decision) or (weights, followed) != (self.weights, self.followed):
-                return replace(self.deciding(decision), weights=weights, followed=followed)
+            made = replace(
+                self if self.has(decision) else self.deciding(decision),
+                weights=self.weights | found.weights,
+                followed=self.followed.union(place_of(code) for _, code in found.codes),
+                structured=self.structured | found.structured,
+            )
+            if made != self:
+                return made
         return None
 
     def deciding(self, decision: Decision) -> Attempt:
@@ -166,17 +173,6 @@ class FailedThere(Exception):
 
     It is not known to fail there where it raises one later, which may be because of sizes that are the example's.
     """
-
-
-class AxesFixed(Exception):
-    """The program fixes axes that were to be dynamic."""
-
-    def __init__(self, fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> None:
-        super().__init__()
-        #: The names of the axes, each with the answer that fixes it.
-        self.fixed = fixed
-        #: The names of dynamic axes by symbol.
-        self.axis_names = axis_names
 
 
 def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iterable[Collection[str]]) -> Traced:
@@ -234,6 +230,7 @@ class _Recording:
             symbols.decided_by_values = recorder.reader.decided
             symbols.watch_copy = recorder.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module
+        recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         recorder.random_numbers.names, recorder.result_by_class = names, result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
 
 __all__ = [
+    "AxesFixed",
     "OperatorFailedError",
     "changed_numbers",
     "contradicted_by_example",
@@ -74,16 +75,27 @@ _NOT_DIFFERENTIABLE = (
 #: What the line of a loop contains. It may be that of a comprehension.
 _LOOP = re.compile(r"\b(for|while|range)\b")
 _ADVICE_ON_LOOPS = (
-    "\nThis loop runs as often in the model as in the example. `for i in range(x.shape[0])`, `for row in x` and a "
-    "`while` with one condition, or several that `and` joins, become loops of the model, which run for any size, "
-    "unless they fill a dict or a set, or look up the number of an iteration in one; so do the loops of a function "
-    "with @torch.jit.script. Use lists and tensors, and `if ...: break` for another condition of a `while`."
+    "\n`for i in range(x.shape[0])`, `for row in x` and a `while` with one condition, or several that `and` joins, "
+    "become loops of the model, which run for any size, unless they fill a dict or a set, or look up the number of an "
+    "iteration in one; so do the loops of a function with @torch.jit.script. Use lists and tensors, and `if ...: "
+    "break` for another condition of a `while`."
 )
 
 _ADVICE_ON_BRANCHES = (
     "\nIf the program only branches on whether a size is this number, give an example of another size: the model is "
     "then right for all others."
 )
+
+
+class AxesFixed(Exception):
+    """The program fixes axes that were to be dynamic."""
+
+    def __init__(self, fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> None:
+        super().__init__()
+        #: The names of the axes, each with the answer that fixes it.
+        self.fixed = fixed
+        #: The names of dynamic axes by symbol.
+        self.axis_names = axis_names
 
 
 class OperatorFailedError(CaptureError):
@@ -294,18 +306,33 @@ def contradicted_by_example(branches: Sequence[Answer], axis_names: Mapping[str,
 
 def fixed_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> DynamicAxisError:
     """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the answer."""
+    loops = {name: known for name, known in fixed.items() if _loops(known)}
+    if loops.keys() == fixed.keys():
+        one = len(loops) == 1
+        places = "\n".join(f"  - over {name!r}{known.origin.placed}" for name, known in loops.items())
+        where = "in your own code " if _is_of_library(fixed) else ""
+        return DynamicAxisError(
+            f"{len(loops)} loop{'' if one else 's'} over a dynamic axis {'is no loop' if one else 'are no loops'} of "
+            f"the model as {'it is' if one else 'they are'} written, and would run as often as in the example:\n"
+            f"{places}\nWrite {'it' if one else 'them'} {where}in another way, or leave the axes out of dynamic_axes."
+            f"{_ADVICE_ON_LOOPS}"
+        )
     return DynamicAxisError(
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n"
         f"{_needs(fixed, axis_names)}\n"
         f"{_way_out(fixed).capitalize()}, or leave the axes out of dynamic_axes."
         f"{_ADVICE_ON_BRANCHES if any(map(_branches, fixed.values())) else ''}"
-        f"{_ADVICE_ON_LOOPS if any(map(_loops, fixed.values())) else ''}"
+        f"{_ADVICE_ON_LOOPS if loops else ''}"
     )
+
+
+def _is_of_library(fixed: Mapping[str, Answer]) -> bool:
+    return any(is_library_file(known.origin.file) for known in fixed.values())
 
 
 def _way_out(fixed: Mapping[str, Answer]) -> str:
     """What to do about lines that fix axes. Those of installed libraries are not the user's to write."""
-    if any(is_library_file(known.origin.file) for known in fixed.values()):
+    if _is_of_library(fixed):
         return "write what the library does there in your own code, for any size"
     return "write those lines for any size (x.shape[i] instead of a number)"
 

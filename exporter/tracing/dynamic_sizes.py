@@ -69,12 +69,17 @@ def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
 
 
 def _decided_in_loop(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:
-    """The answer to a question that a frame asks in the body of a loop, if it differs between iterations."""
-    if not recorder.reader.bodies:
+    """The answer to a question that a frame asks in the body of a loop, if it differs between iterations, or behind one
+    about what it has computed."""
+    symbols, reader = recorder.fakes.symbols, recorder.reader
+    if not reader.bodies and not reader.has_loops:
         return None
-    symbols, reader, names = recorder.fakes.symbols, recorder.reader, [*map(str, question.free_symbols)]
-    sources = [reader.scalars.get(name) or recorder.size_sources.get(name, (None,))[0] for name in names]
-    is_of_values = any(source is not None and reader.is_inside(source) for source in sources)
+    names = [*map(str, question.free_symbols)]
+    found = [reader.scalars.get(name) or recorder.size_sources.get(name, (None,))[0] for name in names]
+    sources = [source for source in found if source is not None]
+    if not reader.bodies or reader.bodies[-1].is_of_function:
+        return reader.decided_behind(sources, frame, question)
+    is_of_values = any(map(reader.is_inside, sources))
     if not is_of_values and not (symbols is not None and symbols.iterations.concern(question)):
         return None
     decided: bool = recorder.reader.bodies[-1].decide(frame, question)

@@ -35,8 +35,9 @@ from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of
-from onnx_parity.exporter.tracing.attempt import Attempt, AxesFixed, FailedThere, ToRecord, Traced, Variant, record
+from onnx_parity.exporter.tracing.attempt import Attempt, FailedThere, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
+    AxesFixed,
     contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
@@ -87,6 +88,10 @@ class _Tracing:
         self._static_axes: list[AxesFixed] = []
         #: How often the program has failed with each text.
         self._failures: Counter[str] = Counter()
+        #: The attempt that follows where one fails in which code was written down otherwise.
+        self._as_written: Attempt | None = None
+        #: What it would be refused for.
+        self._leaves: BaseException | None = None
         #: Why a recording failed in which a number that was read from a tensor was a symbol.
         self._failure: BaseException | None = None
 
@@ -94,28 +99,13 @@ class _Tracing:
         traced = None
         while traced is None:
             try:
-                traced = self._recorded(self._wanted, self._attempt)
-            except Reconsider as found:
-                self._attempt = self._reconsidered(found)
-            except ProgramFailedError as error:
-                if self._attempt.has(Decision.PLAIN_NUMBERS) or not self._attempt.has(Decision.SYMBOLS):
+                traced = self._tried()
+            except OnnxExporterError as error:
+                if self._as_written is None:
                     raise
-                # A function that is not followed may have told a dynamic size from an int. A program that makes its
-                # functions anew each time fails in the same way again.
-                self._failures[str(error)] += 1
-                is_followed = self._failures[str(error)] <= _MOST_FOLLOWED and self._reached.follow(
-                    codes_running(error)
-                )
-                if not is_followed:
-                    # It may need plain numbers, as `table[len(x)]` does.
-                    self._attempt = self._attempt.deciding(Decision.PLAIN_NUMBERS)
-            except FrozenSizes as found:
-                self._attempt = self._with_coincidence(found)
-            except FrozenValueError as error:
-                # Where numbers are frozen, what failed with symbols is the cause.
-                raise error from self._failure
-            except AxesFixed as found:
-                self._attempt = self._with_static_axes(found)
+                if self._leaves is not None:
+                    raise error if type(error) is CaptureError else self._leaves from error
+                self._attempt, self._as_written = self._as_written, None
         failure, self._failure = self._failure, None  # Its frames refer to tensors.
         removed = [each.remove() for each in self._earlier]
         if any(removed):
@@ -151,9 +141,36 @@ class _Tracing:
         traced.axes = self._attempt.axes
         return traced
 
+    def _tried(self) -> Traced | None:
+        """The recording of an attempt; None if another attempt is to follow."""
+        try:
+            return self._recorded(self._wanted, self._attempt)
+        except Reconsider as found:
+            self._attempt = self._reconsidered(found)
+        except ProgramFailedError as error:
+            if self._attempt.has(Decision.PLAIN_NUMBERS) or not self._attempt.has(Decision.SYMBOLS):
+                raise
+            # A function that is not followed may have told a dynamic size from an int. A program that makes its
+            # functions anew each time fails in the same way again.
+            self._failures[str(error)] += 1
+            is_followed = self._failures[str(error)] <= _MOST_FOLLOWED and self._reached.follow(codes_running(error))
+            if not is_followed:
+                # It may need plain numbers, as `table[len(x)]` does.
+                self._attempt = self._attempt.deciding(Decision.PLAIN_NUMBERS)
+        except FrozenSizes as found:
+            self._attempt = self._with_coincidence(found)
+        except FrozenValueError as error:
+            # Where numbers are frozen, what failed with symbols is the cause.
+            raise error from self._failure
+        except AxesFixed as found:
+            self._attempt = self._with_static_axes(found)
+        return None
+
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
         attempt = self._attempt.reconsidered(found)
+        if Decision.PATHS in found.decisions and not self._attempt.has(Decision.PATHS):
+            self._as_written, self._leaves = self._attempt.deciding(Decision.AS_WRITTEN), found.refusal
         if found.codes:
             self._reached.follow(found.codes)
         if Decision.NUMBERS_OF_EXAMPLE in found.decisions:
@@ -293,7 +310,7 @@ class _Tracing:
         survivors, outer = Survivors(), sys.exception()
         try:
             surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))
-            with surroundings, self._calls_with_sizes(attempt):
+            with surroundings, self._structured_code(attempt), self._calls_with_sizes(attempt):
                 traced = record(wanted, attempt, survivors, [names for _, names in self._reached.functions])
         except BaseException as error:
             clear_locals(error, outer)
@@ -312,6 +329,16 @@ class _Tracing:
         survivors.restore(self._reached)
         survivors.remove()
         return traced
+
+    def _structured_code(self, attempt: Attempt) -> AbstractContextManager[None]:
+        if not attempt.structured or attempt.has(Decision.AS_WRITTEN):
+            return nullcontext()
+        from onnx_parity.exporter.recording.python_loops.on_paths import Leaving, Paths
+        from onnx_parity.exporter.torch_inside.structured_code import structuring
+
+        reached = self._reached
+        functions = [function for function, _ in (*reached.functions, *reached.functions_of_libraries)]
+        return structuring(functions, attempt.structured, Paths, Leaving)
 
     def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
         if not attempt.has(Decision.SYMBOLS):

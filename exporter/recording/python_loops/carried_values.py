@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
+from onnx_parity.exporter.recording.python_loops.attributes import Attributes
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
@@ -21,7 +22,6 @@ from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
-from onnx_parity.exporter.torch_inside.tensors import buffers_of
 
 __all__ = ["CarriedValues", "OtherForms"]
 
@@ -105,11 +105,7 @@ class CarriedValues:
             _find_containers(value, found)
         self._kept = frozenset(found)
         self._places = [_Place(value, *self._apart(value), name, frame) for frame, name, value in values]
-        for container in found.values():
-            held = _copied(container)
-            watched = WatchedList() if isinstance(container, list) else None
-            place = _Place(held, *self._apart(held, but=held), container=container, watched=watched)
-            self._places.append(place)
+        self._places += [self._of_container(each, _copied(each)) for each in found.values()]
         leaves = {id(leaf) for leaf in self.leaves}
         #: The parts of tensors that variables have too, with these tensors, and whether the body writes to them.
         self._shared = [_SharedParts(part, part.whole) for part in parts if id(part.whole) in leaves]
@@ -119,9 +115,8 @@ class CarriedValues:
         self._given: list[Leaf] = []
         self._before: list[Leaf] = []
         self._left: list[Leaf] = []
-        self._objects = _objects_in([value for _, held in variables for value in held.values()])
-        #: What was in their attributes before the loop.
-        self._attributes = [(held, {**held}) for each in self._objects for held in _attributes_of(each)]
+        #: The attributes of objects in the variables.
+        self._attributes = Attributes(blocks, [value for _, held in variables for value in held.values()])
         #: What these hold after the last two iterations, on each path through the body.
         self._elsewhere: list[list[Any]] = []
         self._aliases = Aliases(blocks)
@@ -204,7 +199,7 @@ class CarriedValues:
     def take(self) -> tuple[list[Leaf], dict[int, list[torch.Tensor]]]:
         """The leaves after an iteration, and the tensors that it has added to lists, by the places of these."""
         variables = {frame: variables_of(frame) for frame in self._frames}
-        self._elsewhere.append(_plain_values(self._objects))
+        self._elsewhere.append(_plain_values(self._attributes.objects))
         leaves: list[Leaf] = []
         added: dict[int, list[torch.Tensor]] = {}
         others = False
@@ -235,16 +230,21 @@ class CarriedValues:
         return leaves, added
 
     def _carry_attributes(self) -> bool:
-        """Carry the attributes that hold another tensor or number after an iteration; whether there are any."""
+        """Carry the attributes whose values are others after an iteration; whether there are any."""
         carried = {(id(place.holder), place.name) for place in self._places}
-        others = [
-            (held, name, before.get(name, UNSET))
-            for held, before in self._attributes
-            for name, value in held.items()
-            if (id(held), name) not in carried and _is_other(value, before.get(name, UNSET))
-        ]
-        self._places += [_Place(start, *self._apart(start), name, held) for held, name, start in others]
-        return bool(others)
+        changed = self._attributes.changed(carried, self.leaves)
+        for each in changed:
+            if each.held is not None:
+                self._kept |= {id(each.start)}
+                self._state.leave_out(each.start)
+                self._places.append(self._of_container(each.start, each.held))
+            self._places.append(_Place(each.start, *self._apart(each.start), each.name, each.holder))
+        return bool(changed)
+
+    def _of_container(self, container: Any, held: Any) -> _Place:
+        """The place of a list or dict that holds this when the loop begins."""
+        watched = WatchedList() if isinstance(container, list) else None
+        return _Place(held, *self._apart(held, but=held), container=container, watched=watched)
 
     def _share_written(self, leaves: Sequence[Leaf]) -> bool:
         """Note which tensors the loop both goes over and writes to; whether there are more than were known."""
@@ -435,29 +435,6 @@ def _find_containers(value: Any, found: dict[int, Any]) -> None:
         return
     for each in _copied(value).values() if isinstance(value, dict) else _copied(value):
         _find_containers(each, found)
-
-
-def _objects_in(values: Iterable[Any]) -> list[Any]:
-    """The objects in variables that have attributes; of a module all that are within it."""
-    found: list[Any] = []
-    for value in values:
-        if isinstance(value, torch.nn.Module):
-            found += value.modules()
-        elif not isinstance(value, (list, tuple, dict, torch.Tensor)) and hasattr(value, "__dict__"):
-            found.append(value)
-    return found
-
-
-def _attributes_of(value: Any) -> list[dict[str, Any]]:
-    """The dicts that have the attributes of an object; of a module also its buffers."""
-    return [vars(value), buffers_of(value)] if isinstance(value, torch.nn.Module) else [vars(value)]
-
-
-def _is_other(value: Any, before: Any) -> bool:
-    """Whether an attribute has another tensor or number than before."""
-    if type(value) in (int, float):
-        return type(before) is not type(value) or value != before
-    return (isinstance(value, torch.Tensor) or is_number(value)) and value is not before
 
 
 def _assign(values: Mapping[int, Any], places: Sequence[_Place]) -> None:

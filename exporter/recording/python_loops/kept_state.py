@@ -47,6 +47,12 @@ class KeptState:
             self._objects.append(value)
         self._before = [*map(_state, self._objects)]
 
+    def leave_out(self, container: Any) -> None:
+        """Do not look at a container any more."""
+        places = [number for number, each in enumerate(self._objects) if each is not container]
+        self._objects = [self._objects[number] for number in places]
+        self._before = [self._before[number] for number in places]
+
     def has_changed(self) -> bool:
         """Whether the program has changed one of the objects."""
         return any(_state(each) != before for each, before in zip(self._objects, self._before, strict=True))

@@ -10,22 +10,26 @@ iteration follows.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Any
 
 import msgspec
 import torch
 
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.conditions import Not
 from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Value
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
-from onnx_parity.exporter.recording.leaves import Leaf
+from onnx_parity.exporter.recording.leaves import Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
 from onnx_parity.exporter.torch_inside.bytecode import is_guard
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops_of_python import LoopTest, test_of_loop
+from onnx_parity.exporter.torch_inside.structured_code import key_of
 
-__all__ = ["LEAVES", "BodyPaths"]
+__all__ = ["LEAVES", "BodyPaths", "left_otherwise"]
 
 #: The most paths of one body.
 _MOST = 32
@@ -34,6 +38,15 @@ LEAVES = (
     "after which it does something else than at the end of the loop: the number of iterations would depend on values. "
     "Run all of them, and note in a variable which it is, as `if not found and row.sum() > 2: found, last = True, i`"
 )
+
+
+def left_otherwise(blocks: Blocks, frames: Sequence[FrameType]) -> CaptureError:
+    """The error for a loop that is left otherwise than at its end. The function of the outermost of its frames is
+    written down otherwise, unless it was."""
+    key, error, structured = key_of(frames[-1].f_code), blocks.error(LEAVES), blocks.recorder.reader.structured
+    if structured is None or key in structured:
+        return error
+    return Reconsider(Decision.PATHS, refusal=error, structured=[key])
 
 
 class _End(msgspec.Struct):
@@ -47,6 +60,8 @@ class _End(msgspec.Struct):
     going: Leaf
     #: For each of them whether something was added.
     has_added: dict[int, Leaf]
+    #: For each leaf, whether it is a number on each of the paths.
+    numbers: list[bool]
 
 
 class _Asked(msgspec.Struct):
@@ -66,15 +81,24 @@ class _Path(msgspec.Struct):
     asked: list[_Asked] = []
     #: The answers by the questions, which are conditions on numbers, or values.
     known: dict[Expression | Value, bool] = {}
+    #: What there is where it leaves the loop, unless it does so at its end, and how many nodes there are.
+    left: _End | None = None
+    left_at: int = 0
 
 
 class BodyPaths:
-    """The paths on which frames run the body of a loop."""
+    """The paths on which frames run the body of a loop, or statements of a function."""
 
     def __init__(
         self, blocks: Blocks, carried: CarriedValues, frames: Sequence[FrameType], head: LoopTest | None
     ) -> None:
         self._blocks, self._carried, self._frames, self._head = blocks, carried, frames, head
+        #: The loops that ask for the next iteration.
+        self._heads = {frame: test.loop for frame in frames if (test := test_of_loop(frame)) is not None}
+        #: Whether these are statements of a function, and no loop.
+        self.is_of_function = False
+        #: The tensors, by identity, that were written to.
+        self.written: set[int] = set()
         #: Whether the body asks anything. The program is then given new tensors for each path.
         self.branches = False
         #: Whether it may leave the loop.
@@ -84,7 +108,7 @@ class BodyPaths:
         self._path: _Path | None = None
         self._count = 0
 
-    def iteration(self, number: torch.Tensor, leaves: Sequence[Leaf]) -> Generator[torch.Tensor, Leaf, Iteration]:
+    def iteration(self, number: Any, leaves: Sequence[Leaf]) -> Generator[Any, Leaf, Iteration]:
         """Each time that the program is to run the body, the number of the iteration; whether it wants another one is
         sent back."""
         self._given, self._count = self._blocks.settled(leaves), 0
@@ -98,11 +122,19 @@ class BodyPaths:
         nodes, end = yield from self._explored((), number, leaves)
         self._blocks.recorder.nodes += nodes
         back = self._given_back(end, leaves)
+        if self.is_of_function:
+            are_numbers = zip(back, end.numbers, strict=True)
+            back = [self._blocks.number(leaf) if is_one else leaf for leaf, is_one in are_numbers]
         added = {number: [*map(self._blocks.give, tensors)] for number, tensors in end.added.items()}
         has_added = {number: self._blocks.give(has) for number, has in end.has_added.items()}
         return Iteration(end.going, back, self._carried.collected(added, has_added))
 
-    def _run(self, path: _Path, number: torch.Tensor, leaves: Sequence[Leaf]) -> Generator[torch.Tensor, Leaf, _End]:
+    def of_function(self, leaves: Sequence[Leaf]) -> Generator[None, None, Iteration]:
+        """The same for statements of a function, which are run once."""
+        self.is_of_function = self.branches = True
+        return (yield from self.iteration(None, leaves))
+
+    def _run(self, path: _Path, number: Any, leaves: Sequence[Leaf]) -> Generator[Any, Leaf, _End]:
         running = self._blocks.recorder.reader.bodies
         self._path, self._begins_again = path, False
         running.append(self)
@@ -114,11 +146,15 @@ class BodyPaths:
             raise
         finally:
             running.remove(self)
-        end = self._end(more)
-        if self.branches:
-            self._carried.refuse_kept()
         if self._begins_again:
             raise OtherForms
+        if path.left is None:
+            end = self._end(more)
+        else:
+            end = path.left
+            del path.nodes[path.left_at :]  # Those of the condition of a `while`, which is not asked any more.
+        if self.branches:
+            self._carried.refuse_kept()
         return end
 
     def _end(self, more: Leaf) -> _End:
@@ -126,11 +162,12 @@ class BodyPaths:
         kept = [left is given for left, given in zip(leaves, self._carried.given, strict=True)]
         (going,) = self._blocks.settled([more])
         taken = {place: [self._blocks.take(each) for each in tensors] for place, tensors in added.items()}
-        return _End(self._blocks.settled(leaves), kept, taken, going, dict.fromkeys(taken, True))
+        numbers = [is_number(leaf) and type(leaf) is not bool for leaf in leaves]
+        return _End(self._blocks.settled(leaves), kept, taken, going, dict.fromkeys(taken, True), numbers)
 
     def _explored(
-        self, answers: Sequence[bool], number: torch.Tensor, leaves: Sequence[Leaf]
-    ) -> Generator[torch.Tensor, Leaf, tuple[list[Node], _End]]:
+        self, answers: Sequence[bool], number: Any, leaves: Sequence[Leaf]
+    ) -> Generator[Any, Leaf, tuple[list[Node], _End]]:
         """Run the paths that begin with these answers. Returns the nodes and the end of all of them together."""
         blocks = self._blocks
         self._count += 1
@@ -177,7 +214,8 @@ class BodyPaths:
         leaves = [next(rest) for _ in one[1].leaves]
         kept = [self._is_kept(place, both) for place in range(len(leaves))]
         made = {place: [next(rest) for _ in one[1].added[place]] for place in places}
-        return _End(leaves, kept, made, going, {place: next(rest) for place in places})
+        numbers = [each and another for each, another in zip(one[1].numbers, other[1].numbers, strict=True)]
+        return _End(leaves, kept, made, going, {place: next(rest) for place in places}, numbers)
 
     def _is_kept(self, place: int, both: Sequence[tuple[list[Node], _End]]) -> bool:
         """Whether a leaf is the given tensor on both paths, where they may have written to it."""
@@ -196,14 +234,14 @@ class BodyPaths:
     def _given_back(self, end: _End, leaves: Sequence[Leaf]) -> list[Leaf]:
         """The leaves at the end of all paths, as if the program had run the body once."""
         back: list[Leaf] = []
-        written: set[int] = set()
+        self.written.clear()
         for leaf, given, kept, left in zip(leaves, self._given, end.kept, end.leaves, strict=True):
             if left is given:
                 back.append(leaf)
             elif kept and isinstance(left, FakeTensor):
-                if id(leaf) not in written:
+                if id(leaf) not in self.written:
                     leaf.copy_(self._blocks.give(left))
-                    written.add(id(leaf))
+                    self.written.add(id(leaf))
                 back.append(leaf)
             else:
                 back.append(self._blocks.give(left))
@@ -234,7 +272,7 @@ class BodyPaths:
         head = self._head
         if test is not None and head is not None and test.loop == head.loop and frame is self._frames[0]:
             if test.leaves_for != head.leaves_for or len(self._frames) > 1:
-                raise blocks.error(LEAVES)
+                raise left_otherwise(blocks, self._frames)
             answer, self.leaves = test.stays, True
             left = self._end_here()
         else:
@@ -249,6 +287,20 @@ class BodyPaths:
         if of_sizes is not None:
             path.known[Not.of(of_sizes)] = not answer
         return answer
+
+    def is_left_at(self, frame: FrameType) -> bool:
+        """Whether a frame asks at the end of the body whether the loop is left."""
+        return (test := test_of_loop(frame)) is not None and self._heads.get(frame) == test.loop
+
+    def leave(self) -> None:
+        """Take what there is now for what there is after the loop, on the path that the program runs on now."""
+        assert self._path is not None
+        self.leaves = True
+        self._path.left_at = len(self._path.nodes)
+        try:
+            self._path.left = self._end(False)
+        except OtherForms:
+            self._begins_again = True
 
     def _end_here(self) -> _End | None:
         """What there is if the program leaves the loop now."""

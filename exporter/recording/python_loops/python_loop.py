@@ -21,7 +21,7 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.blocks import Blocks, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
-from onnx_parity.exporter.recording.python_loops.paths import LEAVES, BodyPaths
+from onnx_parity.exporter.recording.python_loops.paths import BodyPaths, left_otherwise
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items, Parts, behind_first
 from onnx_parity.exporter.sizes.size_node import expression_of_size
@@ -148,6 +148,7 @@ def _turns(
     """The numbers of iterations, each time that frames are to run the body of a loop. Whether there is to be another
     iteration is sent back. After the last one, the variables of the frames are those after the loop."""
     recorder = blocks.recorder
+    recorder.reader.has_loops = True
     before = recorder.checkpoint()
     carried = CarriedValues(blocks, frames, parts)
     paths = BodyPaths(blocks, carried, frames, test_of_loop(frames[0]))
@@ -163,7 +164,7 @@ def _turns(
                     except StopIteration as end:
                         if paths.leaves and trips is not None and Decision.LAST_ITERATIONS in recorder.decisions:
                             # The last iteration, which follows by itself, is not for a loop that was left.
-                            raise blocks.error(LEAVES) from None
+                            raise left_otherwise(blocks, frames) from None
                         return carried.finish(*end.value)
             except OtherForms:
                 steps.close()
@@ -182,7 +183,7 @@ def _turns(
     except CaptureError as error:
         raise Reconsider(*ENDS, refusal=error) from error
     except GeneratorExit:
-        recorder.at_end.append(_refuse_end(blocks))
+        recorder.at_end.append(_refuse_end(left_otherwise(blocks, frames)))
         raise
 
 
@@ -211,7 +212,7 @@ class LoopsAsked:
                 return None
             else:
                 turns = _turns(self._blocks, frames, None, going)
-                self._running[frame, test.loop] = test.test, turns, self._blocks.error(LEAVES)
+                self._running[frame, test.loop] = test.test, turns, left_otherwise(self._blocks, frames)
                 next(turns)
         except StopIteration:
             del self._running[frame, test.loop]
@@ -225,9 +226,7 @@ class LoopsAsked:
         return {}
 
 
-def _refuse_end(blocks: Blocks) -> Any:
-    error = blocks.error(LEAVES)
-
+def _refuse_end(error: CaptureError) -> Any:
     def refuse(program: object) -> Mapping[str, Any]:
         raise error
 

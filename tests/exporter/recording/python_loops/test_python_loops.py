@@ -222,14 +222,6 @@ class _Inner:
         return self.inner.state
 
 
-def _left(x: Tensor) -> Tensor:
-    total = torch.zeros(3)
-    for row in x:
-        total = total + row
-        break
-    return total
-
-
 def _of_several_sizes(x: Tensor) -> Tensor:
     parts = []
     for i in range(len(x)):
@@ -243,13 +235,6 @@ def _aliased(x: Tensor) -> Tensor:
     for i in range(1, len(x)):
         x[i] += other[:, i - 1]
     return x
-
-
-def _returns_within(x: Tensor) -> Tensor:
-    for i in range(len(x)):
-        if i * i > len(x):
-            return x[i] * 2
-    return x.sum(0)
 
 
 def _written_or_assigned(x: Tensor) -> Tensor:
@@ -351,7 +336,6 @@ def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
             0,
             "keeps what changes from one iteration to the next elsewhere than in variables, lists and attributes",
         ),
-        (_left, 4, "the program leaves a loop over a dynamic size before its end"),
         (_writes_to_items, 3, "writes in place to a tensor that another variable, or a list, has too since an earlier"),
         (_writes_to_what_another_has, 2, "is also one that a script was given or returned or a loop has"),
         (_fills_a_set, 2, "keeps what changes from one iteration to the next elsewhere"),
@@ -363,7 +347,6 @@ def _fills_a_set_with_numbers(x: Tensor) -> Tensor:
         (_either_condition, 2, "and `if ...: break` for another condition of a `while`"),
         (_of_several_sizes, 2, "whose sizes differ from one iteration to the next"),
         (_aliased, 3, "writes in place to a tensor that also has another name"),
-        (_returns_within, 2, "or a break after which it does something else than at the end of the loop"),
         (_written_or_assigned, 2, "writes in place to a tensor in some iterations, and assigns another one"),
     ],
 )

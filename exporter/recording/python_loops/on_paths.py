@@ -1,0 +1,120 @@
+"""Statements of a program that are run on each of their paths, as those behind a loop that branch on what it has found.
+
+    for _ in paths():
+        if found: ...
+
+They ask about a value that a loop of the model computes. `torch_inside/structured_code.py` writes the code of the
+function down so. Each path is recorded, and what the variables have become on them is joined by a branch of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks
+from onnx_parity.exporter.recording.leaves import share_memory
+from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
+from onnx_parity.exporter.recording.python_loops.paths import BodyPaths
+from onnx_parity.exporter.recording.recorder import Recorder
+from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
+from onnx_parity.exporter.torch_inside.structured_code import key_of
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
+
+__all__ = ["Leaving", "Paths"]
+
+asks_for_its_caller(__file__)
+
+
+class Paths:
+    """What a loop over `paths()` goes over: an item for each path through its body."""
+
+    def __init__(self) -> None:
+        self._given: Iterator[None] | None = None
+
+    def __iter__(self) -> Paths:
+        return self
+
+    def __next__(self) -> None:
+        if self._given is None:
+            self._given = _given_to(current_frame(1))
+        return next(self._given)
+
+
+class Leaving:
+    """Whether a loop of the program is left after an iteration, as a variable of it says."""
+
+    def __init__(self, says: Any) -> None:
+        self._says = says
+
+    def __bool__(self) -> bool:
+        bodies = recorder_here().reader.bodies if records_here() else ()
+        if bodies and bodies[-1].is_left_at(current_frame(1)):
+            if self._says:
+                bodies[-1].leave()
+            return False
+        return bool(self._says)
+
+
+def _given_to(frame: FrameType) -> Iterator[None]:
+    recorder = recorder_here() if records_here() else None
+    if recorder is None or not all(each.is_of_function for each in recorder.reader.bodies):
+        return iter([None])  # The body of a loop has its own paths.
+    place = f"{key_of(frame.f_code)}:{frame.f_lasti}"
+    is_known = place in (recorder.reader.structured or ())
+    return _on_paths(recorder, frame) if is_known else _unless_asked(recorder, place)
+
+
+def _unless_asked(recorder: Recorder, place: str) -> Iterator[None]:
+    """Have the statements at a place run once, if they ask nothing."""
+    probe = _Probe(recorder, place)
+    recorder.reader.bodies.append(probe)
+    try:
+        yield
+    finally:
+        recorder.reader.bodies.remove(probe)
+
+
+class _Probe:
+    """Stands among the bodies that decide, where the paths of statements are not known to be several."""
+
+    is_of_function = True
+
+    def __init__(self, recorder: Recorder, place: str) -> None:
+        self._reader, self._place = recorder.reader, place
+
+    def is_left_at(self, frame: FrameType) -> bool:
+        return False
+
+    def decide(self, frame: FrameType | None, question: Expression | torch.Tensor) -> bool:
+        self._reader.refusal = Reconsider(Decision.PATHS, structured=[self._place])
+        raise self._reader.refusal
+
+
+def _on_paths(recorder: Recorder, frame: FrameType) -> Generator[None, None, None]:
+    blocks = Blocks(recorder)
+    before = recorder.checkpoint()
+    carried = CarriedValues(blocks, [frame], ())
+    paths = BodyPaths(blocks, carried, [frame], None)
+    while True:
+        starts = carried.leaves
+        try:
+            done = yield from paths.of_function(starts)
+        except OtherForms:
+            recorder.restore(before)
+            before = recorder.checkpoint()
+            carried.start_again()
+            continue
+        for start, left in zip(starts, done.carried, strict=True):
+            is_written = left is start and isinstance(start, torch.Tensor) and id(start) in paths.written
+            if is_written and any(
+                other is not start and isinstance(other, torch.Tensor) and share_memory(start, other)
+                for other in starts
+            ):
+                raise blocks.error(SEEN_TWICE)
+        carried.finish(done.carried, [each.unsqueeze(0) for each in done.collected])
+        return

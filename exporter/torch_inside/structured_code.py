@@ -1,0 +1,361 @@
+"""Code of a function in which each loop ends at its head, and each path at the end of the function.
+
+A loop that is left, `return` and `else` are written down otherwise, so that what records the loop sees all of its
+iterations end in one way:
+
+    for row in x:                       left = False
+        if row.sum() > 2:               for row in x:
+            found = True                    left = False
+            break                           for _ in (0,):
+                                                if row.sum() > 2:
+                                                    found = True
+                                                    left = True
+                                                    break
+                                            if leaves(left):
+                                                break
+
+A `return` in a loop also notes what is returned. Statements that may ask about what a loop has found stand in loops
+over `paths()`, which runs them on each of their paths. The code is compiled from the text of the function's file.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from itertools import islice
+from types import CodeType, FrameType, FunctionType
+
+__all__ = ["is_added", "key_of", "structured", "structuring"]
+
+#: The names of variables that no program has.
+_VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
+_PATHS, _LEAVES = "onnx_parity: the paths of some statements", "onnx_parity: whether a loop is left"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOPS = (ast.For, ast.While)
+_ASKING = (ast.If, ast.IfExp, ast.BoolOp, ast.Not, ast.Match)
+#: How far to the right in its line what is not in the program is said to stand, so that no two are at one place.
+_BEHIND = 10_000
+
+
+def key_of(code: CodeType) -> str:
+    """What tells the function that has some code from others, also where the code was exchanged."""
+    return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+
+
+def is_added(frame: FrameType) -> bool:
+    """Whether a frame runs what is in no program, but in code that was written down otherwise."""
+    places = islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    _, _, column, _ = next(places, (None,) * 4)
+    return column is not None and column >= _BEHIND
+
+
+def structured(code: CodeType, paths: Callable[[], object], leaves: Callable[[object], object]) -> CodeType | None:
+    """The code of a function, written down otherwise. None where its text is not known, or cannot be written so."""
+    source = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    if not source or _compiled(tree, code) != code:
+        return None
+    function = next((each for each in ast.walk(tree) if _begins(each, code)), None)
+    if not isinstance(function, ast.FunctionDef) or not _may_be_structured(function):
+        return None
+    function.body = _Structure(function).body
+    made = _compiled(tree, code)
+    others: Mapping[object, object] = {_PATHS: paths, _LEAVES: leaves}
+    return (
+        None
+        if made is None
+        else made.replace(
+            co_consts=tuple(others.get(each, each) if type(each) is str else each for each in made.co_consts)
+        )
+    )
+
+
+@contextmanager
+def structuring(
+    functions: Iterable[FunctionType],
+    keys: Set[str],
+    paths: Callable[[], object],
+    leaves: Callable[[object], object],
+) -> Iterator[None]:
+    """A context in which functions have other code where their own, or that of inner functions, has one of the keys."""
+    changed: list[tuple[FunctionType, CodeType]] = []
+    try:
+        for function in functions:
+            own = function.__code__
+            made = _with_structured(own, keys, paths, leaves)
+            if made is not own:
+                changed.append((function, own))
+                function.__code__ = made
+        yield
+    finally:
+        for function, own in changed:
+            function.__code__ = own
+
+
+def _with_structured(
+    code: CodeType, keys: Set[str], paths: Callable[[], object], leaves: Callable[[object], object]
+) -> CodeType:
+    """Code in which that with the keys is written down otherwise."""
+    made = (structured(code, paths, leaves) or code) if key_of(code) in keys else code
+    inner = [
+        _with_structured(const, keys, paths, leaves) if isinstance(const, CodeType) else const
+        for const in made.co_consts
+    ]
+    if all(one is other for one, other in zip(inner, made.co_consts, strict=True)):
+        return made
+    return made.replace(co_consts=tuple(inner))
+
+
+def _compiled(tree: ast.Module, code: CodeType) -> CodeType | None:
+    """The code of the same function in a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # A text is called here.
+        waiting = [compile(tree, code.co_filename, "exec", dont_inherit=True)]
+    while waiting:
+        each = waiting.pop()
+        if key_of(each) == key_of(code):
+            return each
+        waiting += [const for const in each.co_consts if isinstance(const, CodeType)]
+    return None
+
+
+def _begins(node: ast.AST, code: CodeType) -> bool:
+    """Whether a function begins in the line in which that with some code does."""
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        return False
+    lines = [node.lineno, *(each.lineno for each in node.decorator_list)]
+    return min(lines) == code.co_firstlineno
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in a statement, without the inner functions of the program."""
+    yield node
+    if not isinstance(node, _FUNCTIONS):
+        for each in ast.iter_child_nodes(node):
+            yield from _own(each)
+
+
+def _may_be_structured(function: ast.FunctionDef) -> bool:
+    found = [each for statement in function.body for each in _own(statement)]
+    ends = [each for node in found if isinstance(node, (ast.Try, ast.TryStar)) for each in node.finalbody]
+    is_left = any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for end in ends for each in _own(end))
+    others = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    return not is_left and not any(isinstance(each, others) for each in found)
+
+
+def _returns(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Return) for each in _own(node))
+
+
+def _leaves(
+    statements: Sequence[ast.stmt], by: tuple[type[ast.stmt], ...] = (ast.Break, ast.Continue, ast.Return)
+) -> bool:
+    """Whether statements leave the loop around them, or an iteration of it, by one of these."""
+    for each in statements:
+        if isinstance(each, by) or (ast.Return in by and _returns(each)):
+            return True
+        if isinstance(each, (*_FUNCTIONS, *_LOOPS)):
+            if isinstance(each, _LOOPS) and _leaves(each.orelse, by):
+                return True
+        elif any(_leaves(inner, by) for inner in _bodies(each)):
+            return True
+    return False
+
+
+def _breaks(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements leave the loop around them by a `break`."""
+    return _leaves(statements, (ast.Break,))
+
+
+def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The lists of statements in one."""
+    found = [getattr(statement, name, None) for name in ("body", "orelse", "finalbody")]
+    found += [each.body for name in ("handlers", "cases") for each in getattr(statement, name, ())]
+    return [each for each in found if each]
+
+
+def _begin_with_condition(loop: ast.While) -> None:
+    """Have a `while True` that begins with `if done: return` be a `while not done`, with an `else`."""
+    first = loop.body[0]
+    always = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+    if not always or loop.orelse or not isinstance(first, ast.If) or first.orelse or len(loop.body) < 2:
+        return
+    *others, last = first.body
+    is_inside = any(isinstance(each, (ast.Break, ast.Continue)) for other in others for each in _own(other))
+    if isinstance(last, (ast.Break, ast.Return)) and not is_inside:
+        loop.test = ast.copy_location(ast.UnaryOp(ast.Not(), first.test), first.test)
+        loop.orelse = [*others, *([last] if isinstance(last, ast.Return) else [])]
+        del loop.body[0]
+
+
+class _Structure:
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self._count = 0
+        #: Where what is added is said to stand.
+        self._at: ast.stmt = function.body[0]
+        body = function.body
+        if not isinstance(body[-1], ast.Return):
+            body = [*body, self._placed(ast.Return(ast.Constant(None)), body[-1])]
+        self.body = [
+            self._assigned(_RETURNED, ast.Constant(False)),
+            *self._of_function(body),
+            self._placed(ast.Return(self._read(_VALUE)), body[-1]),
+        ]
+        for each in self.body:
+            ast.fix_missing_locations(each)
+
+    def _of_function(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements of the function itself, up to its end."""
+        made: list[ast.stmt] = []
+        waiting = [*statements]
+        while waiting:
+            each = self._at = waiting.pop(0)
+            returns = _returns(each)
+            if isinstance(each, _LOOPS):
+                loop, behind = self._loop(each)
+                waiting = [*behind, *waiting]
+                made += loop
+                if returns:
+                    check = self._if(self._read(_RETURNED), [ast.Break()])
+                    return [*made, *self._on_paths([check, *self._in_paths(waiting)])]
+            elif isinstance(each, ast.Return):
+                returned = self._assigned(_VALUE, each.value or ast.Constant(None))
+                return [*made, *(self._on_paths([returned]) if _asks(each) else [returned])]
+            elif returns:
+                return [*made, *self._on_paths(self._in_paths([each, *waiting]))]
+            elif isinstance(each, ast.With):
+                each.body = self._of_function(each.body)
+                made.append(each)
+            elif _asks(each):
+                made += self._on_paths(self._in_paths([each]))
+            else:
+                made += self._within(each, self._in_paths)
+        return made
+
+    def _in_paths(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Statements in a loop of one iteration, which is left where the function is."""
+        made: list[ast.stmt] = []
+        for each in statements:
+            self._at, returns = each, _returns(each)
+            if isinstance(each, ast.Return):
+                made += [self._assigned(_VALUE, each.value or ast.Constant(None)), self._placed(ast.Break())]
+            elif isinstance(each, _LOOPS):
+                loop, behind = self._loop(each)
+                made += loop
+                if returns:
+                    made.append(self._if(self._read(_RETURNED), [ast.Break()]))
+                made += self._in_paths(behind)
+            else:
+                made += self._within(each, self._in_paths)
+        return made
+
+    def _loop(self, loop: ast.For | ast.While) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """A loop, and what is behind it if it has an `else`."""
+        if isinstance(loop, ast.While):
+            _begin_with_condition(loop)
+        if not (loop.orelse or _breaks(loop.body) or _returns(loop)):
+            loop.body = [made for each in loop.body for made in self._nested(each)]
+            return [loop], []
+        self._count += 1
+        left, at = f"has left loop {self._count}", loop
+        breaks = _breaks(loop.body)
+        once = self._for_once(ast.Tuple([ast.Constant(0)], ast.Load()), self._in_loop(loop.body, left))
+        self._at = at
+        behind = loop.orelse
+        if behind and breaks:
+            behind = [self._if(ast.UnaryOp(ast.Not(), self._read(left)), behind)]
+        asked = ast.Call(ast.Constant(_LEAVES), [self._read(left)], [])
+        loop.body = [self._assigned(left, ast.Constant(False)), once, self._if(asked, [ast.Break()])]
+        loop.orelse = []
+        return [self._assigned(left, ast.Constant(False)), loop], behind
+
+    def _nested(self, statement: ast.stmt) -> list[ast.stmt]:
+        """A statement of a loop that ends at its head as it is."""
+        self._at = statement
+        if isinstance(statement, _LOOPS):
+            loop, behind = self._loop(statement)
+            return [*loop, *(self._on_paths(behind) if behind else [])]
+        made = self._within(statement, lambda inner: [made for each in inner for made in self._nested(each)])
+        return self._on_paths(made) if _asks(statement) and not _leaves([statement]) else made
+
+    def _in_loop(self, statements: Sequence[ast.stmt], left: str) -> list[ast.stmt]:
+        """Statements of a loop, in a loop of one iteration."""
+        made: list[ast.stmt] = []
+        for each in statements:
+            self._at, returns = each, _returns(each)
+            leaving = [self._assigned(left, ast.Constant(True)), self._placed(ast.Break())]
+            if isinstance(each, ast.Break):
+                made += leaving
+            elif isinstance(each, ast.Continue):
+                made.append(self._placed(ast.Break()))
+            elif isinstance(each, ast.Return):
+                made += [
+                    self._assigned(_VALUE, each.value or ast.Constant(None)),
+                    self._assigned(_RETURNED, ast.Constant(True)),
+                    *leaving,
+                ]
+            elif isinstance(each, _LOOPS):
+                loop, behind = self._loop(each)
+                made += loop
+                if returns:
+                    made.append(self._if(self._read(_RETURNED), leaving))
+                made += self._in_loop(behind, left)
+            else:
+                stays = _asks(each) and not _leaves([each])
+                within = self._within(each, lambda inner: self._in_loop(inner, left))
+                made += self._on_paths(within) if stays else within
+        return made
+
+    def _within(self, statement: ast.stmt, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> list[ast.stmt]:
+        """A statement that is no loop, with the statements in it changed."""
+        if not isinstance(statement, _FUNCTIONS):
+            for name in ("body", "orelse", "finalbody"):
+                if inner := getattr(statement, name, None):
+                    setattr(statement, name, change(inner))
+            for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+                part.body = change(part.body)
+        return [statement]
+
+    # --- what is added --------------------------------------------------------------------------------------------
+
+    def _placed(self, node: ast.stmt, at: ast.stmt | None = None) -> ast.stmt:
+        """A statement that is said to stand where another one does, in a column of its own."""
+        at = at or self._at
+        self._count += 1
+        column = _BEHIND + self._count
+        for each in ast.walk(node):
+            if "lineno" in each._attributes and not hasattr(each, "lineno"):
+                each.lineno = each.end_lineno = at.lineno  # type: ignore[attr-defined]
+                each.col_offset, each.end_col_offset = column, column + 1  # type: ignore[attr-defined]
+        return node
+
+    def _read(self, name: str) -> ast.expr:
+        return ast.Name(name, ast.Load())
+
+    def _assigned(self, name: str, value: ast.expr) -> ast.stmt:
+        return self._placed(ast.Assign([ast.Name(name, ast.Store())], value))
+
+    def _if(self, asked: ast.expr, body: list[ast.stmt]) -> ast.stmt:
+        return self._placed(ast.If(asked, body, []))
+
+    def _for_once(self, items: ast.expr, body: list[ast.stmt]) -> ast.stmt:
+        return self._placed(ast.For(ast.Name(_ONCE, ast.Store()), items, body, []))
+
+    def _on_paths(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements that are run on each of their paths."""
+        if any(isinstance(each, ast.Break) for statement in statements for each in _own(statement)):
+            statements = [self._for_once(ast.Tuple([ast.Constant(0)], ast.Load()), statements)]
+        return [self._for_once(ast.Call(ast.Constant(_PATHS), [], []), statements)]
+
+
+def _asks(statement: ast.stmt) -> bool:
+    """Whether a statement asks something itself, apart from the functions that it calls."""
+    if isinstance(statement, (*_FUNCTIONS, ast.Try, ast.TryStar)):
+        return False
+    return any(isinstance(each, _ASKING) for each in _own(statement))
