@@ -79,7 +79,7 @@ def loops_followed(recorder: Recorder) -> Callable[[FrameType, Any], bool | None
     """Have loops over dynamic sizes recorded. What records them is imported by the first one. Returns the function that
     tells what a frame is to do that asks a condition on sizes by which it may leave a `while`."""
     from onnx_parity.exporter.sizes.looped import Items
-    from onnx_parity.exporter.torch_inside.loops_of_python import test_of_loop
+    from onnx_parity.exporter.torch_inside.loops.loops_of_python import test_of_loop
 
     loops: Any = None
 

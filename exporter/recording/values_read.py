@@ -34,7 +34,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     reads_or_writes_item,
     spelled_in,
 )
-from onnx_parity.exporter.torch_inside.structured_code import is_added, key_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import is_added, key_of
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols

@@ -31,7 +31,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     library_names,
     module_that_calls,
 )
-from onnx_parity.exporter.torch_inside.loops_of_python import iterated
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import iterated
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["CALLS_WITH_SIZES", "follow_calls_in"]

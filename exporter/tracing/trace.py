@@ -334,7 +334,7 @@ class _Tracing:
         if not attempt.structured or attempt.has(Decision.AS_WRITTEN):
             return nullcontext()
         from onnx_parity.exporter.recording.python_loops.on_paths import Leaving, Paths
-        from onnx_parity.exporter.torch_inside.structured_code import structuring
+        from onnx_parity.exporter.torch_inside.loops.structured_code import structuring
 
         reached = self._reached
         functions = [function for function, _ in (*reached.functions, *reached.functions_of_libraries)]

@@ -21,7 +21,7 @@ from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
 from onnx_parity.exporter.sizes.looped import Parts
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import FrameType
-from onnx_parity.exporter.torch_inside.loops_of_python import assign, carried_names, variables_of
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import assign, carried_names, variables_of
 
 __all__ = ["CarriedValues", "OtherForms"]
 

@@ -12,7 +12,7 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.looped import Items
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.loops_of_python import is_in_unpacking
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import is_in_unpacking
 
 __all__ = ["GrownList", "Stacked", "parts_of"]
 

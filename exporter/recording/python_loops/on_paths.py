@@ -3,7 +3,7 @@
     for _ in paths():
         if found: ...
 
-They ask about a value that a loop of the model computes. `torch_inside/structured_code.py` writes the code of the
+They ask about a value that a loop of the model computes. `torch_inside/loops/structured_code.py` writes the code of the
 function down so. Each path is recorded, and what the variables have become on them is joined by a branch of the model.
 """
 
@@ -22,7 +22,7 @@ from onnx_parity.exporter.recording.python_loops.carried_values import CarriedVa
 from onnx_parity.exporter.recording.python_loops.paths import BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.structured_code import key_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import key_of
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["Leaving", "Paths"]

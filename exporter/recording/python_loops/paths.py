@@ -26,8 +26,8 @@ from onnx_parity.exporter.recording.python_loops.carried_values import CarriedVa
 from onnx_parity.exporter.torch_inside.bytecode import is_guard
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import FrameType
-from onnx_parity.exporter.torch_inside.loops_of_python import LoopTest, test_of_loop
-from onnx_parity.exporter.torch_inside.structured_code import key_of
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import LoopTest, test_of_loop
+from onnx_parity.exporter.torch_inside.loops.structured_code import key_of
 
 __all__ = ["LEAVES", "BodyPaths", "left_otherwise"]
 

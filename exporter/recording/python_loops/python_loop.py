@@ -33,7 +33,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     code_and_module,
     current_frame,
 )
-from onnx_parity.exporter.torch_inside.loops_of_python import (
+from onnx_parity.exporter.torch_inside.loops.loops_of_python import (
     LoopTest,
     frames_of_loop,
     is_at_loop,

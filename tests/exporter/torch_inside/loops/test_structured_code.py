@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onnx_parity.exporter.torch_inside.code_objects import cells_of, code_of
-from onnx_parity.exporter.torch_inside.structured_code import structured
+from onnx_parity.exporter.torch_inside.loops.structured_code import structured
 
 
 def _returns(n: int, m: int) -> int:
