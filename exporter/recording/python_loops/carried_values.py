@@ -42,6 +42,8 @@ class _Form(NamedTuple):
 
     spec: pytree.TreeSpec
     lists: tuple[tuple[pytree.TreeSpec, tuple[bool, ...]] | None, ...]
+    #: Whether it is a `torch.Size`, which torch puts together again as a tuple.
+    is_size: bool
 
     @property
     def is_leaf(self) -> bool:
@@ -405,7 +407,7 @@ class CarriedValues:
             else:
                 leaves.append(part)
                 lists.append(None)
-        return _Form(spec, tuple(lists)), leaves
+        return _Form(spec, tuple(lists), isinstance(value, torch.Size)), leaves
 
 
 def _together(form: _Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[Any]]) -> Any:
@@ -416,7 +418,8 @@ def _together(form: _Form, leaves: Iterator[Leaf], replaced: Mapping[int, list[A
         else:
             leaf = next(leaves)
             parts.append(replaced.get(id(leaf), leaf))
-    return pytree.tree_unflatten(parts, form.spec)
+    value = pytree.tree_unflatten(parts, form.spec)
+    return torch.Size(value) if form.is_size else value
 
 
 def _fill(container: Any, value: Any) -> None:

@@ -162,8 +162,8 @@ def test_the_advice_where_a_library_fixes_an_axis(library: ModuleType) -> None:
     with pytest.raises(onnx_parity.DynamicAxisError) as caught:
         onnx_parity.export(library.repeated, (torch.rand(4, 5),), input_names=["x"], dynamic_axes={"x": {0: "rows"}})
     assert str(caught.value) == (
-        "1 loop over a dynamic axis is no loop of the model as it is written, and would run as often as in the "
-        f"example:\n  - over 'rows' at {library.__file__}:49\n"
+        "1 loop over a dynamic axis cannot become one of the model as it is written:\n"
+        f"  - over 'rows' at {library.__file__}:49\n"
         "Write it in your own code in another way, or leave the axes out of dynamic_axes.\n"
         "`for i in range(x.shape[0])`, `for row in x` and a `while` with one condition, or several that `and` joins, "
         "become loops of the model, which run for any size, unless they fill a dict or a set, or look up the number of "
