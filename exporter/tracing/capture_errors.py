@@ -312,8 +312,8 @@ def fixed_axes(fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> Dy
         places = "\n".join(f"  - over {name!r}{known.origin.placed}" for name, known in loops.items())
         where = "in your own code " if _is_of_library(fixed) else ""
         return DynamicAxisError(
-            f"{len(loops)} loop{'' if one else 's'} over a dynamic axis cannot become {'one' if one else 'such'} of the "
-            f"model as {'it is' if one else 'they are'} written:\n"
+            f"{len(loops)} loop{'' if one else 's'} over a dynamic axis cannot become {'one' if one else 'such'} "
+            f"of the model as {'it is' if one else 'they are'} written:\n"
             f"{places}\nWrite {'it' if one else 'them'} {where}in another way, or leave the axes out of dynamic_axes."
             f"{_ADVICE_ON_LOOPS}"
         )

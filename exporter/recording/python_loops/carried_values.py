@@ -14,7 +14,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import KEPT_ELSEWHERE, Blocks
 from onnx_parity.exporter.recording.leaves import EMPTY, UNSET, Leaf, is_number
 from onnx_parity.exporter.recording.python_loops.aliases import Aliases
-from onnx_parity.exporter.recording.python_loops.attributes import Attributes
+from onnx_parity.exporter.recording.python_loops.carried_attributes import Attributes
 from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
 from onnx_parity.exporter.recording.python_loops.kept_state import KeptState
 from onnx_parity.exporter.recording.python_loops.watched_list import WatchedList
