@@ -34,7 +34,7 @@ from onnx_parity.exporter.torch_inside.frames import (
     reads_or_writes_item,
     spelled_in,
 )
-from onnx_parity.exporter.torch_inside.loops.structured_code import is_added, key_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import function_of, is_added
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.symbols import Symbols
@@ -334,7 +334,7 @@ class Reader:
             return decided
         if frame is None:
             return None
-        if (key := key_of(frame.f_code)) in self.structured:
+        if (key := function_of(frame)) in self.structured:
             if is_added(frame):
                 self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
                 raise self.refusal

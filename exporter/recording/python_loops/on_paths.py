@@ -22,7 +22,7 @@ from onnx_parity.exporter.recording.python_loops.carried_values import CarriedVa
 from onnx_parity.exporter.recording.python_loops.paths import BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.loops.structured_code import key_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import place_in_function
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["Leaving", "Paths"]
@@ -64,7 +64,7 @@ def _given_to(frame: FrameType) -> Iterator[None]:
     recorder = recorder_here() if records_here() else None
     if recorder is None or not all(each.is_of_function for each in recorder.reader.bodies):
         return iter([None])  # The body of a loop has its own paths.
-    place = f"{key_of(frame.f_code)}:{frame.f_lasti}"
+    place = place_in_function(frame)
     is_known = place in (recorder.reader.structured or ())
     return _on_paths(recorder, frame) if is_known else _unless_asked(recorder, place)
 

@@ -27,7 +27,7 @@ from onnx_parity.exporter.torch_inside.bytecode import is_guard
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import FrameType
 from onnx_parity.exporter.torch_inside.loops.loops_of_python import LoopTest, test_of_loop
-from onnx_parity.exporter.torch_inside.loops.structured_code import key_of
+from onnx_parity.exporter.torch_inside.loops.structured_code import function_of
 
 __all__ = ["LEAVES", "BodyPaths", "left_otherwise"]
 
@@ -43,7 +43,7 @@ LEAVES = (
 def left_otherwise(blocks: Blocks, frames: Sequence[FrameType]) -> CaptureError:
     """The error for a loop that is left otherwise than at its end. The function of the outermost of its frames is
     written down otherwise, unless it was."""
-    key, error, structured = key_of(frames[-1].f_code), blocks.error(LEAVES), blocks.recorder.reader.structured
+    key, error, structured = function_of(frames[-1]), blocks.error(LEAVES), blocks.recorder.reader.structured
     if structured is None or key in structured:
         return error
     return Reconsider(Decision.PATHS, refusal=error, structured=[key])

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType, FunctionType
 
-__all__ = ["is_added", "key_of", "structured", "structuring"]
+__all__ = ["function_of", "is_added", "place_in_function", "structured", "structuring"]
 
 #: The names of variables that no program has.
 _VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
@@ -40,9 +40,19 @@ _ASKING = (ast.If, ast.IfExp, ast.BoolOp, ast.Not, ast.Match)
 _BEHIND = 10_000
 
 
-def key_of(code: CodeType) -> str:
+def _key_of(code: CodeType) -> str:
     """What tells the function that has some code from others, also where the code was exchanged."""
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+
+
+def function_of(frame: FrameType) -> str:
+    """The key of the function that a frame runs."""
+    return _key_of(frame.f_code)
+
+
+def place_in_function(frame: FrameType) -> str:
+    """A key of where a frame is in its function."""
+    return f"{function_of(frame)}:{frame.f_lasti}"
 
 
 def is_added(frame: FrameType) -> bool:
@@ -102,7 +112,7 @@ def _with_structured(
     code: CodeType, keys: Set[str], paths: Callable[[], object], leaves: Callable[[object], object]
 ) -> CodeType:
     """Code in which that with the keys is written down otherwise."""
-    made = (structured(code, paths, leaves) or code) if key_of(code) in keys else code
+    made = (structured(code, paths, leaves) or code) if _key_of(code) in keys else code
     inner = [
         _with_structured(const, keys, paths, leaves) if isinstance(const, CodeType) else const
         for const in made.co_consts
@@ -119,7 +129,7 @@ def _compiled(tree: ast.Module, code: CodeType) -> CodeType | None:
         waiting = [compile(tree, code.co_filename, "exec", dont_inherit=True)]
     while waiting:
         each = waiting.pop()
-        if key_of(each) == key_of(code):
+        if _key_of(each) == _key_of(code):
             return each
         waiting += [const for const in each.co_consts if isinstance(const, CodeType)]
     return None
