@@ -137,7 +137,7 @@ sign = op(torch.sign, numbers(3, 4), dtypes=ALL_DTYPES)
 sgn = op(torch.sgn, numbers(3, 4), dtypes=ALL_DTYPES)
 signbit = op(torch.signbit, numbers(3, 4), dtypes=NUMBERS)
 spellings = op(lambda x: (abs(x), torch.absolute(x), x.__abs__(), -x, torch.fix(x), torch.special.expm1(x)), _ANY)
-large_integers = op(lambda x: (torch.abs(x), torch.sign(x), -x), ints(6, low=-(2**62), high=2**62))
+large_integers = op(lambda x: (torch.abs(x), torch.sign(x), -x, torch.signbit(x)), ints(6, low=-(2**62), high=2**62))
 
 ldexp = op(torch.ldexp, floats(3, 4), ints(4, low=-3, high=4), dtypes=FLOATS, dynamic={"x0": {0: "batch"}})
 
@@ -164,6 +164,12 @@ nextafter_in_units = op(
     lambda x, y: ((torch.nextafter(x, y) - x) * 2**24).to(torch.int32),
     given([1.0, 1.25, 1.75, 1.9999, 1.5, 1.0]),
     given([2.0, 0.0, 9.0, math.inf, -math.inf, 0.0]),
+)
+#: In units of the smallest number: the numbers from which on the distance to the next one doubles.
+nextafter_at_thresholds = op(
+    lambda x, y: ((torch.nextafter(x, y) * 2.0**100 - x * 2.0**100) * 2.0**49).to(torch.int32),
+    given([2.0**-125, 2.0**-125, -(2.0**-125), 2.0**-126, 2.0**-126, 2.0**-124, 2.0**-101, -(2.0**-101)]),
+    given([1.0, 0.0, -1.0, 1.0, 0.0, 0.0, 1.0, 0.0]),
 )
 #: Numbers so small that what is added to them would not be exact, which are scaled.
 nextafter_of_small = op(

@@ -228,7 +228,9 @@ lu = op(
 )
 lu_dtypes = op(torch.linalg.lu, floats(2, 3, 3), dtypes=WIDE_FLOATS, dynamic=BATCH)
 lu_of_ties = op(torch.linalg.lu, given([[1.0, -1.0, 2.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
-lu_factor = op(torch.linalg.lu_factor_ex, rows=[{"A": _HARD}, {"A": floats(2, 4, 4)}])
+lu_factor = op(
+    torch.linalg.lu_factor_ex, rows=[{"A": floats(2, 3, 5)}, {"A": _HARD}, {"A": floats(2, 4, 4)}], dtypes=WIDE_FLOATS
+)
 lu_solve = op(
     lambda x, b, **how: torch.linalg.lu_solve(*torch.linalg.lu_factor(_apart(x)), b, **how),
     floats(2, 3, 3),
@@ -314,6 +316,14 @@ solve_triangular_of_any_size = op(
 qr = op(torch.linalg.qr, rows=[{"A": each["x"]} for each in _SIDES], mode=["reduced", "complete", "r"], tier="default")
 qr_of_any_magnitude = op(torch.linalg.qr, _MAGNITUDES, dtypes=WIDE_FLOATS)
 qr_varying = op(torch.linalg.qr, floats(2, 5, 3), dynamic={"x": {0: "batch"}})
+#: The matrices of a batch are scaled each for itself.
+qr_of_unlike_magnitudes = op(
+    lambda x, y: torch.linalg.qr(x * torch.exp(y)),
+    floats(2, 5, 3),
+    floats(2, 1, 1, low=-28.0, high=28.0),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    dtypes=WIDE_FLOATS,
+)
 packed_varying = op(
     torch.geqrf,
     floats(2, 5, 3),

@@ -150,7 +150,7 @@ adaptive_avg_pool_any_size = op(
 #: The number of bins is the size of another image.
 adaptive_avg_pool_to_any_size = op(
     lambda x, y: F.adaptive_avg_pool2d(x, (y.shape[2], 3)),
-    _PLANE,
+    floats(2, 1, 10, 7),
     floats(1, 1, 4, 5),
     dynamic={"x0": {2: "height"}, "x1": {2: "bins"}},
     sizes={"height": [7, 12], "bins": [1, 20, 0]},

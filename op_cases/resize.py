@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -155,6 +157,9 @@ grid_sample_volume = op(
     align_corners=_CORNERS,
 )
 grid_sample_dtypes = op(F.grid_sample, _SAMPLED, _GRID, align_corners=False, dtypes=IEEE_FLOATS)
+grid_sample_of_nan = op(
+    F.grid_sample, floats(2, 3, 4, 6, special=(math.nan,)), _GRID, align_corners=False, dtypes=IEEE_FLOATS
+)
 grid_sample_dynamic = op(
     F.grid_sample,
     _SAMPLED,

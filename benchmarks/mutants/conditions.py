@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -93,9 +93,17 @@ def is_meeting(noted: str) -> bool:
     return " " in noted
 
 
-def places_met(place: str) -> frozenset[str]:
-    """A statement that runs, as it is noted: alone, and with each condition that holds there."""
-    found = _found(sys._getframe(1))
+def places_met(place: str, graph: object = None, node: object = None, walk: object = None) -> frozenset[str]:
+    """A statement that runs, as it is noted: alone, and with each condition that holds there. What is being lowered or
+    rewritten is given by a function that has it, and else found in those that called it, which takes longer.
+    """
+    found: Graph | tuple[ir.Node, Walk] | None
+    if _is_a(graph, Graph):
+        found = _under_way(graph)
+    elif _is_a(node, ir.Node) and _is_a(walk, Walk):
+        found = node, walk
+    else:
+        found = _found(sys._getframe(1))
     if found is None:
         return frozenset((place,))
     return _noted(place, _met(found.node, found) if isinstance(found, Graph) else _met(*found))
@@ -116,8 +124,8 @@ def _noted(place: str, met: frozenset[Condition]) -> frozenset[str]:
 
 
 def in_fewer_bits(graph: Graph, value: Any) -> Any:
-    """A value of a graph, rounded to float32 or int32."""
-    if not isinstance(value, LoweredValue) or value.dtype not in _NARROWER or value.is_small:
+    """A value of a graph, rounded to float32 or int32; as it is if it has no elements, or if it is a size."""
+    if not isinstance(value, LoweredValue) or value.dtype not in _NARROWER or value.is_small or 0 in value.sizes:
         return value
     narrow = _NARROWER[value.dtype]
     rounded = graph.op("Cast", value, to_i=TO_ONNX[narrow].value)
@@ -125,8 +133,8 @@ def in_fewer_bits(graph: Graph, value: Any) -> Any:
 
 
 def without_nan(graph: Graph, value: Any) -> Any:
-    """A value of a graph, with 0 in the place of NaN."""
-    if not isinstance(value, LoweredValue) or not value.dtype.is_floating_point or value.is_small:
+    """A value of a graph, with 0 in the place of NaN; as it is if it can have none."""
+    if not isinstance(value, LoweredValue) or not value.dtype.is_floating_point or value.is_small or 0 in value.sizes:
         return value
     zero = graph.const(0.0, value.dtype)
     return shaped(graph.where(graph.is_nan(value), zero, value), value.shape)
@@ -134,17 +142,31 @@ def without_nan(graph: Graph, value: Any) -> Any:
 
 def _found(frame: FrameType | None) -> Graph | tuple[ir.Node, Walk] | None:
     while frame is not None and "onnx_parity" in str(frame.f_globals.get("__name__")):
+        if not _may_have(frame.f_code):
+            frame = frame.f_back
+            continue
         variables: Mapping[str, object] = frame.f_locals
         for name in ("g", "self"):
             if _is_a(graph := variables.get(name), Graph):
-                # Before and after all nodes, there is none.
-                node: object = graph.node
-                return None if node is None else graph
+                return _under_way(graph)
         node, walk = variables.get("node"), variables.get("walk")
         if _is_a(node, ir.Node) and _is_a(walk, Walk):
             return node, walk
         frame = frame.f_back
     return None
+
+
+def _under_way(graph: Graph) -> Graph | None:
+    """The graph, if a node is lowered into it: before and after all nodes, there is none."""
+    node: object = graph.node
+    return None if node is None else graph
+
+
+@cache
+def _may_have(code: CodeType) -> bool:
+    """Whether a function has variables with what is being lowered or rewritten. To read them copies all of them."""
+    names = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    return bool(names & {"g", "self"}) or {"node", "walk"} <= names
 
 
 def _is_a(found: object, kind: type[T]) -> TypeGuard[T]:

@@ -107,10 +107,10 @@ def ran(
     kept: Path,
     aside: Path,
     *,
-    with_conditions: bool = False,
+    with_conditions: Collection[str] = (),
 ) -> Ran:
-    """What the cells run of these files of the exporter, and, if asked for, under which conditions: as it was kept, or
-    found out in a copy of this process, which is left as it is."""
+    """What the cells run of these files of the exporter, and in which of them under which conditions: as it was kept,
+    or found out in a copy of this process, which is left as it is."""
     digest = hashlib.sha256("\n".join([depends_on, *(cell.id for cell in cells)]).encode()).hexdigest()
     if kept.exists():
         before = msgspec.msgpack.decode(kept.read_bytes(), type=Ran)
@@ -118,7 +118,7 @@ def ran(
             return before
 
     def serve(channel: Channel) -> None:
-        noted = [watch(path, name, functions, with_conditions=with_conditions) for name, path in files.items()]
+        noted = [watch(path, name, functions, with_conditions=name in with_conditions) for name, path in files.items()]
         channel.send(msgspec.msgpack.encode(_watched(cells, noted, digest)))
 
     child = ChildProcess.forked(serve, aside)

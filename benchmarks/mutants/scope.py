@@ -112,6 +112,7 @@ class Scope:
         task = progress.add_task("what the cells run", total=len(self.by_file))
         # Statements of other files take time to note, and may not be wanted.
         noted = (*self.files, Path(conditions.__file__).read_text("utf-8") if with_conditions else "")
+        under_conditions = frozenset(watched(self.root, CONDITIONAL_AREAS)) if with_conditions else frozenset()
         folder_of_these = KEPT / "ran" / digest(noted)[:8]
         with tempfile.TemporaryDirectory() as folder:
 
@@ -127,7 +128,7 @@ class Scope:
                         depends_here,
                         kept,
                         aside,
-                        with_conditions=with_conditions,
+                        with_conditions=under_conditions,
                     )
                 except NotWatchedError as error:
                     terminal.print(f"{error}\nFaults are not judged by these cells.", markup=False)

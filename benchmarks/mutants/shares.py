@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,14 +43,14 @@ def shown(
     planted = [(mutant, fate) for mutant, fate in fates if not fate.not_planted]
     # A condition may hold where the fault makes no difference.
     changing = [(mutant, fate) for mutant, fate in planted if fate.tier or fate.differed or not fate.condition]
-    telling = [(mutant, fate) for mutant, fate in changing if fate.mutant not in equivalent]
+    telling = [(mutant, fate) for mutant, fate in changing if not is_named(fate, equivalent)]
     for mutant, fate in telling:
         if not fate.tier:
             differ = f"{fate.differed} of whose models are other ones"
             by = f", noticed by {fate.test}" if fate.test else ""
             terminal.print(f"survived {fate.ran} cells, {differ}{by}: {mutant}", markup=False, soft_wrap=True)
     for mutant, fate in planted:
-        if fate.tier and fate.mutant in equivalent:
+        if fate.tier and is_named(fate, equivalent):
             terminal.print(f"noticed, and so not equivalent: {mutant}", markup=False, soft_wrap=True)
     noticed = [(mutant, fate.notice) for mutant, fate in telling if fate.notice is not None]
     # A program that is refused has no result that could be judged, and one that ends the process no stage.
@@ -113,6 +113,11 @@ def shown(
         terminal.print(f"{word}  {share:6.1%} {what} ({of_all})", highlight=False, soft_wrap=True)
     # Shares of nothing are met, which says nothing.
     return bool(telling) and all(number >= least * of for _, number, of, least in figures)
+
+
+def is_named(fate: Fate, equivalent: Collection[str]) -> bool:
+    """Whether a fault is among those that no input can show: it, or the same fault without its condition."""
+    return fate.mutant in equivalent or fate.mutant.removesuffix(f", {fate.condition}") in equivalent
 
 
 #: With this probability a share of all faults is within the interval of its sample: so many standard deviations.

@@ -416,13 +416,13 @@ def watch(path: Path, name: str, functions: Functions, *, with_conditions: bool 
     under which conditions."""
     noted: set[str] = set()
     tree = ast.parse(path.read_text("utf-8"))
+    parameters = _own_parameters(tree) if with_conditions else {}
     for node in list(ast.walk(tree)):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
-                setattr(
-                    node, field, [each for statement in block for each in _noting(statement, name, with_conditions)]
-                )
+                given = _given(parameters.get(node, ())) if with_conditions else None
+                setattr(node, field, [each for statement in block for each in _noting(statement, name, given)])
     codes = _compiled(tree, path)
     for (file, _), them in functions.items():
         for each in them if file == str(path) else ():
@@ -440,10 +440,34 @@ _NOTED = "__statements_that_ran__"
 _MET = "__places_met__"
 
 
-def _noting(statement: ast.AST, name: str, with_conditions: bool) -> Iterator[ast.AST]:
+def _own_parameters(tree: ast.Module) -> dict[ast.AST, Collection[str]]:
+    """The nodes within functions, with the names of the parameters of the innermost function."""
+    found: dict[ast.AST, Collection[str]] = {}
+
+    def note(node: ast.AST, names: Collection[str]) -> None:
+        if isinstance(node, ast.FunctionDef):
+            names = {each.arg for each in _parameters(node)}
+        found[node] = names
+        for child in ast.iter_child_nodes(node):
+            note(child, names)
+
+    note(tree, ())
+    return found
+
+
+def _given(parameters: Collection[str]) -> str:
+    """What a function with these parameters tells `places_met`, as arguments."""
+    if "g" in parameters:
+        return ", g"
+    if {"node", "walk"} <= {*parameters}:
+        return ", None, node, walk"
+    return ", self" if "self" in parameters else ""
+
+
+def _noting(statement: ast.AST, name: str, given: str | None) -> Iterator[ast.AST]:
     if isinstance(statement, ast.stmt) and not _is_docstring(statement):
         place = f"{name}:{statement.lineno}"
-        added = f"update({_MET}({place!r}))" if with_conditions else f"add({place!r})"
+        added = f"add({place!r})" if given is None else f"update({_MET}({place!r}{given}))"
         note = ast.parse(f"{_NOTED}.{added}").body[0]
         yield ast.copy_location(note, statement)
     yield statement

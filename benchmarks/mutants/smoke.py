@@ -5,27 +5,29 @@
 By itself the smoke tier would run each case of an operator in its first dtype, with static sizes, at one opset, and the
 first case of a declaration at three. Most faults of an exporter hold in one dtype only, at some opsets, for dynamic
 axes or empty tensors. So what each cell of the default tier runs is found out by exporting its program, as for faults
-that are planted, and cells are chosen, always the one that adds most for its time, until they do together all that the
-default tier does:
+that are planted, and how long it takes is read from a run. Cells are chosen, always the one that adds most for its time,
+until they do together all that the default tier does:
 
 - run every statement of the exporter's lowerings, opset forms, passes and capture;
 - run every statement of a lowering, of an opset form or of a rewrite under each condition that is met there: in each
   dtype, at the oldest and the newest opsets and between them, with static sizes and with dynamic ones, with sizes of
-  0 and 1 (`conditions.py` has all of them); by two cells if there are two, because the values of one may not tell;
+  0 and 1 (`conditions.py` has all of them); by two cells if there is time, because the values of one may not tell;
 - run every lowering in each dtype, and with dynamic axes, on inputs with NaN or infinities;
 - ask a statement that compares the opset with a number at that opset and at the one before it, because the forms of
   operators change there;
 - run every set of statements that a program runs of one file of lowerings, because a statement may be wrong only after
   some of the branches before it.
 
-A case of the smoke tier that would not be run then is run at the one point where what it does is done by fewest others.
-The cells are written to `op_cases/smoke.toml`.
+A case of the smoke tier that would not be run then is run at the one point where what it does is done by fewest others,
+the quickest first, as long as there is time; further ones are left to the default tier. The cells are written to
+`op_cases/smoke.toml`.
 """
 
 from __future__ import annotations
 
 import ast
 import heapq
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -37,6 +39,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.mutants.conditions import is_meeting
+from benchmarks.mutants.costs import Costs, program_of
 from benchmarks.mutants.reached import Reached
 from benchmarks.mutants.scope import CONDITIONAL_AREAS, Scope, cells
 from benchmarks.mutants.sites import statements
@@ -46,6 +49,7 @@ from onnx_parity.harness.cases.declaration_checks import makers_in
 from onnx_parity.harness.inputs import Maker
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.store import read_records
 
 _HEAD = """\
 # The cells of the smoke tier: by case, with the dtype and the opset of each. Together they run each statement of the
@@ -57,8 +61,10 @@ _HEAD = """\
 _OPERATORS, _LOWERING = "exporter/operators/", "exporter/lowering/"
 #: Where statements are also run under each condition.
 _CONDITIONAL = tuple(area.removesuffix("*") for area in CONDITIONAL_AREAS)
-#: How long the first cell of a program takes, in cells of the same program at another opset.
-_OF_CAPTURE = 2.0
+#: How long the cells may take, one after the other: two processes take half of it, and some seconds to start.
+MOST = 84.0
+#: Where no run says how long cells take: the first cell of a program takes twice as long as another one.
+ALIKE = Costs()
 
 #: The opsets at which a statement is to be run, by its place.
 Turns = Mapping[str, Set[int]]
@@ -82,37 +88,45 @@ def _is_opset(node: ast.expr) -> bool:
     return "opset" in (getattr(node, "attr", ""), getattr(node, "id", ""))
 
 
-def chosen(reached: Reached, candidates: Mapping[str, Cell], turns: Turns) -> list[Cell]:
-    """Cells that together do all that the candidates do, and run each case that the smoke tier would run by itself."""
+def chosen(
+    reached: Reached,
+    candidates: Mapping[str, Cell],
+    turns: Turns,
+    costs: Costs = ALIKE,
+    most: float = math.inf,
+) -> list[Cell]:
+    """Cells that together do all that the candidates do; and, as long as all take less than so many seconds, do twice
+    what is to be done twice, and run each case that the smoke tier would run by itself."""
     numbers: dict[Hashable, int] = {}
     # What cells do are the bits of a number.
     groups = [
-        (sum(1 << numbers.setdefault(each, len(numbers)) for each in does), members)
+        (_bits([numbers.setdefault(each, len(numbers)) for each in does]), members)
         for does, members in _by_axes(reached, candidates, turns)
     ]
     twice = sum(1 << number for does, number in numbers.items() if isinstance(does, str) and is_meeting(does))
-    taken = _Taken((-1, twice))
-    for times in range(2):
-        _take_all(groups, taken, times)
+    taken = _Taken((-1, twice), costs)
+    _take_all(groups, taken, 0, math.inf)
+    _take_all(groups, taken, 1, most)
     does_of = {cell.id: does for does, members in groups for cell in members}
     run = {cell.case.label for cell in taken.cells}
     left: dict[str, list[Cell]] = {}
     for cell in candidates.values():
         if cell.case.label not in run and _is_of_smoke(cell.case):
             left.setdefault(cell.case.label, []).append(cell)
-    for those in left.values():
+    for those in sorted(left.values(), key=lambda those: min(map(taken.cost, those))):
         rarest = min(those, key=lambda cell: (-taken.done_once(does_of.get(cell.id, 0)), _order(cell)))
-        taken.take(does_of.get(rarest.id, 0), rarest)
+        if taken.seconds + taken.cost(rarest) <= most:
+            taken.take(does_of.get(rarest.id, 0), rarest)
     return taken.cells
 
 
-def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times: int) -> None:
-    """Take cells until all that is wanted has been done more than so many times."""
+def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times: int, most: float) -> None:
+    """Take cells until all that is wanted has been done more than so many times, or for so many seconds."""
     # The one that adds most comes first, and what it adds can only have become less since it was put there, unless the
     # program of a cell has been captured for another since.
     heap = [(-taken.gain(does, members, times), number) for number, (does, members) in enumerate(groups)]
     heapq.heapify(heap)
-    while heap:
+    while heap and taken.seconds < most:
         before, number = heapq.heappop(heap)
         does, members = groups[number]
         now = taken.gain(does, members, times)
@@ -125,9 +139,11 @@ def _take_all(groups: Sequence[tuple[int, Sequence[Cell]]], taken: _Taken, times
 class _Taken:
     """Cells that have been chosen, and what they do."""
 
-    def __init__(self, wanted: tuple[int, int]) -> None:
+    def __init__(self, wanted: tuple[int, int], costs: Costs) -> None:
         self.cells: list[Cell] = []
-        self._wanted = wanted
+        #: How long all of them take.
+        self.seconds = 0.0
+        self._wanted, self._costs = wanted, costs
         #: What at least one cell does, and what at least two do.
         self._done = [0, 0]
         self._programs: set[Hashable] = set()
@@ -136,7 +152,7 @@ class _Taken:
     def gain(self, does: int, members: Sequence[Cell], times: int) -> float:
         """How much that is wanted, and that no more than so many cells do, is done by each of these for its time."""
         new = (does & self._wanted[times] & ~self._done[times]).bit_count()
-        costs = [self._cost(cell) for cell in members if cell.id not in self._ids] if new else []
+        costs = [self.cost(cell) for cell in members if cell.id not in self._ids] if new else []
         return new / min(costs) if costs else 0.0
 
     def done_once(self, does: int) -> int:
@@ -145,21 +161,28 @@ class _Taken:
 
     def quickest(self, cells: Iterable[Cell]) -> Cell:
         left = (cell for cell in cells if cell.id not in self._ids)
-        return min(left, key=lambda cell: (self._cost(cell), _order(cell)))
+        return min(left, key=lambda cell: (self.cost(cell), _order(cell)))
 
     def take(self, does: int, cell: Cell) -> None:
+        self.seconds += self.cost(cell)
         self.cells.append(cell)
         self._ids.add(cell.id)
-        self._programs.add(_program(cell))
+        self._programs.add(program_of(cell))
         self._done[1] |= self._done[0] & does
         self._done[0] |= does
 
-    def _cost(self, cell: Cell) -> float:
-        return 1.0 if _program(cell) in self._programs else _OF_CAPTURE
+    def cost(self, cell: Cell) -> float:
+        """How many seconds it adds."""
+        captures = program_of(cell) not in self._programs
+        return self._costs.of_cell(cell) + (self._costs.of_program(cell) if captures else 0.0)
 
 
-def _program(cell: Cell) -> Hashable:
-    return cell.case.label, cell.dtype, cell.shapes
+def _bits(numbers: Sequence[int]) -> int:
+    """The number that has these bits; adding them one by one takes minutes for all cells."""
+    found = bytearray(max(numbers, default=0) // 8 + 1)
+    for number in numbers:
+        found[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(found, "little")
 
 
 def _is_of_smoke(case: Case) -> bool:
@@ -213,8 +236,8 @@ def _order(cell: Cell) -> tuple[bool, int, str]:
     return cell.opset != MIDDLE_OPSET, len(cell.id), cell.id
 
 
-def text(chosen_cells: Iterable[Cell]) -> str:
-    by_case: dict[str, list[Cell]] = {}
+def text(chosen_cells: Iterable[Cell], left_out: Iterable[str] = ()) -> str:
+    by_case: dict[str, list[Cell]] = {label: [] for label in left_out}
     for cell in chosen_cells:
         by_case.setdefault(cell.case.label, []).append(cell)
     lines = (
@@ -235,18 +258,28 @@ def _quoted(line: str) -> str:
 def main(
     folder: Annotated[str, typer.Argument(help="The folder of declarations.")] = "op_cases",
     processes: Annotated[int, typer.Option("-n", min=1, help="Processes at a time.")] = 1,
+    run: Annotated[
+        Path, typer.Option(help="A run of the default tier, which says how long cells take.", show_default="runs/last")
+    ] = Path("runs/last"),
+    seconds: Annotated[float, typer.Option(min=0, help="How long all cells may take, one after the other.")] = MOST,
 ) -> None:
-    """Write the cells that the smoke tier runs besides its own."""
+    """Write the cells that the smoke tier runs, and which cases it leaves to the default tier."""
     terminal, only = Console(stderr=True), (f"{folder}/*/*",)
     by_file = cells(Tier.DEFAULT, only)
     before = sum(map(len, cells(Tier.SMOKE, only).values()))
     scope = Scope.of(by_file)
     with Progress(console=terminal, transient=True) as progress, ThreadPoolExecutor(processes) as pool:
         reached = scope.reached(pool, progress, terminal, with_conditions=True)
-    found = chosen(reached, scope.cells, turns_of(scope.files))
+    costs = Costs.of(read_records(run), scope.cells)
+    found = chosen(reached, scope.cells, turns_of(scope.files), costs, seconds)
+    own = {cell.case.label for cell in scope.cells.values() if _is_of_smoke(cell.case)}
+    left_out = own - {cell.case.label for cell in found}
     path = Path(folder) / smoke_cells.FILE
-    path.write_text(text(found), "utf-8")
-    terminal.print(f"{path}: {len(found)} cells instead of {before}")
+    path.write_text(text(found, left_out), "utf-8")
+    took = f"{costs.of_all(found):.0f} s of {costs.of_all(scope.cells.values()):.0f} s"
+    terminal.print(
+        f"{path}: {len(found)} cells instead of {before}, {took}; {len(left_out)} cases are left to the default tier"
+    )
 
 
 if __name__ == "__main__":

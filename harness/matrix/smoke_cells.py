@@ -6,7 +6,8 @@
 
 By itself the smoke tier runs the cases of operators in one dtype, at one opset. That leaves out code that only other
 dtypes and opsets need, and operators that are declared for the default tier. A line says which cells of a case the
-smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes are. `python -m benchmarks.mutants.smoke` writes
+smoke tier runs instead: a dtype, an opset, and `dynamic` if its axes are; one that names none leaves the case to the
+default tier. `python -m benchmarks.mutants.smoke` writes
 those of this project. If opsets or dtypes are asked for, these decide, and cells of the file that have them are added.
 """
 

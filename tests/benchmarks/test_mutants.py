@@ -19,11 +19,12 @@ import pytest
 from benchmarks.mutants import reached
 from benchmarks.mutants.__main__ import drawn
 from benchmarks.mutants.conditions import Condition, meeting
-from benchmarks.mutants.fate import in_batches, judge, spread
+from benchmarks.mutants.fate import Fate, in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
 from benchmarks.mutants.models import Models
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
+from benchmarks.mutants.shares import is_named
 from benchmarks.mutants.sites import (
     Mutant,
     Mutation,
@@ -134,6 +135,9 @@ def test_which_conditions_there_are(tmp_path: Path) -> None:
         ("softshrink: a parameter that has its default:   ->  lambd = 0.5, in float64", "softshrink", "float32", False),
         ("softshrink: an input without NaN:   ->  self = without_nan(g, self), for more than 30 elements", "softshrink",
          "float32", False),
+        # What has no elements has no NaN to lose.
+        ("softmax: an input without NaN:   ->  self = without_nan(g, self), for an empty tensor", "softmax_of_nothing",
+         "float32", False),
     ],
 )  # fmt: skip
 def test_a_fault_under_a_condition(fault: str, name: str, dtype: str, differ: bool, tmp_path: Path) -> None:
@@ -150,6 +154,13 @@ def test_a_fault_under_a_condition(fault: str, name: str, dtype: str, differ: bo
     fate = judge(mutant, FILE, FUNCTIONS, [("smoke", every)], Known(), tmp_path / "stderr")
     assert (fate.not_planted, fate.condition) == ("", str(mutant.condition))
     assert (fate.tier, bool(fate.differed)) == (("smoke", True) if differ else ("", False))
+
+
+def test_an_equivalent_fault_is_equivalent_under_each_condition() -> None:
+    fate = Fate("relu: a constant: 1  ->  2, in float64", "a constant", "", condition="in float64")
+    assert is_named(fate, {"relu: a constant: 1  ->  2"})
+    assert is_named(fate, {"relu: a constant: 1  ->  2, in float64"})
+    assert not is_named(fate, {"relu: a constant: 1  ->  2, in bool"})
 
 
 def test_conditions_take_turns(tmp_path: Path) -> None:
@@ -199,7 +210,7 @@ def test_what_cells_run(tmp_path: Path) -> None:
     place = next(each.place for each in mutants_of(FILE, NAME) if each.function == "hardswish")
     assert every.touched(place) == [two[0].id]
     assert every.operators[two[0].id] == ("aten::hardswish",)
-    under = ran(two, {NAME: FILE}, FUNCTIONS, "", tmp_path / "under", tmp_path / "stderr", with_conditions=True)
+    under = ran(two, {NAME: FILE}, FUNCTIONS, "", tmp_path / "under", tmp_path / "stderr", with_conditions={NAME})
     every = Reached()
     every.add(under)
     opset = Condition.OLDEST if two[0].opset < 11 else Condition.MIDDLE if two[0].opset in (17, 18) else Condition.OLD

@@ -6,15 +6,20 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+import pytest
 from torch.nn import functional as F
 
 from benchmarks.mutants.conditions import Condition, meeting
+from benchmarks.mutants.costs import Costs, program_of
 from benchmarks.mutants.reached import Ran, Reached
-from benchmarks.mutants.smoke import Turns, chosen, text, turns_of
+from benchmarks.mutants.smoke import ALIKE, Turns, chosen, text, turns_of
 from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes
 from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.judging.outcome import blank_record
 from onnx_parity.harness.matrix import smoke_cells
 from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.record import Record
 from onnx_parity.op_cases import activation as cases
 
 CELLS = {
@@ -40,11 +45,17 @@ def test_statements_turn_at_the_opsets_that_they_compare(tmp_path: Path) -> None
 
 
 def chosen_of(
-    cells: Iterable[Cell], sets: list[tuple[int, ...]], statements: list[str], of: Mapping[str, int], turns: Turns
+    cells: Iterable[Cell],
+    sets: list[tuple[int, ...]],
+    statements: list[str],
+    of: Mapping[str, int],
+    turns: Turns,
+    costs: Costs = ALIKE,
+    most: float = math.inf,
 ) -> set[str]:
     reached = Reached()
     reached.add(Ran("", statements, sets, dict(of)))
-    return {cell.id for cell in chosen(reached, {cell.id: cell for cell in cells}, turns)}
+    return {cell.id for cell in chosen(reached, {cell.id: cell for cell in cells}, turns, costs, most)}
 
 
 def test_one_cell_is_enough_that_does_what_others_do_and_further_ones_are_for_opsets_where_statements_turn() -> None:
@@ -80,6 +91,46 @@ def test_two_cells_run_statements_under_each_condition_where_something_is_lowere
     assert len(found_in("exporter/recording/frames.py")) == 1
 
 
+def test_the_quickest_cells_are_chosen_and_no_more_than_there_is_time_for() -> None:
+    place = "exporter/lowering/opsets/spatial.py:1"
+    statements = [place, meeting(place, Condition.FLOAT64)]
+    cells = [CELLS[9], CELLS[12], CELLS[13]]
+    of = {cell.id: 0 for cell in cells}
+    seconds = dict(zip((cell.id for cell in cells), (0.1, 3.0, 0.2), strict=True))
+    costs = Costs(seconds, {program_of(CELLS[9]): 1.0})
+    assert chosen_of(cells, [(0, 1)], statements, of, {}, costs) == {CELLS[9].id, CELLS[13].id}
+    # What is done once is not given up.
+    assert chosen_of(cells, [(0, 1)], statements, of, {}, costs, most=0.0) == {CELLS[9].id}
+    # Nor is each case run, if that takes longer.
+    other = {CELLS[9].id: 0, DYNAMIC.id: 0}
+    assert chosen_of([CELLS[9], DYNAMIC], [(0,)], ["exporter/recording/frames.py:1"], other, {}, most=2.0) == {
+        CELLS[9].id
+    }
+
+
+def test_how_long_cells_take_is_read_from_a_run() -> None:
+    def took(cell: Cell, elapsed: float) -> Record:
+        return msgspec.structs.replace(blank_record(cell, "", "", worker=""), elapsed=elapsed)
+
+    cells = {cell.id: cell for cell in (CELLS[9], CELLS[12], CELLS[13], DYNAMIC)}
+    records = [
+        took(CELLS[9], 1.3),
+        took(CELLS[12], 0.1),
+        took(CELLS[13], 0.3),
+        took(DYNAMIC, 0.3),
+        took(CELLS[18], 9.0),
+    ]
+    costs = Costs.of(records, cells)
+    # The first cell has captured the program; of a program's only cell it is not known how long that took.
+    assert costs.of_program(CELLS[9]) == pytest.approx(1.1)
+    assert costs.of_program(DYNAMIC) == pytest.approx(0.2)
+    assert [costs.of_cell(cell) for cell in cells.values()] == pytest.approx([0.205, 0.105, 0.305, 0.105])
+    assert costs.of_all(cells.values()) == pytest.approx(1.1 + 0.2 + 0.72)
+    # One that no run had takes as long as most do.
+    assert costs.of_cell(CELLS[18]) == pytest.approx(0.155)
+    assert Costs.of([], cells).of_program(DYNAMIC) == ALIKE.of_program(DYNAMIC)
+
+
 def test_lowerings_meet_nan_in_each_dtype_and_with_dynamic_sizes() -> None:
     selection = Selection(opsets=(18,), devices=(Device.CPU,))
     declared = {
@@ -98,8 +149,9 @@ def test_lowerings_meet_nan_in_each_dtype_and_with_dynamic_sizes() -> None:
 
 
 def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    (tmp_path / smoke_cells.FILE).write_text(text([CELLS[9], CELLS[13], DYNAMIC]))
+    (tmp_path / smoke_cells.FILE).write_text(text([CELLS[9], CELLS[13], DYNAMIC], ["left out"]))
     named = smoke_cells.read_named(tmp_path)
-    assert set(named) == {CELLS[9].case.label, DYNAMIC.case.label}
+    assert set(named) == {CELLS[9].case.label, DYNAMIC.case.label, "left out"}
+    assert not named["left out"].dtypes(Selection())
     assert named[CELLS[9].case.label].opsets(Dtype.FLOAT32, Shapes.STATIC, Selection()) == [13, 9]
     assert named[DYNAMIC.case.label].opsets(Dtype.FLOAT32, Shapes.DYNAMIC, Selection()) == [DYNAMIC.opset]

@@ -187,6 +187,11 @@ def test_a_file_names_the_cells_of_the_smoke_tier(tmp_path: Path) -> None:
     }
     assert points(own) == points(elu) | named
     assert points(later) > named
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "smoke.toml").write_text('[cases]\n"it[alpha=1.0]" = ""\n')
+    without = dataclasses.replace(own, file=tmp_path / "other" / "some.py")
+    assert points(without, tier=Tier.SMOKE) == {"it[alpha=0.5]-float32-opset18"}
+    assert points(without) == points(elu)
     assert points(own, tier=Tier.FULL) == points(elu, tier=Tier.FULL)
 
 
