@@ -32,20 +32,22 @@ _DECLARED = ("op_cases", "model_zoo")
 
 def commands_for(files: Iterable[str], root: Path = _ROOT) -> list[list[str]]:
     """The words after `python -m` of what is to be run for changes of these files."""
-    tests, declared = dict.fromkeys(_ALWAYS), dict[str, None]()
+    tests, declared = dict.fromkeys(_ALWAYS), dict[str, str]()
     for file in files:
         path = Path(file)
         if path.parts[0] in _DECLARED and path.suffix == ".py":
-            declared[file] = None
+            # The smoke tier leaves out cases of operators, which may be those that were changed.
+            declared[file] = "default" if path.parts[0] == "op_cases" else "smoke"
         elif path.parts[0] == "tests":
             tests |= {file: None} if path.name.startswith("test_") else {}
         elif file.startswith(f"{_FAMILIES}/") and (root / "op_cases" / f"{path.parts[2]}.py").exists():
-            declared[f"op_cases/{path.parts[2]}.py"] = None
+            declared.setdefault(f"op_cases/{path.parts[2]}.py", "smoke")
         else:
             tests |= dict.fromkeys(_mirrored(path, root))
     found = [["pytest", "-q", *(each for each in tests if (root / each).exists())]]
-    if declared:
-        found.append(["onnx_parity", "run", *declared, "--tier", "smoke", "--no-report"])
+    for tier in ("default", "smoke"):
+        if places := [place for place, of in declared.items() if of == tier]:
+            found.append(["onnx_parity", "run", *places, "--tier", tier, "--no-report"])
     return found
 
 

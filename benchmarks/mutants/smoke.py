@@ -62,7 +62,7 @@ _OPERATORS, _LOWERING = "exporter/operators/", "exporter/lowering/"
 #: Where statements are also run under each condition.
 _CONDITIONAL = tuple(area.removesuffix("*") for area in CONDITIONAL_AREAS)
 #: How long the cells may take, one after the other: two processes take half of it, and some seconds to start.
-MOST = 84.0
+MOST = 96.0
 #: Where no run says how long cells take: the first cell of a program takes twice as long as another one.
 ALIKE = Costs()
 

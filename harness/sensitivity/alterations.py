@@ -60,17 +60,17 @@ _AXES = {
     "dim", "dims", "dim0", "dim1", "axis", "axis0", "axis1", "start_dim", "end_dim", "source", "destination",
 }  # fmt: skip
 _EPSILONS = {"eps", "epsilon"}
-#: How parameters begin whose integers torch takes in one dtype only.
+#: The beginnings of the names of parameters that are indices, which torch takes in one dtype of integers only.
 _INDICES = ("index", "indices", "offsets")
-#: Those whose result has one more axis than the input.
+#: Functions whose result has one more axis than their input: their axes are counted in the result.
 _ADDING = {"stack", "unsqueeze"}
-#: Those that say which of equal elements counts.
+#: Functions whose result says which of several equal elements was taken.
 _RANKING = {"argmax", "argmin", "max", "min", "sort", "argsort"}
-#: Those that cast.
+#: Functions and methods that cast.
 CASTS = {
     "to", "type", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte", "bool",
 }  # fmt: skip
-#: Parameters that say how something is computed, kept in memory or warned of, but not what the values are.
+#: Parameters that do not change the values of a result, but how they are computed, where they are kept, or warnings.
 _OF_NO_VALUE = {
     "allow_tf32", "allow_unused", "assume_unique", "check_errors", "check_pinning", "check_stride", "compute_mode",
     "copy", "cudnn_enable", "cudnn_enabled", "device", "driver", "enable_gqa", "generator", "implicit", "inplace",
