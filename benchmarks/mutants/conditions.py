@@ -6,8 +6,9 @@ the variables of the functions that are running.
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
 from types import CodeType, FrameType
@@ -24,7 +25,10 @@ from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value as LoweredValue
 from onnx_parity.exporter.rewrites.engine.rewriter import Walk
 
-__all__ = ["AXES", "Condition", "holds", "in_fewer_bits", "is_meeting", "meeting", "places_met", "without_nan"]
+__all__ = [
+    "AXES", "Condition", "holds", "in_fewer_bits", "is_meeting", "meeting", "own_parameters", "places_met", "told",
+    "without_nan",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -107,6 +111,31 @@ def places_met(place: str, graph: object = None, node: object = None, walk: obje
     if found is None:
         return frozenset((place,))
     return _noted(place, _met(found.node, found) if isinstance(found, Graph) else _met(*found))
+
+
+def own_parameters(tree: ast.Module) -> dict[ast.AST, Collection[str]]:
+    """The nodes within functions, with the names of the parameters of the innermost function."""
+    found: dict[ast.AST, Collection[str]] = {}
+
+    def note(node: ast.AST, names: Collection[str]) -> None:
+        if isinstance(node, ast.FunctionDef):
+            given = node.args
+            names = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        found[node] = names
+        for child in ast.iter_child_nodes(node):
+            note(child, names)
+
+    note(tree, ())
+    return found
+
+
+def told(parameters: Collection[str]) -> str:
+    """What a function with these parameters tells `places_met`, as arguments."""
+    if "g" in parameters:
+        return ", g"
+    if {"node", "walk"} <= {*parameters}:
+        return ", None, node, walk"
+    return ", self" if "self" in parameters else ""
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,9 @@ from benchmarks.mutants.conditions import (
     holds,
     in_fewer_bits,
     meeting,
+    own_parameters,
     places_met,
+    told,
     without_nan,
 )
 
@@ -416,12 +418,12 @@ def watch(path: Path, name: str, functions: Functions, *, with_conditions: bool 
     under which conditions."""
     noted: set[str] = set()
     tree = ast.parse(path.read_text("utf-8"))
-    parameters = _own_parameters(tree) if with_conditions else {}
+    parameters = own_parameters(tree) if with_conditions else {}
     for node in list(ast.walk(tree)):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
-                given = _given(parameters.get(node, ())) if with_conditions else None
+                given = told(parameters.get(node, ())) if with_conditions else None
                 setattr(node, field, [each for statement in block for each in _noting(statement, name, given)])
     codes = _compiled(tree, path)
     for (file, _), them in functions.items():
@@ -438,30 +440,6 @@ def watch(path: Path, name: str, functions: Functions, *, with_conditions: bool 
 _NOTED = "__statements_that_ran__"
 #: The name of what says under which conditions a statement runs.
 _MET = "__places_met__"
-
-
-def _own_parameters(tree: ast.Module) -> dict[ast.AST, Collection[str]]:
-    """The nodes within functions, with the names of the parameters of the innermost function."""
-    found: dict[ast.AST, Collection[str]] = {}
-
-    def note(node: ast.AST, names: Collection[str]) -> None:
-        if isinstance(node, ast.FunctionDef):
-            names = {each.arg for each in _parameters(node)}
-        found[node] = names
-        for child in ast.iter_child_nodes(node):
-            note(child, names)
-
-    note(tree, ())
-    return found
-
-
-def _given(parameters: Collection[str]) -> str:
-    """What a function with these parameters tells `places_met`, as arguments."""
-    if "g" in parameters:
-        return ", g"
-    if {"node", "walk"} <= {*parameters}:
-        return ", None, node, walk"
-    return ", self" if "self" in parameters else ""
 
 
 def _noting(statement: ast.AST, name: str, given: str | None) -> Iterator[ast.AST]:

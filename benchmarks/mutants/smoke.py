@@ -5,8 +5,8 @@
 By itself the smoke tier would run each case of an operator in its first dtype, with static sizes, at one opset, and the
 first case of a declaration at three. Most faults of an exporter hold in one dtype only, at some opsets, for dynamic
 axes or empty tensors. So what each cell of the default tier runs is found out by exporting its program, as for faults
-that are planted, and how long it takes is read from a run. Cells are chosen, always the one that adds most for its time,
-until they do together all that the default tier does:
+that are planted, and how long it takes is read from a run. Cells are chosen, always the one that adds most for its
+time, until they do together all that the default tier does:
 
 - run every statement of the exporter's lowerings, opset forms, passes and capture;
 - run every statement of a lowering, of an opset form or of a rewrite under each condition that is met there: in each
