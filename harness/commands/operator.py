@@ -86,8 +86,8 @@ def _how_exported(story: Story) -> str:
         some = " Some calls need a later opset, as its rules say." if any(rule.needs for rule in story.rules) else ""
         return f"It is lowered to ONNX.{some}"
     if story.is_taken_apart:
-        into = "others" if story.parts is None else ", ".join(story.parts) or "nothing"
-        return f"It has no lowering: torch takes it apart into: {into}." + (
+        into = f"into: {', '.join(story.parts) or 'nothing'}" if story.parts is not None else "as its arguments say"
+        return f"It has no lowering: torch takes it apart {into}." + (
             " A rule below may replace it before." if story.rules else ""
         )
     if story.rules:

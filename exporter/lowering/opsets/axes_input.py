@@ -71,8 +71,8 @@ class AxesForms(Base):
         if axes is not None and not axes:
             return x
         result = self._with_axes(f"Reduce{how}", x, axes, since, keepdims_i=keepdim)
-        if x.shape is not None and axes is not None:
-            gone = {axis % len(x.shape) for axis in axes}
+        if x.shape is not None:
+            gone = {axis % len(x.shape) for axis in (range(len(x.shape)) if axes is None else axes)}
             kept = [(axis, size) for axis, size in enumerate(x.shape) if keepdim or axis not in gone]
             result.shape = tuple(1 if axis in gone else size for axis, size in kept)
         return result
