@@ -179,6 +179,8 @@ class Symbol(Expression):
     def __init__(self, name: str, *, is_float: bool = False) -> None:
         self.name, self.args = name, ()
         self.free_symbols = frozenset([self])
+        if not name.isidentifier():
+            self.precedence = 1  # The name of an axis may be an expression, "past + sequence".
         if is_float:
             self.is_float = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -20,10 +20,10 @@ from onnx_parity.exporter.expressions.conditions import (
     Or,
     Unequal,
 )
-from onnx_parity.exporter.expressions.expression import Condition, Expression, Mul, Number, Symbol
+from onnx_parity.exporter.expressions.expression import Add, Condition, Expression, Mul, Number, Symbol
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 
-__all__ = ["NotACondition", "parse_condition"]
+__all__ = ["NotACondition", "over_axes", "parse_condition"]
 
 _Function = Callable[..., Expression]
 _OPERATORS: dict[type[ast.operator], _Function] = {
@@ -56,6 +56,27 @@ def parse_condition(text: str) -> Expression:
         raise NotACondition(text) from error
     if not isinstance(condition, Condition):
         raise NotACondition(text)
+    return condition
+
+
+def over_axes(condition: Expression, axes: Iterable[str]) -> Expression:
+    """A condition over the names of axes, of which some may be expressions: `past + length` is one name where that is
+    the name of an axis. A name in it that is no axis, `length`, is what the rest of the expression leaves."""
+    names = [*axes]
+    for name in names:
+        unknown = [each for each in condition.free_symbols if str(each) not in names]
+        if not unknown or name.isidentifier():
+            continue
+        try:
+            constant, terms = _parsed(ast.parse(name, mode="eval").body).terms()
+        except (SyntaxError, NotACondition):
+            continue
+        for symbol, factor in terms:
+            if symbol in unknown and factor > 0:
+                others = [Mul.of(Number(-by), each) for each, by in terms if each is not symbol]
+                left = Add.of(Symbol(name), Number(-constant), *others)
+                condition = condition.xreplace({symbol: left if factor == 1 else FloorDiv.of(left, Number(factor))})
+                break
     return condition
 
 

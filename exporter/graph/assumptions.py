@@ -12,6 +12,7 @@ import torch
 
 from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Expression, Symbol
 from onnx_parity.exporter.graph.graph import Origin, Value
+from onnx_parity.exporter.graph.names_of_axes import renamed
 
 __all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "as_json", "assumptions_in"]
 
@@ -71,7 +72,7 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The same, with other names of axes."""
         if self.of_sizes is None:
             return self
-        symbols = {each: Symbol(names.get(str(each), str(each))) for each in self.of_sizes.free_symbols}
+        symbols = {each: Symbol(renamed(str(each), names)) for each in self.of_sizes.free_symbols}
         condition = self.of_sizes.xreplace(symbols)
         return msgspec.structs.replace(self, condition=str(condition), of_sizes=condition)
 

@@ -39,6 +39,8 @@ class Axes(msgspec.Struct, frozen=True):
     must_vary: bool = False
     #: By name, the declared smallest and largest size of an axis; torch's `int_oo` is no largest size.
     ranges: dict[str, tuple[Any, Any]] = {}
+    #: Whether these are the ranges of a program of torch.export, where an axis with a hint has 2 as its smallest size.
+    are_torchs: bool = False
 
     def without(self, names: Container[str]) -> Axes:
         """These axes without those of the given names, which become static."""
@@ -65,7 +67,7 @@ class Axes(msgspec.Struct, frozen=True):
             for position, named in self.inputs.items()
         }
         ranges = {names.get(name, name): bounds for name, bounds in self.ranges.items()}
-        return Axes(renamed, requested.outputs, self.automatic, requested.must_vary, ranges)
+        return Axes(renamed, requested.outputs, self.automatic, requested.must_vary, ranges, self.are_torchs)
 
 
 def axes_from_dynamic_axes(

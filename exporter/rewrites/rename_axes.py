@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.graph.names_of_axes import renamed
 from onnx_parity.exporter.rewrites.engine.all_nodes import all_nodes, subgraphs_of
 
 __all__ = ["rename_axes"]
@@ -45,17 +46,11 @@ def rename_axes(model: ir.Model, names: Mapping[str, str] | Mapping[str | ir.Sym
             raise ArgumentError(
                 f"two axes would be called {name!r}, but axes of one name have equal sizes: give them different names"
             )
-    if not wanted:
-        return
-    pattern = re.compile(r"|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(wanted, key=len)[::-1]))
-    for value in values:
-        assert value.shape is not None
+    for value in values if wanted else ():
         value.shape = ir.Shape(
             [
-                pattern.sub(lambda match: wanted[match[0]], size.value)
-                if isinstance(size, ir.SymbolicDim) and size.value
-                else size
-                for size in value.shape
+                renamed(size.value, wanted) if isinstance(size, ir.SymbolicDim) and size.value else size
+                for size in value.shape or ()
             ]
         )
 

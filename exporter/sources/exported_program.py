@@ -110,7 +110,7 @@ class ExportedModule(nn.Module):
                     bounds = self.program.range_constraints.get(expression)
                     if bounds is not None:
                         ranges[called] = (bounds.lower, bounds.upper)
-        return Axes(inputs=found, ranges=ranges)
+        return Axes(inputs=found, ranges=ranges, are_torchs=True)
 
     def _user_inputs(self) -> dict[str, Any]:
         """The values of the arguments in the graph, by their names there: fake tensors, and other values."""

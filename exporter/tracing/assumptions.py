@@ -1,7 +1,8 @@
 """What a recorded program is right for: the conditions that were decided by the example, and what is said about them.
 
 1. A condition whose other side computes the same, or raises an error of the program's own, is no assumption.
-2. A condition that the caller stated with `assume` is an assumption of the model, and nothing is said.
+2. A condition that the caller stated with `assume` is an assumption of the model, and nothing is said. So are the
+   limits that the caller declares for the size of an axis, within which all questions are answered.
 3. Any other one is an assumption with a warning, or an error with `strict=True`.
 
 A condition that leaves a dynamic axis only one size, or that only the sizes 0 and 1 of the example meet, is an error
@@ -10,6 +11,7 @@ before that (`capture_errors.py`).
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -18,15 +20,26 @@ import msgspec
 
 from onnx_parity.exporter.errors import ArgumentError, FrozenValueError
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.graph import Origin
+from onnx_parity.exporter.graph.graph import Input, Origin
 from onnx_parity.exporter.recording.reads import Read
 from onnx_parity.exporter.recording.values_read import TracerWarning
+from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.sizes.answers import declared_range
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
     from onnx_parity.exporter.sizes.answers import Answer
 
-__all__ = ["assumptions_of", "spelled"]
+__all__ = ["DeclaredSize", "assumptions_of", "declared_sizes", "spelled"]
+
+
+class DeclaredSize(msgspec.Struct, frozen=True):
+    """The size of a dynamic axis, as the caller declares it."""
+
+    name: str
+    example: int
+    least: float
+    greatest: float
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -41,13 +54,16 @@ def assumptions_of(
     reads: Sequence[Read],
     axis_names: Mapping[str, str],
     *,
+    declared: Sequence[DeclaredSize],
     stated: Sequence[str],
     strict: bool,
 ) -> list[Assumption]:
     """The assumptions of a recording, from its branches on sizes and what it read, of which those are left out that do
     not matter. Warns of those that the caller did not state; raises `FrozenValueError` instead if `strict`."""
     found = [*_of_reads(reads), *_of_branches(branches, axis_names)]
-    holds = _Stated(stated, [*axis_names.values()], [each.assumption.condition for each in found])
+    named = [each for each in declared if each.name in axis_names.values()]
+    sizes = {each.name: each.example for each in named}
+    holds = _Stated(stated, [*axis_names.values()], [each.assumption.condition for each in found], sizes)
     assumptions: dict[tuple[str, Origin, Expression | None, tuple[int, ...]], Assumption] = {}
     for each in found:
         assumption, origin = each.assumption, each.assumption.origin
@@ -61,7 +77,18 @@ def assumptions_of(
             # One line of a loop asks the same of other values each time, and `0 < number < 3` asks twice.
             values = tuple(map(id, assumption.values))
             assumptions.setdefault((assumption.condition, origin, assumption.of_values, values), assumption)
-    return [*assumptions.values()]
+    return [*assumptions.values(), *_of_limits(named)]
+
+
+def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:
+    """The dynamic axes, with their sizes in the example and the limits that are declared for them."""
+    found: dict[str, DeclaredSize] = {}
+    for number, named in axes.inputs.items():
+        for axis, name in named.items():
+            limits = declared_range(axes.ranges.get(name))
+            least = 0 if axes.are_torchs and limits.lower <= 2 else limits.lower
+            found.setdefault(name, DeclaredSize(name, inputs[number].example.shape[axis], least, limits.upper))
+    return [*found.values()]
 
 
 def spelled(expression: Expression, axis_names: Mapping[str, str]) -> str:
@@ -118,23 +145,50 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
         )
 
 
+def _of_limits(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
+    """The limits that are declared for sizes: the program is followed within them."""
+    limited = [each for each in declared if each.least > 0 or each.greatest < math.inf]
+    if not limited:
+        return
+    from onnx_parity.exporter.expressions.conditions import GreaterOrEqual, LessOrEqual
+    from onnx_parity.exporter.expressions.expression import Number, Symbol
+
+    for each in limited:
+        for compared, limit in ((GreaterOrEqual, each.least), (LessOrEqual, each.greatest)):
+            if 0 < limit < math.inf:
+                condition = compared.of(Symbol(each.name), Number(int(limit)))
+                yield Assumption(
+                    condition=str(condition),
+                    origin=Origin("", 0),
+                    otherwise="the axis is not within the limits that were declared for it",
+                    is_stated=True,
+                    of_sizes=condition,
+                )
+
+
 class _Stated:
     """The conditions that the caller states."""
 
-    def __init__(self, stated: Sequence[str], axes: Sequence[str], found: Sequence[str]) -> None:
-        """Raises `ArgumentError` for a text that is neither a condition over dynamic axes nor one of those found."""
+    def __init__(
+        self, stated: Sequence[str], axes: Sequence[str], found: Sequence[str], sizes: Mapping[str, int]
+    ) -> None:
+        """`sizes` are those of the axes in the example.
+
+        Raises `ArgumentError` for a text that is neither a condition over dynamic axes nor one of those found, and for
+        a condition that does not hold for the example.
+        """
         self._texts = {" ".join(each.split()) for each in stated}
         self._conditions: list[Expression] = []
         if not stated:
             return
         from onnx_parity.exporter.expressions.conditions import And
-        from onnx_parity.exporter.expressions.parsing import NotACondition, parse_condition
+        from onnx_parity.exporter.expressions.parsing import NotACondition, over_axes, parse_condition
 
         for text in stated:
             if " ".join(text.split()) in found:
                 continue
             try:
-                condition = parse_condition(text)
+                condition = over_axes(parse_condition(text), axes)
             except NotACondition:
                 raise ArgumentError(
                     f"assume has {text!r}, which is no condition over the sizes of dynamic axes, such as "
@@ -146,6 +200,13 @@ class _Stated:
                 raise ArgumentError(
                     f"assume has {text!r}, but {unknown[0]!r} is no dynamic axis: the dynamic axes are "
                     f"{', '.join(map(repr, dict.fromkeys(axes))) or 'none'}"
+                )
+            known = {symbol: sizes[str(symbol)] for symbol in condition.free_symbols if str(symbol) in sizes}
+            if known.keys() == condition.free_symbols and not condition.holds_at(known):
+                of_example = " and ".join(f"{name} is {size}" for name, size in known.items())
+                raise ArgumentError(
+                    f"assume has {text!r}, which does not hold for the example, where {of_example}: state a condition "
+                    "that holds for all that the model will be given, or export with another example"
                 )
             self._conditions += condition.args if isinstance(condition, And) else [condition]
 

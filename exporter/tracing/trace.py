@@ -34,7 +34,7 @@ from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTria
 from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
-from onnx_parity.exporter.tracing.assumptions import assumptions_of
+from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes
 from onnx_parity.exporter.tracing.attempt import Attempt, FailedThere, ToRecord, Traced, Variant, record
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
@@ -132,7 +132,12 @@ class _Tracing:
             refuse_ignored_inputs(traced.graph, looked_at(traced.reads))
         try:
             traced.assumptions = assumptions_of(
-                branches, traced.reads, traced.graph.axis_names, stated=options.assume, strict=options.strict
+                branches,
+                traced.reads,
+                traced.graph.axis_names,
+                declared=declared_sizes(self._attempt.axes, traced.graph.inputs),
+                stated=options.assume,
+                strict=options.strict,
             )
         except FrozenValueError as error:
             raise error from failure
