@@ -97,7 +97,7 @@ class Graph(Constants):
                 for position, (operand, dtype) in enumerate(zip(inputs, plan.inputs, strict=True))
             ]
             dtypes = [
-                dtype or self._dtype_from_attributes(plan.signature, position, attributes)
+                dtype or self._dtype_from_attributes(plan.signature, position, attributes, operands)
                 for position, dtype in enumerate(plan.outputs)
             ]
             results = self.add_node("", op_type, operands, attributes, dtypes)
@@ -181,9 +181,13 @@ class Graph(Constants):
     def _as_value(self, operand: Operand | None) -> Value | None:
         return operand if operand is None or isinstance(operand, Value) else self.const(operand)
 
-    def _dtype_from_attributes(self, sig: Signature, position: int, attributes: dict[str, Any]) -> torch.dtype:
-        """The dtype of an output that depends on an attribute; float32, ONNX's default, if that is missing."""
-        dtype = torch.float32
+    def _dtype_from_attributes(
+        self, sig: Signature, position: int, attributes: dict[str, Any], operands: Sequence[Value | None]
+    ) -> torch.dtype:
+        """The dtype of an output that depends on an attribute. If that is missing, ONNX's default is float32, and that
+        of the scale for DequantizeLinear."""
+        scale = operands[1] if sig.op == "DequantizeLinear" else None
+        dtype = torch.float32 if scale is None else scale.dtype
         tensor = attributes.get("value_t")
         if tensor is not None:
             dtype = tensor.dtype

@@ -1,4 +1,4 @@
-"""Restores modules after a recording: the buffers, which are replaced while it runs, and assigned attributes.
+"""Restores modules after a recording: the buffers, which are replaced while it runs, hooks, and assigned attributes.
 
 A write to a buffer, attribute or input is visible as a final `copy_`, or as another object in its place. An ONNX model
 has no state, so capture warns about such a write, or makes it an output with `return_written=True`.
@@ -16,7 +16,7 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.torch_inside.tensors import buffers_of as own_buffers
-from onnx_parity.exporter.torch_inside.tensors import flat_weights_of
+from onnx_parity.exporter.torch_inside.tensors import flat_weights_of, tables_of_hooks
 from onnx_parity.exporter.torch_inside.tensors import modules_of as own_modules
 from onnx_parity.exporter.torch_inside.tensors import parameters_of as own_parameters
 from onnx_parity.exporter.torch_inside.torchscript import attribute_of as compiled_attribute
@@ -80,6 +80,8 @@ def preserved(
     """
     modules = list(program.named_modules()) if isinstance(program, torch.nn.Module) else []
     before = [(path, module, module.__dict__.copy()) for path, module in modules]
+    # A program may add hooks when it is first called, and remember in an attribute that it has.
+    hooks = [(table, table.copy()) for _, module in modules for table in tables_of_hooks(module)]
     assigned: dict[str, Any] = {}
     try:
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
@@ -108,6 +110,10 @@ def preserved(
                     module.__dict__[name] = old
                 else:
                     del module.__dict__[name]
+        for table, known in hooks:
+            if table != known:
+                table.clear()
+                table.update(known)
 
 
 def attribute_at(root: torch.nn.Module, path: str) -> Any:

@@ -24,6 +24,7 @@ from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed,
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.rewrites.tables.for_onnxruntime import products_in_float32
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -107,6 +108,11 @@ class RuntimeSession:
     def __init__(self, model: ir.Model, initializer: Initializer = plain_session) -> None:
         #: The path of the written model; None if onnxruntime was given bytes.
         self.path: str | None = None
+        with products_in_float32(model):
+            self.session = self._created(model, initializer)
+        self._arrays = ArraySession(self.session)
+
+    def _created(self, model: ir.Model, initializer: Initializer) -> onnxruntime.InferenceSession:
         if not write.fits_inline(model):
             place = Path(tempfile.gettempdir(), "onnx-parity-session")
             remove_unfinished(place)
@@ -115,10 +121,8 @@ class RuntimeSession:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self.path = str(folder / "model.onnx")
             write.write_file(model, self.path, external_data=True)
-            self.session = initializer(self.path)
-        else:
-            self.session = initializer(write.serialize(model))
-        self._arrays = ArraySession(self.session)
+            return initializer(self.path)
+        return initializer(write.serialize(model))
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
         """The outputs: tensors, lists of them where the model has sequences, None for an optional without a value."""

@@ -23,6 +23,7 @@ __all__ = [
     "modules_of",
     "nested_tensors",
     "parameters_of",
+    "tables_of_hooks",
 ]  # fmt: skip
 
 #: The buffers, the parameters and the modules that a module holds itself, by their names: the dicts that it reads.
@@ -47,6 +48,19 @@ def hooks_of(module: torch.nn.Module) -> Iterator[Callable[..., Any]]:
     """What a module calls before and after its forward."""
     yield from module._forward_hooks.values()
     yield from module._forward_pre_hooks.values()
+
+
+#: By what a module finds its hooks, and how they are called.
+_HOOKS = (
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks",
+)  # fmt: skip
+
+
+def tables_of_hooks(module: torch.nn.Module) -> list[dict[int, Any]]:
+    """The dicts that a module keeps its hooks in, by their numbers."""
+    attributes = vars(module)
+    return [attributes[name] for name in _HOOKS if name in attributes]
 
 
 def identity_of_memory(tensor: torch.Tensor) -> int:

@@ -1,20 +1,30 @@
 """Operators that onnxruntime has and ONNX has not, for `target="onnxruntime"` alone.
 
     s = x + skip; y = RMSNormalization(s, scale)  ->  y, s = SkipSimplifiedLayerNormalization(x, skip, scale)
+    MatMul(x, DequantizeLinear(integers, scales, zero points), in blocks)  ->  MatMulNBits(x, ...)
 
-One walk over the activations instead of several, in each of the two places of a layer of a language model.
+The first is one walk over the activations instead of several, in each of the two places of a layer of a language model.
+The second is what onnxruntime makes of the two operators itself, when it loads a model: a llama of 200 million weights
+of four bits then loads in a quarter of the time.
 """
 
 from __future__ import annotations
 
-import msgspec
-import onnx_ir as ir
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from onnx_parity.exporter.rewrites.engine.matching import producer_of, sizes_of
+import msgspec
+import numpy as np
+import onnx_ir as ir
+import torch
+from torch import Tensor
+
+from onnx_parity.exporter.rewrites.engine.all_nodes import all_nodes
+from onnx_parity.exporter.rewrites.engine.matching import known_tensor, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
-__all__ = ["FOR_ONNXRUNTIME"]
+__all__ = ["FOR_ONNXRUNTIME", "products_in_float32"]
 
 #: The domain of onnxruntime's own operators.
 _DOMAIN = "com.microsoft"
@@ -68,6 +78,103 @@ def _normalize_sum(_node: ir.Node, found: _NormOfSum, walk: Walk) -> ir.Value:
     return result
 
 
+#: In the metadata of a product: what is multiplied with the weights may be rounded to 8 bits, as onnxruntime does by
+#: default with a MatMul of a DequantizeLinear.
+_MAY_ROUND = "may round"
+_FLOAT32, _INT8 = 1, 4
+_BITS = {
+    ir.DataType.INT2: 2, ir.DataType.UINT2: 2, ir.DataType.INT4: 4, ir.DataType.UINT4: 4,
+    ir.DataType.INT8: 8, ir.DataType.UINT8: 8,
+}  # fmt: skip
+
+
+class _Blocks(msgspec.Struct, frozen=True):
+    """A product with integers of a few bits, which have a scale for each block along the first axis."""
+
+    x: ir.Value
+    weight: ir.Node
+    #: The integers, their scales, and their zero points, if they have some.
+    known: Sequence[ir.TensorProtocol]
+    bits: int
+    block_size: int
+
+
+def _find_blocks(node: ir.Node, walk: Walk) -> _Blocks | NoMatch:
+    x, weight = node.inputs[0], producer_of(node.inputs[1], "DequantizeLinear")
+    if x is None or weight is None or x.dtype not in _DTYPES or len(x.shape or ()) < 2:
+        return NoMatch("it multiplies no rows with a dequantized matrix, or in a dtype without a kernel")
+    size = weight.attributes.get_int("block_size", 0)
+    if weight.attributes.get_int("axis", 1) != 0 or size < 16 or size & (size - 1):
+        return NoMatch("its blocks are not those that onnxruntime has a kernel for")
+    known = [known_tensor(value) for value in weight.inputs if value is not None]
+    if walk.keeps_weights or None in known:
+        return NoMatch("the integers or their scales may be replaced")
+    tensors = [each for each in known if each is not None]
+    bits = _BITS.get(tensors[0].dtype)
+    rows = tensors[0].shape.numpy()
+    if bits is None or len(rows) != 2 or rows[0] % size or tensors[1].dtype != x.dtype:
+        return NoMatch("onnxruntime has no kernel for the dtypes or the sizes")
+    return _Blocks(x, weight, tensors, bits, size)
+
+
+def _multiply_blocks(node: ir.Node, found: _Blocks, walk: Walk) -> ir.Value:
+    """As the operator wants them: rows of the transposed matrix, with several integers in each byte, and those with a
+    sign as integers without one, whose zero point is the middle unless another one is given."""
+    bits, size = found.bits, found.block_size
+    integers, scales, *starts = found.known
+    count, columns = integers.shape.numpy()
+    blocks = count // size
+
+    def matrix() -> Tensor:
+        return _packed(_unsigned(integers, bits).T.reshape(columns, blocks, size), bits)
+
+    def factors() -> Tensor:
+        return torch.from_numpy(scales.numpy().T.copy()).reshape(-1)
+
+    names = [value.name for value in found.weight.inputs if value is not None]
+    inputs = [
+        walk.constants.table(("integers", names[0]), matrix, node),
+        walk.constants.table(("scales", names[1]), factors, node),
+    ]
+    if starts or integers.dtype.name.startswith("U"):
+        places = _unsigned(starts[0], bits) if starts else torch.zeros(blocks, columns, dtype=torch.uint8)
+        inputs.append(walk.constants.table(("zero points", *names), lambda: _packed(places.T, bits).reshape(-1), node))
+    product = op(
+        "MatMulNBits", found.x, *inputs, K=count, N=columns, bits=bits, block_size=size, accuracy_level=_INT8,
+        sizes=node.outputs[0].shape, dtype=found.x.dtype, domain=_DOMAIN,
+    )  # fmt: skip
+    result = walk.add(product, node)
+    producer = result.producer()
+    assert producer is not None
+    producer.meta[_MAY_ROUND] = True
+    return result
+
+
+def _unsigned(tensor: ir.TensorProtocol, bits: int) -> Tensor:
+    is_signed = not tensor.dtype.name.startswith("U")
+    return torch.from_numpy((tensor.numpy().astype(np.int16) + (is_signed << bits - 1)).astype(np.uint8))
+
+
+def _packed(integers: Tensor, bits: int) -> Tensor:
+    """Several integers in each byte, along the last axis, the first of them in the lowest bits."""
+    count = 8 // bits
+    padded = torch.nn.functional.pad(integers, (0, -integers.shape[-1] % count))
+    groups = padded.reshape(*padded.shape[:-1], -1, count)
+    return (groups << bits * torch.arange(count, dtype=torch.uint8)).sum(-1, dtype=torch.uint8)
+
+
+@contextmanager
+def products_in_float32(model: ir.Model) -> Iterator[None]:
+    """A context in which no product of the model rounds what is multiplied with weights of a few bits."""
+    rounding = [node for node in all_nodes(model.graph) if _MAY_ROUND in node.meta]
+    for node in rounding:
+        node.attributes.add(ir.AttrInt64("accuracy_level", _FLOAT32))
+    yield
+    for node in rounding:
+        node.attributes.add(ir.AttrInt64("accuracy_level", _INT8))
+
+
 FOR_ONNXRUNTIME = (
+    Rewrite(name="product with few bits", at=("MatMul",), find=_find_blocks, write=_multiply_blocks),
     Rewrite(name="norm of a sum", at=("Mul", "RMSNormalization"), find=_find_norm_of_sum, write=_normalize_sum),
 )

@@ -73,6 +73,32 @@ def test_weights_that_hooks_recompute() -> None:
     assert_agrees(program, model, torch.rand(2, 3)[:1])
 
 
+class AddsHooks(nn.Module):
+    """As models of transformers do that are asked for the results of their layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.once = self.layer.register_forward_hook(lambda _module, _inputs, result: result + 1)
+        self.has_hooks = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.has_hooks:
+            self.layer.register_forward_hook(lambda _module, _inputs, result: result * 2)
+            self.layer.register_forward_pre_hook(lambda _module, inputs: (inputs[0] * 3,))
+            self.has_hooks = True
+        self.once.remove()
+        result: torch.Tensor = self.layer(x)
+        return result
+
+
+def test_hooks_that_the_program_adds_and_removes() -> None:
+    model = AddsHooks()
+    program = onnx_parity.export(model, (torch.ones(2, 3),))
+    assert not model.has_hooks and len(model.layer._forward_hooks) == 1 and not model.layer._forward_pre_hooks
+    assert_agrees(program, model, torch.randn(2, 3))
+
+
 def test_torch_is_as_it_was() -> None:
     def state() -> tuple[object, ...]:
         return (

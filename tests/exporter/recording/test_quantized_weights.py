@@ -81,6 +81,41 @@ def test_integers_have_the_fewest_bits_that_the_opset_has(opset: int, bits: int)
     assert 64 * 32 * bits // 8 in sizes
 
 
+class FewBits(torch.nn.Module):
+    """A layer whose integers use all of their bits, with or without zero points."""
+
+    def __init__(self, bits: int, dtype: torch.dtype, columns: int, *, is_signed: bool, has_starts: bool) -> None:
+        super().__init__()
+        low = -(1 << bits - 1) if is_signed else 0
+        self.starts = torch.arange(2 * columns).remainder(1 << bits).add(low).reshape(2, 1, columns) * has_starts
+        self.integers = torch.arange(64 * columns).mul(5).remainder(1 << bits).add(low).reshape(2, 32, columns)
+        if is_signed:
+            self.integers = self.integers.to(torch.int8)
+        else:
+            self.integers = self.integers.to(torch.uint8)
+        self.scales = torch.linspace(0.01, 0.1, 2 * columns).to(dtype).reshape(2, 1, columns)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        integers = self.integers.to(x.dtype) - self.starts.to(x.dtype)
+        return x @ (integers * self.scales).flatten(0, 1)
+
+
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("columns", [36, 33])
+@pytest.mark.parametrize(("bits", "opset"), [(2, 25), (4, 21), (4, 23), (8, 21)])
+def test_all_kinds_of_integers(bits: int, opset: int, columns: int, dtype: torch.dtype, target: str | None) -> None:
+    x = torch.linspace(-2, 2, 3 * 64).reshape(1, 3, 64).to(dtype)
+    for is_signed, has_starts in [(False, False), (False, True), (True, False), (True, True)]:
+        program = FewBits(bits, dtype, columns, is_signed=is_signed, has_starts=has_starts)
+        model = exported(program, x, opset, target=target, verify=True, dynamic_axes={"x": {0: "batch", 1: "rows"}})
+        assert operators(model) == (["DequantizeLinear", "MatMul"] if target is None else ["MatMulNBits"])
+        assert model(x[:, :0]).shape == (1, 0, columns)
+    if target is not None:
+        # The file lets onnxruntime round rows to 8 bits, as it does with a DequantizeLinear. A call does not.
+        assert next(iter(model.model.graph)).attributes["accuracy_level"].as_int() == 4
+
+
 @pytest.mark.parametrize(
     ("program", "x"),
     [

@@ -53,3 +53,31 @@ def test_norms_that_stay(skip: str, total: str, because: str) -> None:
         norm = RMSNormalization <axis = -1, epsilon = 0.01> (total, scale)
     }}"""
     assert_stays(FOR_ONNXRUNTIME, text, because, opset=23)
+
+
+@pytest.mark.parametrize(
+    ("weight", "because"),
+    [
+        (
+            "DequantizeLinear <axis = 1> (integers, columns)",
+            "its blocks are not those that onnxruntime has a kernel for",
+        ),
+        (
+            "DequantizeLinear <axis = 0, block_size = 2> (integers, few)",
+            "its blocks are not those that onnxruntime has a kernel for",
+        ),
+        (
+            "DequantizeLinear <axis = 0, block_size = 16> (integers, given)",
+            "the integers or their scales may be replaced",
+        ),
+    ],
+)
+def test_products_that_stay(weight: str, because: str) -> None:
+    numbers = ", ".join(["1"] * 64)
+    text = f"""(float[n,32] x, float[2,2] given) => (float[n,2] y)
+        <int8[32,2] integers = {{{numbers}}}, float[2] columns = {{1, 2}},
+         float[16,2] few = {{{numbers[: 3 * 31 + 1]}}}> {{
+        weight = {weight}
+        y = MatMul (x, weight)
+    }}"""
+    assert_stays(FOR_ONNXRUNTIME, text, because, opset=21)
