@@ -478,12 +478,18 @@ assignments_of_nan = op(
 )
 
 
+#: A tensor that is no input, no weight, and not of the recording.
+_KNOWN = torch.arange(3.0)
+
+
 def copied(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     y = x * 2
     shared, (apart, again) = copy.copy(y.t()), copy.deepcopy((y, {"y": y}))
     shared[:1] += 1
     apart[:1] = 0
-    return y, again["y"]
+    known = copy.deepcopy([_KNOWN])[0]
+    known += 1
+    return y, again["y"], known * _KNOWN
 
 
 def of_lists(x: torch.Tensor) -> list[torch.Tensor]:

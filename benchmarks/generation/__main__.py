@@ -29,6 +29,7 @@ def main(
     ] = None,
     tokens: Annotated[int, typer.Option(min=1, help="How many tokens are chosen for each sample.")] = 64,
     opset: Annotated[int, typer.Option(help="The opset.")] = 18,
+    target: Annotated[str, typer.Option(help="The target of the export; nothing for ONNX's operators alone.")] = "",
 ) -> None:
     """Count the tokens that are those of eager, with one sample and with three. Exits with 1 if one is not."""
     warnings.simplefilter("ignore")
@@ -41,7 +42,7 @@ def main(
         begun = time.perf_counter()
         subject = subject_of(name, cache)
         try:
-            calls = exported(subject, merged, opset)
+            calls = exported(subject, merged, opset, target or None)
             found = [equal_tokens(subject, calls, batch, tokens) for batch in (1, 3)]
         except Exception as error:  # noqa: BLE001  Whatever an export or a run raises is its answer.
             found = []

@@ -88,12 +88,12 @@ def equal_tokens(subject: Subject, models: Sequence[Call], batch: int, count: in
     return int((got == wanted).long().cumprod(-1).sum()), wanted.numel()
 
 
-def exported(subject: Subject, merged: bool, opset: int) -> Sequence[Call]:
+def exported(subject: Subject, merged: bool, opset: int, target: str | None = None) -> Sequence[Call]:
     """The exported model, or one for the prompt and one for each further token, to be called as the program is."""
     if merged:
-        return [_program(subject, _continued, ("sequence", "all", "all - sequence"), opset)]
-    first = _program(subject, _first, ("sequence", "sequence", ""), opset)
-    return [first, _program(subject, _step, ("", "all", "all - 1"), opset)]
+        return [_program(subject, _continued, ("sequence", "all", "all - sequence"), opset, target)]
+    first = _program(subject, _first, ("sequence", "sequence", ""), opset, target)
+    return [first, _program(subject, _step, ("", "all", "all - 1"), opset, target)]
 
 
 def _program(
@@ -101,12 +101,15 @@ def _program(
     observe: Callable[[Subject, _Numbers], Arguments],
     words: tuple[str, str, str],
     opset: int,
+    target: str | None,
 ) -> Call:
     """The exported model of a call. `words` name the new tokens, all tokens, and those in the cache."""
     example = observe(subject, _EXAMPLE)
     named = [_names(subject, numbers, words) for numbers in (_EXAMPLE, _OTHER)]
     axes = _axes(example, observe(subject, _OTHER), {name: (named[0][name], named[1][name]) for name in named[0]})
-    program = onnx_parity.export(subject.module, kwargs=example, dynamic_shapes=axes, opset_version=opset)
+    program = onnx_parity.export(
+        subject.module, kwargs=example, dynamic_shapes=axes, opset_version=opset, target=target
+    )
 
     def call(**given: Any) -> Any:
         return program(**{name: given[name] for name in example})

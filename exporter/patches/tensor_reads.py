@@ -71,7 +71,7 @@ def _copy(pythons: Callable[..., Any], value: Any) -> Any:
 
 def _deep_copy(torchs: Callable[..., Any], self: torch.Tensor, memo: dict[Any, Any]) -> Any:
     """`copy.deepcopy`: tensors that share memory have copies that do, of which one is enough here."""
-    if not _is_recorded(self) or id(self) in memo:
+    if not records_here() or id(self) in memo:
         return torchs(self, memo)
     if memo.setdefault(("memory", identity_of_memory(self)), self) is not self:
         raise refused_here("copy.deepcopy copies two tensors that share memory: copy each by itself")

@@ -202,4 +202,4 @@ def test_the_page_on_quantized_models(tmp_path: Path, monkeypatch: pytest.Monkey
     run = [each for each in programs if "torchao" not in each or importlib.util.find_spec("torchao")]
     for program in run:
         exec(program, names)
-    assert len(programs) == 3 and len(run) >= 2 and "result" in names
+    assert len(programs) == 4 and len(run) >= 3 and "result" in names
