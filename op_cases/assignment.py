@@ -478,8 +478,7 @@ assignments_of_nan = op(
 )
 
 
-#: A tensor that is no input, no weight, and not of the recording.
-_KNOWN = torch.arange(3.0)
+_KNOWN = torch.arange(3.0)  # No input, no weight, and not of the recording.
 
 
 def copied(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -487,9 +486,7 @@ def copied(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     shared, (apart, again) = copy.copy(y.t()), copy.deepcopy((y, {"y": y}))
     shared[:1] += 1
     apart[:1] = 0
-    known = copy.deepcopy([_KNOWN])[0]
-    known += 1
-    return y, again["y"], known * _KNOWN
+    return y, again["y"], copy.deepcopy([_KNOWN])[0].add_(1) * _KNOWN
 
 
 def of_lists(x: torch.Tensor) -> list[torch.Tensor]:

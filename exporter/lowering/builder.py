@@ -257,6 +257,8 @@ class Graph(Constants):
 
     def take_back(self, first: int) -> None:
         """Remove all nodes from that number on."""
+        for node in self.nodes[first:]:
+            _read_nothing(node)
         del self.nodes[first:]
         self.known_numbers.clear()
 
@@ -329,3 +331,12 @@ def _check_operands(name: object, inputs: Sequence[object]) -> None:
 
 def _torch_dtype(onnx_value: int) -> torch.dtype:
     return next(dtype for dtype, onnx in TO_ONNX.items() if onnx.value == onnx_value)
+
+
+def _read_nothing(node: ir.Node) -> None:
+    """Let a node that is removed read nothing any more, so that what only it has read is seen to be unused."""
+    node.resize_inputs(0)
+    for attribute in node.attributes.values():
+        if attribute.type is ir.AttributeType.GRAPH:
+            for inner in attribute.as_graph():
+                _read_nothing(inner)

@@ -82,7 +82,12 @@ class NodeLowering:
         if self.options.modules_become_functions:
             self.g.known_numbers.clear()
         try:
-            self._bind(node, self._empty_results(node, function) or self._call(node, function), first)
+            results = self._empty_results(node, function) or self._call(node, function)
+            # Such as a decomposition of a weight: torch's own result has torch's signs, and takes no loop in each run.
+            has_loop = any(made.op_type == "Loop" for made in self.g.nodes[first:])
+            if has_loop and self._is_of_weights(node, first):
+                return
+            self._bind(node, results, first)
         except _InputRefused:
             self._skip(node)
             return
@@ -213,7 +218,7 @@ class NodeLowering:
             made.meta["origin"] = node
 
     def _is_of_weights(self, node: Node, first: int) -> bool:
-        """Replace the nodes that a lowering added before it refused by constants, if all depends on weights alone."""
+        """Replace the nodes that a lowering added by constants, if all depends on weights alone."""
         if not self.options.reads_weights or not isinstance(node.op, OpOverload) or self.is_kept(node.op):
             return False
         if (found := results_of_weights(node)) is None:

@@ -70,3 +70,29 @@ def test_a_decomposition_inside_of_a_branch() -> None:
     exported = onnx_parity.export(program, (x,))
     for each in (x, -x):
         torch.testing.assert_close(exported(each), program(each))
+
+
+class OfWeights(torch.nn.Module):
+    """A layer that is orthogonal, and a product with singular vectors, whose signs are torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(4, 4))
+        self.weight = torch.nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        vectors, values, _ = torch.linalg.svd(self.weight)
+        result: torch.Tensor = self.layer(x) @ (vectors * values) + torch.linalg.eigh(self.weight + self.weight.T)[1]
+        return result
+
+
+def test_what_takes_a_loop_and_depends_on_weights_alone_is_computed_at_the_export() -> None:
+    torch.manual_seed(4)
+    program, x = OfWeights().eval(), torch.randn(4, 4)
+    model = onnx_parity.export(program, (x,), verify=True)
+    assert [node.op_type for node in model.model.graph] == ["Gemm", "MatMul", "Add"]
+    with pytest.raises(onnx_parity.ArgumentError, match="cannot be replaced"):
+        model.apply_weights({**program.state_dict(), "weight": program.weight.detach() + 1})
+    # The loops stay where other weights may be passed.
+    kept = onnx_parity.export(program, (x,), do_constant_folding=False)
+    assert any(node.op_type == "Loop" for node in kept.model.graph)
