@@ -31,7 +31,7 @@ BUDGETS = {
     "exporter/recurrences": 850,
     "exporter/registry": 700,
     "exporter/request": 1660,
-    "exporter/rewrites": 4195,
+    "exporter/rewrites": 4215,
     "exporter/runtime": 670,
     "exporter/script": 3000,
     "exporter/sizes": 2095,

@@ -24,7 +24,7 @@ from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed,
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.unfinished import name_unfinished, remove_unfinished
 from onnx_parity.exporter.request.marked_inputs import Given
-from onnx_parity.exporter.rewrites.tables.for_onnxruntime import products_in_float32
+from onnx_parity.exporter.rewrites.products_that_round import products_in_float32
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -10,8 +10,7 @@ of four bits then loads in a quarter of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -19,12 +18,12 @@ import onnx_ir as ir
 import torch
 from torch import Tensor
 
-from onnx_parity.exporter.rewrites.engine.all_nodes import all_nodes
 from onnx_parity.exporter.rewrites.engine.matching import known_tensor, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
+from onnx_parity.exporter.rewrites.products_that_round import MAY_ROUND, ROUNDED
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
-__all__ = ["FOR_ONNXRUNTIME", "products_in_float32"]
+__all__ = ["FOR_ONNXRUNTIME"]
 
 #: The domain of onnxruntime's own operators.
 _DOMAIN = "com.microsoft"
@@ -78,10 +77,6 @@ def _normalize_sum(_node: ir.Node, found: _NormOfSum, walk: Walk) -> ir.Value:
     return result
 
 
-#: In the metadata of a product: what is multiplied with the weights may be rounded to 8 bits, as onnxruntime does by
-#: default with a MatMul of a DequantizeLinear.
-_MAY_ROUND = "may round"
-_FLOAT32, _INT8 = 1, 4
 _BITS = {
     ir.DataType.INT2: 2, ir.DataType.UINT2: 2, ir.DataType.INT4: 4, ir.DataType.UINT4: 4,
     ir.DataType.INT8: 8, ir.DataType.UINT8: 8,
@@ -140,13 +135,13 @@ def _multiply_blocks(node: ir.Node, found: _Blocks, walk: Walk) -> ir.Value:
         places = _unsigned(starts[0], bits) if starts else torch.zeros(blocks, columns, dtype=torch.uint8)
         inputs.append(walk.constants.table(("zero points", *names), lambda: _packed(places.T, bits).reshape(-1), node))
     product = op(
-        "MatMulNBits", found.x, *inputs, K=count, N=columns, bits=bits, block_size=size, accuracy_level=_INT8,
+        "MatMulNBits", found.x, *inputs, K=count, N=columns, bits=bits, block_size=size, accuracy_level=ROUNDED,
         sizes=node.outputs[0].shape, dtype=found.x.dtype, domain=_DOMAIN,
     )  # fmt: skip
     result = walk.add(product, node)
     producer = result.producer()
     assert producer is not None
-    producer.meta[_MAY_ROUND] = True
+    producer.meta[MAY_ROUND] = True
     return result
 
 
@@ -161,17 +156,6 @@ def _packed(integers: Tensor, bits: int) -> Tensor:
     padded = torch.nn.functional.pad(integers, (0, -integers.shape[-1] % count))
     groups = padded.reshape(*padded.shape[:-1], -1, count)
     return (groups << bits * torch.arange(count, dtype=torch.uint8)).sum(-1, dtype=torch.uint8)
-
-
-@contextmanager
-def products_in_float32(model: ir.Model) -> Iterator[None]:
-    """A context in which no product of the model rounds what is multiplied with weights of a few bits."""
-    rounding = [node for node in all_nodes(model.graph) if _MAY_ROUND in node.meta]
-    for node in rounding:
-        node.attributes.add(ir.AttrInt64("accuracy_level", _FLOAT32))
-    yield
-    for node in rounding:
-        node.attributes.add(ir.AttrInt64("accuracy_level", _INT8))
 
 
 FOR_ONNXRUNTIME = (
