@@ -24,6 +24,7 @@ _LACKING = {
     torch.float8_e4m3fnuz: np.dtype(ml_dtypes.float8_e4m3fnuz),
     torch.float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
     torch.float8_e5m2fnuz: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    torch.float8_e8m0fnu: np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 _TO_TORCH = {array_dtype: dtype for dtype, array_dtype in _LACKING.items()}
 #: Integers of the same widths, by the number of bytes.
@@ -39,6 +40,7 @@ _FORMATS = {
     _LACKING[torch.float8_e4m3fnuz]: (4, -10),
     _LACKING[torch.float8_e5m2]: (3, -16),
     _LACKING[torch.float8_e5m2fnuz]: (3, -17),
+    _LACKING[torch.float8_e8m0fnu]: (1, -127),
     np.dtype(np.float32): (24, -149),
     np.dtype(np.float64): (53, -1074),
 }

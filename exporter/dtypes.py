@@ -56,6 +56,7 @@ TO_ONNX: _ByDtype[ir.DataType] = _ByDtype(
         torch.float8_e4m3fnuz: ir.DataType.FLOAT8E4M3FNUZ,
         torch.float8_e5m2: ir.DataType.FLOAT8E5M2,
         torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
+        torch.float8_e8m0fnu: ir.DataType.FLOAT8E8M0,
         torch.bool: ir.DataType.BOOL,
         torch.complex64: ir.DataType.COMPLEX64,
         torch.complex128: ir.DataType.COMPLEX128,

@@ -27,7 +27,7 @@ BUDGETS = {
     "exporter/operators": 17450,
     "exporter/patches": 1570,
     "exporter/program_state": 1100,
-    "exporter/recording": 7000,
+    "exporter/recording": 7005,
     "exporter/recurrences": 850,
     "exporter/registry": 700,
     "exporter/request": 1660,

@@ -36,7 +36,7 @@ _MOVES = frozenset(
     )
 )  # fmt: skip
 _CAST = "aten::_to_copy"
-_KEEP_INTEGERS = frozenset({*_MOVES, _CAST, "aten::sub", "aten::add"})
+_KEEP_INTEGERS = frozenset({_CAST, "aten::sub", "aten::add"})
 #: The argument that is the weight of each operator that multiplies with one.
 _WEIGHT = {
     "aten::mm": "mat2", "aten::addmm": "mat2", "aten::matmul": "other", "aten::linear": "weight",
@@ -55,7 +55,7 @@ class _Terms(msgspec.Struct, frozen=True, eq=False):
 
     integers: Value
     zero_point: Value | float | None
-    scale: Value | None
+    scales: tuple[Value, ...]
     product: Value
     moves: tuple[Node, ...]
 
@@ -137,7 +137,7 @@ class _Search:
         if not isinstance(weight, Value) or not self._is_made_of_integers(weight) or self._stays(node.op):  # type: ignore[arg-type]
             return None
         terms = self._terms(weight)
-        if terms is None or (terms.scale is None) is not (scaling is not None):
+        if terms is None or bool(terms.scales) is (scaling is not None):
             return None
         is_turned = name in ("aten::linear", "aten::embedding")
         with outside_of_recording(), torch.no_grad():
@@ -179,25 +179,29 @@ class _Search:
             name = operator_name(node.op)
             source = node.arguments.get("self")
             if not isinstance(source, Value) or not (
-                name in _MOVES or (name == _CAST and source.dtype.is_floating_point)
+                _only_moves(node) or (name == _CAST and source.dtype.is_floating_point)
             ):
                 break
             moves.append(node)
             value = source
         found = _integers(value)
         if found is not None:
-            return _Terms(*found, None, value, tuple(moves))
-        if node is None or operator_name(node.op) != "aten::mul":
-            return None
-        for integers, scale in _both_orders(node):
-            found = _integers(integers)
-            if found is not None and scale.dtype.is_floating_point:
-                return _Terms(*found, scale, value, tuple(moves))
-        # Numbers of 4 bits with a point may be made of their bits in any way.
-        for numbers, scale in _both_orders(node):
-            if tuple(numbers.shape) == tuple(value.shape) != tuple(scale.shape) and scale.dtype.is_floating_point:
-                return _Terms(numbers, None, scale, value, tuple(moves))
-        return None
+            return _Terms(*found, (), value, tuple(moves))
+        scales: list[Value] = []
+        numbers: Value | None = None
+        while node is not None and operator_name(node.op) == "aten::mul":
+            for integers, scale in _both_orders(node):
+                found = _integers(integers)
+                if found is not None and scale.dtype.is_floating_point:
+                    return _Terms(*found, (*scales, scale), value, tuple(moves))
+            # Numbers of 4 bits with a point may be made of their bits in any way, and have a scale for all blocks too.
+            scaled = [each for each in _both_orders(node) if _is_scaled(*each, value)]
+            if not scaled:
+                break
+            numbers, scale = scaled[0]
+            scales.append(scale)
+            node = numbers.node
+        return None if numbers is None else _Terms(numbers, None, tuple(scales), value, tuple(moves))
 
     def _computed(self, value: Value) -> torch.Tensor:
         scope: dict[Value, Any] = {}
@@ -224,7 +228,7 @@ class _Search:
             result: torch.Tensor = next(reversed(scope.values()))
             return result.t() if is_turned else result
 
-        scale = torch.ones(()) if terms.scale is None else self._computed(terms.scale)
+        scale = math.prod(map(self._computed, terms.scales), start=torch.ones(()))
         scale = scale if step == 1 else scale * step
         zero_point = terms.zero_point
         start = self._computed(zero_point) if isinstance(zero_point, Value) else torch.tensor(zero_point or 0)
@@ -246,6 +250,16 @@ def _both_orders(product: Node) -> Iterator[tuple[Value, Value]]:
         yield other, one
 
 
+def _only_moves(node: Node) -> bool:
+    """Whether it moves elements, and does not read their bits as another dtype."""
+    return operator_name(node.op) in _MOVES and node.op is not _aten.view.dtype
+
+
+def _is_scaled(numbers: Value, scale: Value, product: Value) -> bool:
+    sizes = tuple(product.shape)
+    return tuple(numbers.shape) == sizes != tuple(scale.shape) and scale.dtype.is_floating_point
+
+
 def _integers(value: Value) -> tuple[Value, Value | float | None] | None:
     """The integers that a value is, and what is subtracted from them."""
     node = value.node
@@ -260,7 +274,8 @@ def _is_integral(value: Value) -> bool:
     which `_matrix` looks at."""
     while value.dtype.is_floating_point:
         source = None if value.node is None else value.node.arguments.get("self")
-        if value.node is None or operator_name(value.node.op) not in _KEEP_INTEGERS or not isinstance(source, Value):
+        keeps = value.node is not None and (operator_name(value.node.op) in _KEEP_INTEGERS or _only_moves(value.node))
+        if not keeps or not isinstance(source, Value):
             return False
         value = source
     return value.dtype is not torch.bool and not value.dtype.is_complex

@@ -149,27 +149,57 @@ class FourBitFloats(torch.nn.Module):
     packed: torch.Tensor
     scale: torch.Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, overall: float | None = None, *, has_exponents: bool = False) -> None:
         super().__init__()
         self.register_buffer("packed", torch.arange(32 * 32).mul(37).remainder(256).to(torch.uint8).reshape(32, 32))
         self.register_buffer("scale", torch.linspace(0.01, 0.1, 32 * 4).reshape(32, 4, 1))
+        if has_exponents:
+            self.scale = torch.arange(32 * 4).remainder(5).add(122).to(torch.uint8).reshape(32, 4, 1)
+        self._overall = None if overall is None else torch.tensor(overall)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         bits = torch.stack([self.packed & 15, self.packed >> 4], -1).flatten(1).to(torch.int32)
         exponent, mantissa = (bits >> 1 & 3) + 126 << 23, (bits & 1) << 22
         numbers = torch.where(bits & 7 < 2, (bits & 7) / 2, (exponent | mantissa).view(torch.float32))
-        weight = torch.where(bits > 7, -numbers, numbers).reshape(32, 4, 16) * self.scale
+        is_float = self.scale.dtype is torch.float32
+        scale = self.scale if is_float else self.scale.view(torch.float8_e8m0fnu).float()
+        weight = torch.where(bits > 7, -numbers, numbers).reshape(32, 4, 16) * scale
+        weight = weight if self._overall is None else weight * self._overall
         return torch.nn.functional.linear(x, weight.flatten(1))
 
 
-def test_numbers_of_four_bits_with_a_point_are_integers_of_half_the_scale() -> None:
-    program = FourBitFloats()
+@pytest.mark.parametrize(
+    "program",
+    [FourBitFloats(), FourBitFloats(overall=0.3), FourBitFloats(has_exponents=True)],
+    ids=["a scale for each block", "and one for all, as of NVFP4", "exponents, as of MXFP4"],
+)
+def test_numbers_of_four_bits_with_a_point_are_integers_of_half_the_scale(program: FourBitFloats) -> None:
     model = exported(program, verify=True)
     assert operators(model) == ["DequantizeLinear", "MatMul"]
     assert_agrees(model, program, X)
     before = exported(program, opset=18, verify=True)
     assert "BitCast" not in operators(before)
     assert_agrees(before, program, X)
+
+
+class EightBitFloats(torch.nn.Module):
+    """As of MXFP8: floats of 8 bits, and for each 32 of them an exponent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("numbers", torch.linspace(-3, 3, 32 * 64).reshape(32, 2, 32).to(torch.float8_e4m3fn))
+        exponents = torch.arange(64).remainder(7).add(120).to(torch.uint8).reshape(32, 2, 1)
+        self.register_buffer("scale", exponents.view(torch.float8_e8m0fnu))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        numbers, scale = self.get_buffer("numbers").float(), self.get_buffer("scale").float()
+        return torch.nn.functional.linear(x, (numbers * scale).flatten(1))
+
+
+@pytest.mark.parametrize("opset", [13, 21, 24])
+def test_scales_that_are_exponents_are_computed_at_the_export(opset: int) -> None:
+    program = EightBitFloats()
+    assert_agrees(exported(program, opset=opset, verify=True), program, X)
 
 
 class OfBits(torch.nn.Module):
