@@ -135,6 +135,12 @@ unbound = op(
     dynamic=ROWS,
     sizes=FROM_1,
 )
+slices = op(
+    lambda x: (torch.cat([each.cumsum(1) for each in x.split(1)]), torch.cat([row * 2 for row in x.T.split(1, -1)], 1)),
+    floats(5, 3),
+    dynamic=ROWS,
+    sizes=FROM_1,
+)
 returned = op(lambda x: [row.cumsum(0) for row in x], floats(5, 3), dynamic=ROWS, sizes=FROM_1)
 
 # --- loops whose length depends on values -----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5370,
     "exporter/operators": 17450,
-    "exporter/patches": 1570,
+    "exporter/patches": 1575,
     "exporter/program_state": 1100,
     "exporter/recording": 7005,
     "exporter/recurrences": 850,

@@ -1,4 +1,4 @@
-"""Patches `chunk`, `unbind` and loops over tensors, whose numbers of parts may be dynamic sizes, and `set_`."""
+"""Patches `chunk`, `split`, `unbind` and loops over tensors, whose numbers of parts may be dynamic, and `set_`."""
 
 from __future__ import annotations
 
@@ -61,6 +61,17 @@ def _unbind(torchs: Callable[..., Any], self: torch.Tensor, dim: int = 0) -> Any
     return parts_of(self.movedim(dim, 0))
 
 
+def _split(torchs: Callable[..., Any], self: torch.Tensor, split_size: Any, dim: int = 0) -> Any:
+    """The parts of one row each, which are as many as the model finds. (`torch.split` calls this too.)"""
+    length = self.shape[dim] if self.dim() else 1
+    is_of_rows = type(split_size) is int and split_size == 1
+    if not is_of_rows or not isinstance(length, torch.SymInt) or not length.node.has_hint():
+        return torchs(self, split_size, dim)
+    from onnx_parity.exporter.recording.python_loops.grown_list import parts_of
+
+    return parts_of(self.movedim(dim, 0).unsqueeze(dim % self.dim() + 1))
+
+
 def _set(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """Let functionalization replace the tensor. It can do so with views of inputs, but not with inputs."""
     if kwargs or len(args) != 1 or not isinstance(args[0], torch.Tensor):
@@ -85,5 +96,6 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
     FunctionAttribute(torch.Tensor, "__iter__", _iter),
     FunctionAttribute(torch, "unbind", _unbind),
     FunctionAttribute(torch.Tensor, "unbind", _unbind),
+    FunctionAttribute(torch.Tensor, "split", _split),
 )
 PATCHES: tuple[Patch, ...] = (FunctionAttribute(torch.Tensor, "set_", _set),)

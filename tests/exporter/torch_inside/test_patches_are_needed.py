@@ -160,6 +160,9 @@ WITNESSES: dict[str, Witness] = {
     "dynamic_lists: torch.unbind": Witness(
         exporting(lambda x: torch.stack(torch.unbind(x), 1), X, **ROWS), "is fixed by the program"
     ),
+    "dynamic_lists: torch.Tensor.split": Witness(
+        exporting(lambda x: torch.cat([row * 2 for row in x.split(1)]), X, **ROWS), "cannot become one of the model"
+    ),
     "dynamic_lists: torch.Tensor.unbind": Witness(
         exporting(lambda x: torch.stack(x.unbind(0), 1), X, **ROWS), "is fixed by the program"
     ),
