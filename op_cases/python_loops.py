@@ -135,7 +135,7 @@ unbound = op(
     dynamic=ROWS,
     sizes=FROM_1,
 )
-slices = op(
+split_into_rows = op(
     lambda x: (torch.cat([each.cumsum(1) for each in x.split(1)]), torch.cat([row * 2 for row in x.T.split(1, -1)], 1)),
     floats(5, 3),
     dynamic=ROWS,
