@@ -236,7 +236,14 @@ reductions_of_nan = op(
     dynamic=_ROWS,
 )
 moments_of_nan = op(
-    lambda x: (x.var(-1), x.std(-2), x.norm(dim=-1), x.norm(3, -2), torch.linalg.vector_norm(x, math.inf, -1)),
+    lambda x: (
+        x.var(-1),
+        x.std(-2),
+        x.norm(dim=-1),
+        x.norm(3, -2),
+        torch.linalg.vector_norm(x, math.inf, -1),
+        x.aminmax(dim=-1),
+    ),
     floats(1, 5, 7, special=(math.nan,)),
     dtypes=FLOATS,
     dynamic=_ROWS,
