@@ -72,7 +72,9 @@ avg_pool3d = op(F.avg_pool3d, _SPACE, rows=[*_AVERAGES, *_DIVISORS], dtypes=WIDE
 avg_pool_unbatched = op(nn.AvgPool2d, floats(3, 10, 7), kernel_size=3, stride=2, padding=1, ceil_mode=[False, True])
 avg_pool1d_unbatched = op(nn.AvgPool1d, floats(3, 10), kernel_size=3, stride=2, padding=1)
 avg_pool3d_unbatched = op(nn.AvgPool3d, floats(3, 5, 7, 6), kernel_size=3, stride=2, padding=1, dtypes=WIDE_FLOATS)
-avg_pool2d_dtypes = op(F.avg_pool2d, numbers(2, 3, 6, 5), kernel_size=2, stride=1, dtypes=[*FLOATS, torch.int64])
+avg_pool2d_dtypes = op(
+    F.avg_pool2d, numbers(2, 3, 6, 5), kernel_size=2, stride=1, padding=1, dtypes=[*FLOATS, torch.int64]
+)
 avg_pool2d_special = op(
     F.avg_pool2d, floats(1, 2, 6, 6, special=(math.inf, -math.inf, math.nan)), kernel_size=2, padding=[0, 1]
 )

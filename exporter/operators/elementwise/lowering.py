@@ -162,18 +162,14 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
 def _integer_power(g: Graph, base: Value, exponent: Value) -> Value:
     """Binary exponentiation that wraps around: runtimes compute integer powers as floats, exact below 2**53.
 
-    Exponents of 2**16 and more, for which the powers of all numbers but 0, 1 and -1 have overflowed, are replaced by
-    the largest exponent below with the same parity.
+    Each bit of the exponent counts, because the powers of odd numbers never become 0.
     """
     b, e = (g.cast(x, torch.int64) for x in (base, exponent))
     zero, one, two = (g.const(number, torch.int64) for number in (0, 1, 2))
     # A negative power of 1 or -1 equals the positive one, and that of any other number is 0.
     fits = g.op("Or", g.greater_or_equal(e, zero), g.equal(g.op("Abs", b), one))
     e = g.op("Abs", e)
-    bits = min(16, 8 * exponent.dtype.itemsize)
-    if exponent.dtype.itemsize > 2:
-        last = g.op("Add", g.remainder(e, two), (1 << bits) - 2)
-        e = g.where(g.less(e, g.const(1 << bits, torch.int64)), e, last)
+    bits = 8 * exponent.dtype.itemsize - exponent.dtype.is_signed
     result = one
     for bit in range(bits):
         half = g.op("Div", e, two)
