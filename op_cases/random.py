@@ -18,6 +18,17 @@ _DRAWN_LIKE = [torch.rand_like, torch.randn_like]
 
 rand = op(lambda x: (torch.rand(3, 4) * 0 + x, torch.rand(50) < 1, torch.rand(50) >= 0), floats(3, 4))
 randn = op(lambda x: (torch.randn(3, 4) * 0 + x, torch.randn(50).abs() < 30), floats(3, 4))
+#: Libraries give a generator, which may be None.
+without_generator = op(
+    lambda x: (
+        torch.randn(x.shape, generator=None, dtype=x.dtype) * 0 + x,
+        torch.rand(x.shape, generator=None) < 1,
+        torch.randint(3, x.shape, generator=None) < 3,
+        torch.randint(2, 3, x.shape, generator=None),
+    ),
+    floats(3, 4),
+    dynamic=BATCH,
+)
 normal_spread = op(
     lambda x: (
         torch.randn(4000).std().sub(1).abs() < 0.2,

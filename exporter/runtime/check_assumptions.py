@@ -12,7 +12,7 @@ from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.errors import AssumptionError
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.graph import Graph
+from onnx_parity.exporter.graph.graph import Graph, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
@@ -69,7 +69,13 @@ def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Grap
             expression, tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
         )
 
-    interpreter = TensorInterpreter(lambda size, tensors: number_of(size.node.expr).of(tensors))
+    def number_in(size: Varying, _tensors: Mapping[Any, Any]) -> Any:
+        number = number_of(size.node.expr)
+        for _, value, _ in number.sources:
+            interpreter.run(nodes_behind(value, known), known)
+        return number.of(known)
+
+    interpreter = TensorInterpreter(number_in)
     with outside_of_recording(), torch.no_grad():
         if assumption.of_values is not None:
             condition = number_of(assumption.of_values)

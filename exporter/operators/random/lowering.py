@@ -15,7 +15,8 @@ from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.recording.fakes.pointwise import floats, pointwise
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
 from onnx_parity.exporter.registry.lowerings import lowering
-from onnx_parity.exporter.registry.recorded import instead_of
+from onnx_parity.exporter.registry.recorded import instead_of, named
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 
 @lowering("aten::native_dropout")
@@ -153,6 +154,19 @@ def _random_dtype(g: Graph) -> torch.dtype:
 copy_back("exponential_", "geometric_", to=DYNAMIC)
 copy_back("cauchy_", "log_normal_", to=DYNAMIC_HALVES)
 pointwise(floats, "rand_like randn_like")
+
+
+@instead_of(
+    "aten::rand.generator", "aten::randn.generator", "aten::randint.generator", "aten::randint.low_generator",
+    "aten::randperm.generator",
+    gives_operator=True,
+    why="torch does not say what the result looks like for dynamic sizes",
+)  # fmt: skip
+def without_generator(op: OpOverload, *args: Any, generator: Any = None, **options: Any) -> Any:
+    """The same without a generator, if None is given for it, as libraries do."""
+    if generator is not None:
+        return NotImplemented
+    return named(op.name().replace(".generator", "").replace("low_generator", "low"))(*args, **options)
 
 
 @instead_of("aten::normal_", where=DYNAMIC_HALVES.include, why=DYNAMIC_HALVES.why)

@@ -43,9 +43,22 @@ def _in_a_range(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if 0 < x.argmax().item() < 3 else x
 
 
+def _at_a_number(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x[x.argmax().item()].item() > 2.5 else x
+
+
 @pytest.mark.parametrize(
     "program",
-    [_some_are_positive, _is_large, _two_questions, _two_numbers, _a_number_and_a_size, _two_counts, _in_a_range],
+    [
+        _some_are_positive,
+        _is_large,
+        _two_questions,
+        _two_numbers,
+        _a_number_and_a_size,
+        _two_counts,
+        _in_a_range,
+        _at_a_number,
+    ],
 )
 def test_a_model_is_right_exactly_where_the_condition_holds(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     example = torch.tensor([1.0, 3.0, 2.0, -1.0])
