@@ -69,11 +69,13 @@ def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Grap
             expression, tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
         )
 
-    def number_in(size: Varying, _tensors: Mapping[Any, Any]) -> Any:
+    def number_in(size: Varying, tensors: Mapping[Any, Any]) -> Any:
         number = number_of(size.node.expr)
+        # What is inside of a branch or a loop has been computed there before it is read.
         for _, value, _ in number.sources:
-            interpreter.run(nodes_behind(value, known), known)
-        return number.of(known)
+            if value not in tensors:
+                interpreter.run(nodes_behind(value, known), known)
+        return number.of({**known, **tensors})
 
     interpreter = TensorInterpreter(number_in)
     with outside_of_recording(), torch.no_grad():
