@@ -44,7 +44,7 @@ def _in_a_range(x: torch.Tensor) -> torch.Tensor:
 
 
 def _at_a_number(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 if x[x.argmax().item()].item() > 2.5 else x
+    return x * 2 if x[int(x.argmax().item())].item() > 2.5 else x
 
 
 @pytest.mark.parametrize(
