@@ -305,6 +305,16 @@ class ONNXProgram:
             check_assumptions(self._assumptions, self._actual_inputs(), feeds, self.source.recorded)
         return feeds
 
+    def broken_assumption(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Assumption | None:
+        """An assumption that does not hold for these arguments; None if all do, or if nothing is known of them."""
+        if not self._assumptions or self.source.recorded is None:
+            return None
+        from onnx_parity.exporter.runtime.check_assumptions import broken_assumption
+
+        return broken_assumption(
+            self._assumptions, self._actual_inputs(), self.feeds(args, kwargs), self.source.recorded
+        )
+
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
         """The results in the program's structure; with `return_written` a pair of that and the written values."""
         remaining = iter(results[: self.returned.outputs])

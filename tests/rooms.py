@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3525,
+    "exporter": 3535,
     "exporter/dispatch": 610,
     "exporter/expressions": 1600,
     "exporter/fallback": 400,
@@ -45,7 +45,7 @@ BUDGETS = {
     "harness/bisecting": 500,
     "harness/cases": 2125,
     "harness/cluster": 2300,
-    "harness/commands": 4770,
+    "harness/commands": 4785,
     "harness/conformance": 1600,
     "harness/drawing": 750,
     "harness/expecting": 1350,

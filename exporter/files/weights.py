@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.arrays import in_pairs
-from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
 __all__ = ["Weights"]
@@ -52,6 +52,7 @@ class Weights(msgspec.Struct, frozen=True):
                 warnings.warn(
                     f"the model has no weight {name!r}, which is ignored: its weights are "
                     f"{', '.join(self.sources) or 'none'}",
+                    OnnxExporterWarning,
                     stacklevel=3,
                 )
                 continue

@@ -9,7 +9,7 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.request.checks import checked_unicode
 from onnx_parity.exporter.request.marked_inputs import Held, Mark, example_of, without_marks
 from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
@@ -95,7 +95,7 @@ def axes_from_dynamic_axes(
             )
             if refuse_unknown:
                 raise ArgumentError(f"{unknown}: {meant}")
-            warn_at_users_line(f"{unknown}, and is ignored: {meant}", UserWarning)
+            warn_at_users_line(f"{unknown}, and is ignored: {meant}", OnnxExporterWarning)
             continue
         if name in inputs:
             axes.inputs[names.index(name)] = _named(name, wanted, example_of(inputs[name]).ndim)

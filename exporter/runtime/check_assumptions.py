@@ -17,13 +17,29 @@ from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_beh
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
-__all__ = ["check_assumptions"]
+__all__ = ["broken_assumption", "check_assumptions"]
 
 
 def check_assumptions(
     assumptions: Sequence[Assumption], inputs: Sequence[ir.Value], feeds: Mapping[str, Given], graph: Graph
 ) -> None:
-    """Raise `AssumptionError` if an assumption does not hold for these values of the model's inputs.
+    """Raise `AssumptionError` if an assumption does not hold for these values of the model's inputs."""
+    broken = broken_assumption(assumptions, inputs, feeds, graph)
+    if broken is not None:
+        sizes = _sizes(inputs, feeds)
+        names = [] if broken.of_sizes is None else sorted(str(symbol) for symbol in broken.of_sizes.free_symbols)
+        found = "".join(f", and {name!r} is {sizes[name]}" for name in names)
+        raise AssumptionError(
+            f"the model does not compute what the program does for these arguments: it assumes {broken.condition}"
+            f"{broken.origin.in_brackets}{found}; otherwise {broken.otherwise}\n"
+            "Export a model for such arguments, with an example of them; program.assumptions has all conditions."
+        )
+
+
+def broken_assumption(
+    assumptions: Sequence[Assumption], inputs: Sequence[ir.Value], feeds: Mapping[str, Given], graph: Graph
+) -> Assumption | None:
+    """An assumption that does not hold for these values of the model's inputs.
 
     Values that the program decided by are computed as it was recorded.
     """
@@ -35,13 +51,8 @@ def check_assumptions(
         else:
             holds = _are_as_expected(each, [feeds[value.name or ""] for value in inputs], graph)
         if not holds:
-            names = sorted(str(symbol) for symbol in each.of_sizes.free_symbols) if each.of_sizes is not None else []
-            found = "".join(f", and {name!r} is {sizes[name]}" for name in names)
-            raise AssumptionError(
-                f"the model does not compute what the program does for these arguments: it assumes {each.condition}"
-                f"{each.origin.in_brackets}{found}; otherwise {each.otherwise}\n"
-                "Export a model for such arguments, with an example of them; program.assumptions has all conditions."
-            )
+            return each
+    return None
 
 
 def _sizes(inputs: Sequence[ir.Value], feeds: Mapping[str, Given]) -> dict[str, int]:

@@ -187,7 +187,9 @@ class _Verification:
             if not isinstance(error, errors_of_runtimes()):
                 raise
             raise _failed(
-                f"the model fails for {trial.what}: {error}", trial, measured.expected(closely=False)
+                f"the model fails for {trial.what}: {str(error).rstrip()}{self._beyond(trial)}",
+                trial,
+                measured.expected(closely=False),
             ) from error
         outputs = [to_array(result) for result in results]
         verdict, expected = self._in_torch.judge(measured, outputs)
@@ -196,10 +198,20 @@ class _Verification:
         if not verdict.passed:
             message = (
                 f"the outputs of the model differ from those of the program for {trial.what}: "
-                f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
+                f"{verdict.detail}. The outputs are {', '.join(program.output_names)}{self._beyond(trial)}"
             )
             raise _failed(message, trial, expected)
         return ""
+
+    def _beyond(self, trial: Trial) -> str:
+        """Which assumption of the model does not hold for the inputs of a trial, and what to do then."""
+        broken = self._program.broken_assumption(trial.args, trial.kwargs)
+        if broken is None:
+            return ""
+        return (
+            f"\nThe model assumes {broken.condition}{broken.origin.in_brackets}, which does not hold for these inputs: "
+            f"state it if it always does, assume=[{broken.condition!r}], or change that line."
+        )
 
     def _results(self, trial: Trial) -> list[torch.Tensor]:
         """The outputs that are the program's. Those of nothing are onnx.reference's: there, onnxruntime refuses what

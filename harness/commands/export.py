@@ -45,6 +45,7 @@ class _Request:
     external_data: bool
     strict: bool
     verify: bool
+    assume: Sequence[str]
     prints_graph: bool
 
 
@@ -96,6 +97,13 @@ def export(
             "--verify", help="Run the model in onnxruntime, and write it only if its outputs equal PyTorch's."
         ),
     ] = False,
+    assume: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A condition that always holds, over the names of dynamic axes: --assume 'height % 8 == 0'. Repeat it "
+            "for several."
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the exported graph.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written, or the error, as JSON.")] = False,
 ) -> None:
@@ -133,7 +141,7 @@ def export(
     names = [each.name for each in given]
     request = _Request(
         program, tensors, names, output, opset, axes, output_name, training, fallback, external_data, strict, verify,
-        prints_graph=show and not as_json,
+        assume or (), prints_graph=show and not as_json,
     )  # fmt: skip
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -146,13 +154,18 @@ def export(
             wrong = str(error).removeprefix("dynamic_axes ").partition(", and is ignored")[0]
             refuse(f"--dynamic {wrong}. Inputs are named as in --input x=1x3, and outputs with --output-name.")
         except onnx_parity.ExportError as error:
-            _end_with(error, as_json=as_json)
+            _end_with(error, _messages_of(caught), as_json=as_json)
         except SystemExit as error:  # Raised by the user's code, such as a lowering. It would end the command silently.
             print_text(f"the export ended the process with {error.code}, and nothing was written.", error=True)
             raise typer.Exit(1) from None
-    ours = onnx_parity.TracerWarning | onnx_parity.DroppedWriteWarning
-    messages = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
-    _report(request, exported, messages, time.perf_counter() - start, as_json=as_json)
+    _report(request, exported, _messages_of(caught), time.perf_counter() - start, as_json=as_json)
+
+
+def _messages_of(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """The texts of the warnings of the exporter, without those of libraries."""
+    from onnx_parity.exporter.errors import OnnxExporterWarning
+
+    return [str(warning.message) for warning in caught if issubclass(warning.category, OnnxExporterWarning)]
 
 
 def _export_program(request: _Request) -> onnx_parity.ONNXProgram:
@@ -176,15 +189,18 @@ def _export_program(request: _Request) -> onnx_parity.ONNXProgram:
         external_data=request.external_data or None,
         verify=request.verify,
         strict=request.strict,
+        assume=list(request.assume),
     )
 
 
-def _end_with(error: onnx_parity.ExportError, *, as_json: bool) -> NoReturn:
+def _end_with(error: onnx_parity.ExportError, messages: Sequence[str], *, as_json: bool) -> NoReturn:
     import onnx_parity
 
     if as_json:
-        print_json({"error": type(error).__name__, "reason": str(error)})
+        print_json({"error": type(error).__name__, "reason": str(error), "warnings": messages})
     else:
+        for message in messages:
+            print_text(f"warning: {message}", error=True)
         print_text(f"{type(error).__name__}: {error}", error=True)
     used_wrongly = isinstance(error, onnx_parity.ArgumentError | onnx_parity.OpsetError | onnx_parity.WriteError)
     raise typer.Exit(2 if used_wrongly else 1) from None

@@ -16,7 +16,10 @@ def reduce(
     cell: CellId,
     seed: Seed,
     paths: Places = None,
-    out: Annotated[Path, typer.Option(help="The folder to write the bundle to.")] = Path("reduced"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write the bundle to. Default: a folder in reduced/, named after the cell."),
+    ] = None,
     window: Window = 32,
     as_json: AsJson = False,
 ) -> None:
@@ -33,6 +36,7 @@ def reduce(
 
         parity reduce "resnet18-float32-opset9-cpu-trace-onnxruntime" --out /tmp/reduced && python /tmp/reduced/repro.py
     """
+    from onnx_parity.harness.judging.bundle import slug
     from onnx_parity.harness.localisation.reduce import reduce as reduce_to
     from onnx_parity.harness.localisation.reduce import write_reduced
 
@@ -43,11 +47,12 @@ def reduce(
             print_text("\n".join(found.lines()))
             print_text("The program cannot be reduced: no part of it fails by itself.")
             raise typer.Exit(1)
-        write_reduced(suspect, small, out)
+        folder = out or Path("reduced") / slug(suspect.cell.id)
+        write_reduced(suspect, small, folder)
         operators = [str(node.op) for node in small.piece.nodes]
         if as_json:
-            print_json({"folder": str(out), "operators": operators, "detail": small.detail})
+            print_json({"folder": str(folder), "operators": operators, "detail": small.detail})
             return
         print_text(f"{cell}: {len(suspect.recording.nodes)} operators, reduced to {len(operators)}")
         print_text("\n".join(f"  {operator}" for operator in operators))
-        print_text(f"{small.detail}\nsource: {out / 'program.py'}\nto reproduce: python {out / 'repro.py'}")
+        print_text(f"{small.detail}\nsource: {folder / 'program.py'}\nto reproduce: python {folder / 'repro.py'}")

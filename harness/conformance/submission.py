@@ -84,7 +84,7 @@ class Ran(msgspec.Struct, frozen=True):
     log: Annotated[str, Meta(description="A file of the submission")] = ""
 
 
-class Waiver(msgspec.Struct, frozen=True):
+class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A failure that is known, and does not count until a date."""
 
     id: Annotated[

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onnx_parity
+from onnx_parity.exporter.errors import OnnxExporterWarning
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -313,7 +314,7 @@ def test_wrong_weights() -> None:
             program.apply_weights(wrong)  # type: ignore[arg-type]
         assert str(caught.value) == message
     with pytest.warns(
-        UserWarning, match="the model has no weight 'other', which is ignored: its weights are "
+        OnnxExporterWarning, match="the model has no weight 'other', which is ignored: its weights are "
     ) as warned:
         program.apply_weights({"other": torch.ones(1)})
     assert warned[0].filename == __file__

@@ -20,6 +20,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.bisecting.history import History, add_history
 from onnx_parity.harness.cli import app
+from onnx_parity.harness.judging.bundle import slug
 from onnx_parity.harness.judging.issue import tracker_of
 from onnx_parity.harness.subjects.runtime_interface import Session
 from onnx_parity.harness.subjects.runtimes import OnnxRuntime
@@ -86,9 +87,10 @@ def test_reduce_leaves_a_folder_that_runs_alone(faulty: Path) -> None:
     assert code == 0
     lines = text.splitlines()
     assert lines[:2] == [f"{_CELL}: 3 operators, reduced to 1", "  aten.hardsigmoid.default"]
-    assert lines[-2:] == ["source: reduced/program.py", "to reproduce: python reduced/repro.py"]
+    folder = f"reduced/{slug(_CELL)}"
+    assert lines[-2:] == [f"source: {folder}/program.py", f"to reproduce: python {folder}/repro.py"]
     done = subprocess.run(
-        [sys.executable, "-I", "reduced/repro.py"], cwd=faulty, capture_output=True, text=True, check=False
+        [sys.executable, "-I", f"{folder}/repro.py"], cwd=faulty, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert done.stdout.startswith(f"reduced from {_CELL}: 1 of 3 operators\n")

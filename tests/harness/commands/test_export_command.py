@@ -41,6 +41,11 @@ class Sized(nn.Linear):
     def __init__(self, size):
         super().__init__(size, size)
 
+class Pads(nn.Module):
+    def forward(self, x):
+        rows = -x.shape[0] % 4
+        return torch.cat([x, x.new_zeros(rows, 2)]) if rows else x
+
 class Looks(nn.Module):
     def forward(self, x):
         return x + 1 if x.sum() > 0 else x
@@ -155,6 +160,13 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
     assert code == 0 and "warning: the program turned a tensor into a Python value" in text
     code, text = invoke("export", looks, "-i", "2x2", "--strict")
     assert code == 1 and text.startswith("FrozenValueError: ")
+    pads = ("export", f"models_of_{folder.name}:Pads", "-i", "x=8x2", "-d", "x:0=rows", "--verify")
+    code, text = invoke(*pads)
+    assert code == 1 and text.startswith("warning: the program branches on a dynamic size")
+    assert "VerificationError" in text and "state it if it always does, assume=['(-rows) % 4 == 0']" in text
+    assert json.loads(invoke(*pads, "--json")[1])["warnings"][0].startswith("the program branches on a dynamic size")
+    code, text = invoke(*pads, "--assume", "rows % 4 == 0", "--strict")
+    assert code == 0 and "warning" not in text
     code, text = invoke("export", unknown, "-i", "2x2")
     assert code == 1 and text.startswith("UnsupportedOperatorsError: 1 operator cannot be exported to opset 18:")
     code, text = invoke("export", unknown, "-i", "2x2", "--fallback", "--show")

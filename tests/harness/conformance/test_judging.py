@@ -20,7 +20,7 @@ from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.conformance.judging import Judgement, judge_submission, open_pack
-from onnx_parity.harness.conformance.manifest import MANIFEST
+from onnx_parity.harness.conformance.manifest import MANIFEST, PackError
 from onnx_parity.harness.conformance.planning import plan_cases, plan_cells, plan_node_tests
 from onnx_parity.harness.conformance.submission import Waiver
 from onnx_parity.harness.conformance.values import read_value
@@ -114,6 +114,12 @@ def test_a_waiver_covers_several_patterns_and_the_failures_that_it_names(tmp_pat
     assert not any(test.waived for test in judged(submit(tmp_path / "right", pack, results, [right]), pack).tests)
     assert [test.id for test in judgement.tests if test.counts_against] == [ONE]
     assert judged(submit(tmp_path / "wide", pack, results, [{**narrow, "results": []}]), pack).conforms
+
+
+def test_a_field_that_no_waiver_has_is_refused(tmp_path: Path, pack: Path) -> None:
+    misspelt = {**WAIVER, "result": ["crashed"]}
+    with pytest.raises(PackError, match="unknown field `result`"):
+        judged(submit(tmp_path / "misspelt", pack, {ABS: "wrong"}, [misspelt]), pack)
 
 
 def test_the_waivers_that_are_kept_here_follow_the_schema_and_name_what_is_there() -> None:
