@@ -32,7 +32,7 @@ BUDGETS = {
     "exporter/registry": 700,
     "exporter/request": 1660,
     "exporter/rewrites": 4215,
-    "exporter/runtime": 680,
+    "exporter/runtime": 700,
     "exporter/script": 3000,
     "exporter/sizes": 2095,
     "exporter/sources": 500,
