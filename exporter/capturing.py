@@ -58,8 +58,8 @@ from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_inside.this_thread import records_here
 from onnx_parity.exporter.torch_onnx.legacy_arguments import set_training, trains
-from onnx_parity.exporter.tracing.attempt import ToRecord
 from onnx_parity.exporter.tracing.capture_errors import OperatorFailedError, failed_with
+from onnx_parity.exporter.tracing.to_record import ToRecord
 from onnx_parity.exporter.tracing.trace import Traced, trace
 from onnx_parity.exporter.tracing.weight_names import named_weights, weights_of
 from onnx_parity.exporter.transformer_ops import torchs_attention

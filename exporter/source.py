@@ -10,12 +10,17 @@ import torch
 
 from onnx_parity.exporter.containers import has_names, named_leaves
 from onnx_parity.exporter.graph.graph import Graph
+from onnx_parity.exporter.recording.fakes.input_layouts import laid_out_like
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import Given, Layout
 from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
 from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["Source"]
+
+
+def _laid_out_like(example: torch.Tensor, given: Given) -> Given:
+    return laid_out_like(example, given) if isinstance(given, torch.Tensor) else given
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -63,7 +68,7 @@ class Source(msgspec.Struct, frozen=True):
         leaves, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
         filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(
             [
-                next(remaining)
+                _laid_out_like(leaf, next(remaining))
                 if isinstance(leaf, torch.Tensor)
                 else AxisSize.of(size_named(leaf.axis, sizes), leaf.axis)
                 if sizes is not None and isinstance(leaf, AxisSize)

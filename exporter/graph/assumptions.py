@@ -14,7 +14,7 @@ from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Ex
 from onnx_parity.exporter.graph.graph import Origin, Value
 from onnx_parity.exporter.graph.names_of_axes import renamed
 
-__all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "as_json", "assumptions_in"]
+__all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "LayoutOfInput", "as_json", "assumptions_in"]
 
 #: The key under which a model has its assumptions, as JSON, in its metadata.
 METADATA = "onnx_parity.assumptions"
@@ -22,11 +22,24 @@ METADATA = "onnx_parity.assumptions"
 ASSUMPTIONS_HOLD = "assumptions_hold"
 
 
+class LayoutOfInput(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """How an input lies in memory in the example, and the line of the program that decided something by it."""
+
+    #: The place of the input among those of the program.
+    number: int
+    example: torch.Tensor
+    #: Whether the strides of axes of one element matter too.
+    exactly: bool
+    #: The condition that an input lies as the example does.
+    condition: str
+    origin: Origin
+
+
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A condition under which a model computes what the program does.
 
-    It is about sizes, `height % 8 == 0`, over the names of dynamic axes, or about values that the program decided by,
-    as the line of the program spells them: `x.sum() > 0`.
+    It is about sizes, `height % 8 == 0`, over the names of dynamic axes; about values that the program decided by, as
+    the line of the program spells them, `x.sum() > 0`; or about how an input lies in memory, `x.is_contiguous()`.
     """
 
     #: The condition, in Python's syntax.
@@ -37,13 +50,19 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     otherwise: str
     #: Whether the caller stated it, with `export(assume=[...])`.
     is_stated: bool = False
-    #: The condition over the names of axes; None if it is about values.
+    #: The condition over the names of axes; None if it is about something else.
     of_sizes: Expression | None = None
     #: What is read from tensors, and what it is for the example, which has to be the same; or the condition on numbers
     #: and sizes of it, as symbols of the recording.
     values: Sequence[Value] = ()
     expected: Sequence[torch.Tensor] = ()
     of_values: Expression | None = None
+    of_layout: LayoutOfInput | None = None
+
+    @property
+    def about(self) -> str:
+        """What the condition is about: "sizes", "layouts" or "values"."""
+        return "sizes" if self.of_sizes is not None else "layouts" if self.of_layout is not None else "values"
 
     @property
     def where(self) -> str:
@@ -55,7 +74,7 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def holds_for(self, sizes: Mapping[str, int]) -> bool | None:
         """Whether the condition holds for these sizes of dynamic axes, by their names. None if they do not tell: if the
-        condition is about values, or about an axis whose size is not given."""
+        condition is about something else, or about an axis whose size is not given."""
         if self.of_sizes is None:
             return None
         known = {symbol: sizes[str(symbol)] for symbol in self.of_sizes.free_symbols if str(symbol) in sizes}
@@ -92,7 +111,7 @@ def as_json(assumptions: Iterable[Assumption]) -> str:
         [
             {
                 "condition": each.condition,
-                "about": "values" if each.of_sizes is None else "sizes",
+                "about": each.about,
                 "otherwise": each.otherwise,
                 # Without the folder, which says something about the machine of the export and not about the model.
                 "file": Path(each.origin.file).name,

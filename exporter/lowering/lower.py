@@ -153,6 +153,8 @@ class _ModelLowering:
         return output
 
     def _whether(self, condition: Assumption) -> Iterator[Value]:
+        if condition.of_layout is not None:
+            return  # A model is given values alone.
         if condition.of_sizes is None and not condition.values:
             self.g.unsupported(f"the model cannot compute whether {condition.condition} holds")
         if condition.of_sizes is not None:

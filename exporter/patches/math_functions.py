@@ -20,7 +20,6 @@ from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical, 
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, is_asked_by_user
 from onnx_parity.exporter.torch_inside.patch import Attribute, FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import records_here
-from onnx_parity.exporter.torch_inside.torchscript import table_of_builtins
 
 __all__ = ["WITH_SYMBOLS"]
 
@@ -148,12 +147,6 @@ def _node_of(torchs: Callable[..., Any], node: Any, number: Any) -> Any:
     return made
 
 
-def _builtin_of(torchs: Callable[[Any], Any], function: Any) -> Any:
-    """TorchScript's compiler finds the functions of `math` by their identity."""
-    pythons = getattr(function, "__wrapped__", None)
-    return torchs(pythons if pythons is not None and function is vars(math).get(function.__name__) else function)
-
-
 def _class_seen(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
     """Read the class of a symbolic number for the program as that of a number, also where `isinstance` asks for it."""
 
@@ -189,6 +182,4 @@ WITH_SYMBOLS: tuple[Patch, ...] = (
     FunctionAttribute(operator, "is_", lambda pythons, one, other: are_identical(one, other)),
     FunctionAttribute(operator, "is_not", lambda pythons, one, other: not are_identical(one, other)),
     FunctionAttribute(of_module("opt_einsum"), "contract_path", _contraction_path),
-    # Other threads may compile a script meanwhile.
-    FunctionCode(table_of_builtins, "_find_builtin", _builtin_of, here=lambda: True),
 )

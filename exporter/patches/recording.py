@@ -22,6 +22,7 @@ from onnx_parity.exporter.patches import (
     quantization,
     random_numbers,
     scripts,
+    tensor_layouts,
     tensor_reads,
 )
 from onnx_parity.exporter.patches.libraries import torchvision, transformers
@@ -48,6 +49,7 @@ _PATCHES = Patches(
     *quantization.PATCHES,
     *random_numbers.PATCHES,
     *scripts.PATCHES,
+    *tensor_layouts.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
     *transformers.PATCHES,

@@ -7,6 +7,10 @@ value of its own, so a write in place to one of the two, after the script, would
 
 The result of a branch may lie in memory in one way or in another, depending on values. What `contiguous` and `reshape`
 return of it is, for some values, a copy.
+
+Inputs may lie otherwise than in the example. Where the program asks how an input lies, or what is computed from one, or
+writes to what `contiguous` or `reshape` made of it, what it does may depend on that, which inputs of a model do not
+have: `tracing/layouts_of_inputs.py` finds out whether it does.
 """
 
 from __future__ import annotations
@@ -23,11 +27,22 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
+from onnx_parity.exporter.kinds.quantized import Quantized
+from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
+from onnx_parity.exporter.torch_inside.frames import current_frame
 from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
-from onnx_parity.exporter.torch_inside.transforms import number_of_writes
+from onnx_parity.exporter.torch_inside.transforms import inside_before_writes, is_functionaltensor, number_of_writes
 
-__all__ = ["Copied", "MayBeOne", "TensorThen", "UnclearLayouts", "lost_write", "own_tensor_written", "without_memory"]
+__all__ = [
+    "LayoutsAsked",
+    "MayBeOne",
+    "TensorThen",
+    "UnclearLayouts",
+    "lost_write",
+    "own_tensor_written",
+    "without_memory",
+]
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.recording.recorder import Recorder
@@ -135,6 +150,23 @@ class UnclearLayouts:
         return result
 
 
+def _comes_from_inputs(value: Value) -> bool:
+    """Whether a value may lie in memory as an input of the model does, from which it is computed: a copy that is
+    contiguous here may be none where that lies otherwise."""
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if value.node is None:
+            if value.constant is None:
+                return True
+        elif not isinstance(value.node.op, OpOverload):
+            return True
+        elif value not in seen and operator_name(value.node.op) not in _LAID_OUT_ANEW:
+            waiting += value.node.inputs()
+        seen.add(value)
+    return False
+
+
 def _is_laid_out_anew(node: Node) -> bool:
     name = operator_name(node.op)
     is_contiguous_copy = name == "aten::clone" and node.arguments.get("memory_format") is torch.contiguous_format
@@ -177,6 +209,93 @@ def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
         if _is_view(node) and next(node.inputs(), None) in views:
             views.update(output for output in node.outputs if output is not None)
     return views
+
+
+class _Given(msgspec.Struct, frozen=True, eq=False):
+    """A tensor, what `contiguous` or `reshape` made of it, and how often each had been written to."""
+
+    tensors: tuple[torch.Tensor, torch.Tensor]
+    writes: tuple[int, int]
+    origin: Origin
+
+    @property
+    def is_written(self) -> bool:
+        return any(number_of_writes(each) > before for each, before in zip(self.tensors, self.writes, strict=True))
+
+
+class LayoutsAsked:
+    """The questions and the copies of one recording."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        #: Copies that are none for some sizes.
+        self.copies: list[Copied] = []
+        self._given: list[_Given] = []
+        self._asked: Origin | None = None
+        #: Whether the strides of axes of one element matter too.
+        self.exactly = False
+
+    def ask(self, asked: Any, *, exactly: bool = False) -> None:
+        """Note that the program asks how a tensor lies in memory, or `exactly` for its strides."""
+        tensor = asked.value if isinstance(asked, Quantized) else asked
+        if not isinstance(tensor, torch.Tensor):
+            return
+        if (self._asked is None or exactly > self.exactly) and self._depends(tensor):
+            self._asked = self._asked or self._recorder.origins.find()
+            self.exactly |= exactly
+
+    def ask_where_caught(self, tensor: torch.Tensor) -> None:
+        """The same, where an error is caught that is raised if it does not lie as it has to."""
+        outermost = self._recorder.reader.outermost
+        if outermost is None or not self._recorder.program_has("except"):
+            return
+        if errors_are_caught(current_frame(), outermost):
+            self.ask(tensor)
+
+    def give_one(self, given: torch.Tensor, result: torch.Tensor) -> None:
+        """Note what a function made of a tensor that may return the tensor itself."""
+        self.give(given, result)
+        if self._recorder.program_has("is"):
+            self.ask(given)
+
+    def give(self, given: Any, result: torch.Tensor) -> None:
+        """Note what `contiguous` or `reshape` made of a tensor."""
+        one, other = _functional(given), _functional(result)
+        if one is not None and other is not None:
+            writes = number_of_writes(one), number_of_writes(other)
+            self._given.append(_Given((one, other), writes, self._recorder.origins.find()))
+
+    def place(self) -> Origin | None:
+        """The first place at which what the program does may depend on how its inputs lie; None if there is none."""
+        written = (each for each in self._given if each.is_written and self._depends(each.tensors[0]))
+        found = [*([] if self._asked is None else [self._asked]), *(each.origin for each in written)]
+        return found[0] if found else None
+
+    def watch_copy(self, tensor: torch.Tensor, copy: torch.Tensor, condition: Any) -> None:
+        """Watch a tensor and a copy of it that has its memory where a condition on sizes holds."""
+        recorder = self._recorder
+        tensor, copy = inside_of_gradients(tensor), inside_of_gradients(copy)
+        if identity_of_memory(tensor) != identity_of_memory(copy):
+            one, other = (TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (tensor, copy))
+            self.copies.append(Copied((one, other), condition, recorder.origins.find(), len(recorder.nodes)))
+
+    def release(self) -> None:
+        self.copies.clear()
+        self._given.clear()
+
+    def _depends(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor lies as an input does, as far as is known."""
+        inside = inside_of_gradients(tensor)
+        known = inside_before_writes(inside) if is_functionaltensor(inside) else inside
+        return self._recorder.knows(known) and _comes_from_inputs(self._recorder.value_of(known))
+
+
+def _functional(tensor: Any) -> torch.Tensor | None:
+    """The tensor whose writes are followed, for one of the program; None if it is none."""
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    inside = inside_of_gradients(tensor)
+    return inside if is_functionaltensor(inside) else None
 
 
 def lost_write(pairs: Iterable[MayBeOne], nodes: Sequence[Node], outputs: Iterable[Value]) -> MayBeOne | None:

@@ -15,7 +15,7 @@ import torch
 
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
-from onnx_parity.exporter.dispatch.functional import inside_of_gradients, unwrapped
+from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
@@ -25,9 +25,8 @@ from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_p
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import (
-    Copied,
+    LayoutsAsked,
     MayBeOne,
-    TensorThen,
     UnclearLayouts,
     own_tensor_written,
     without_memory,
@@ -45,7 +44,6 @@ from onnx_parity.exporter.torch_inside.modes import (
     without_dispatch_overrides,
     without_function_overrides,
 )
-from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 
 __all__ = ["Recorder", "unwrapped"]
 
@@ -139,10 +137,10 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.buffers: frozenset[int] = frozenset()
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
-        #: Tensors of scripts with the same memory for some values, but not here, and copies that are none for others.
+        #: Tensors of scripts with the same memory for some values, but not here.
         self.may_be_one: list[MayBeOne] = []
         self.unclear_layouts = UnclearLayouts(self)
-        self.copies: list[Copied] = []
+        self.layouts_asked = LayoutsAsked(self)
         self.autocast: torch.dtype | None = None
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict, decisions)
         self.random_numbers = RandomNumbers(self, strict)
@@ -250,7 +248,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.memo.release()
         self.at_end.clear()
         self.may_be_one.clear()
-        self.copies.clear()
+        self.layouts_asked.release()
         self._complex.release()
         return fakes
 
@@ -308,13 +306,6 @@ class Recorder(Uncompiled, TorchDispatchMode):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
-
-    def watch_copy(self, tensor: torch.Tensor, copy: torch.Tensor, condition: Any) -> None:
-        """Watch a tensor and a copy of it that has its memory where a condition on sizes holds."""
-        tensor, copy = inside_of_gradients(tensor), inside_of_gradients(copy)
-        if identity_of_memory(tensor) != identity_of_memory(copy):
-            one, other = (TensorThen.of(each, self.value_of(unwrapped(each))) for each in (tensor, copy))
-            self.copies.append(Copied((one, other), condition, self.origins.find(), len(self.nodes)))
 
     def _append(self, node: Node) -> None:
         for pair in self.may_be_one:
@@ -395,6 +386,10 @@ class Recorder(Uncompiled, TorchDispatchMode):
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self._append(node)
+
+    def program_has(self, name: str) -> bool:
+        """Whether a name stands in the code of a function of the program."""
+        return any(name in names for names in self.random_numbers.names)
 
     def shape_is_read(self, tensor: torch.Tensor) -> None:
         """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""

@@ -14,6 +14,7 @@ from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.graph import Graph, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
+from onnx_parity.exporter.recording.fakes.input_layouts import lies_like
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
@@ -48,6 +49,9 @@ def broken_assumption(
     for each in sorted(assumptions, key=lambda each: each.of_sizes is None):
         if each.of_sizes is not None:
             holds = each.holds_for(sizes) is not False
+        elif each.of_layout is not None:
+            given, known = feeds[inputs[each.of_layout.number].name or ""], each.of_layout
+            holds = not isinstance(given, torch.Tensor) or lies_like(known.example, given, exactly=known.exactly)
         else:
             holds = _are_as_expected(each, [feeds[value.name or ""] for value in inputs], graph)
         if not holds:

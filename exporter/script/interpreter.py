@@ -243,6 +243,10 @@ class Interpreter:
             layout = [*positional[1:], *named.values(), torch.contiguous_format][0]
             order = order_of(layout, positional[0].ndim) if name == "aten::contiguous" else None
             result = note_copy(positional[0], result, order)
+        if name in MAY_COPY or name == "aten::to":
+            self.blocks.recorder.layouts_asked.give(positional[0], result)
+        elif name.startswith("aten::as_strided"):
+            self.blocks.recorder.layouts_asked.ask(positional[0], exactly=True)
         return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -48,7 +48,7 @@ class SymbolicSubscripts(TorchFunctionMode):
     ) -> Any:
         if func in _OF_SHAPES:
             self._shape_is_read(args[0])
-            if func is not torch.Tensor.stride:
+            if func != torch.Tensor.stride:
                 return func(*args, **(kwargs or {}))
         return self._call(self._called, func, args, kwargs or {})
 

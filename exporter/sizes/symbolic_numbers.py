@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.expressions.conditions import TRUE, And, GreaterOrEqual, LessOrEqual
+from onnx_parity.exporter.expressions.expression import Number
+from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
 from onnx_parity.exporter.sizes.copies import original_of
 from onnx_parity.exporter.torch_inside.code_objects import first_line
@@ -35,6 +38,8 @@ __all__ = [
 asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
+#: Of the ints from the least to the greatest, Python has one object each.
+_LEAST, _GREATEST = -5, 256
 #: The classes of numbers of Python that symbolic ones stand for.
 CLASSES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 #: What is called in the place of torch's functions and of the operators of scripts, by their names. When the file of a
@@ -91,7 +96,9 @@ def are_identical(one: Any, other: Any, /) -> bool:
     """`one is other`: two sizes that are equal are one, as far as Python has one object of each integer, and a tensor
     and what `contiguous` returns of it are one for some sizes."""
     kinds = {type(one), type(other)}
-    if kinds == {torch.SymBool} or (torch.SymInt in kinds and kinds <= {int, torch.SymInt}):
+    if torch.SymInt in kinds and kinds <= {int, torch.SymInt}:
+        return one is other or (bool(one == other) and _is_one_object(one if isinstance(one, torch.SymInt) else other))
+    if kinds == {torch.SymBool}:
         return bool(one == other)
     if torch.SymBool in kinds and kinds <= {bool, torch.SymBool}:
         return bool(one) is bool(other)
@@ -101,6 +108,22 @@ def are_identical(one: Any, other: Any, /) -> bool:
             if original is given:
                 return bool(is_one)
     return one is other
+
+
+def _is_one_object(size: torch.SymInt) -> bool:
+    """Whether Python has one object of a number. Of a greater one it may have several, or one that is in several
+    places, which a recording does not tell."""
+    symbols, number = size.node.shape_env, size.node.expr
+    limits = GreaterOrEqual.of(number, Number(_LEAST)), LessOrEqual.of(number, Number(_GREATEST))
+    is_small = And.of(*[each for each in limits if symbols.known_if_occupied(each) is not True], TRUE)
+    if symbols.decided(is_small):
+        return True
+    if symbols.holds_in_example(is_small):
+        return False  # The other side of the question is looked at.
+    raise refused_here(
+        f"the program asks whether two numbers are one object of Python, which has one of each up to {_GREATEST}, "
+        "and the size is greater in the example: compare them with =="
+    )
 
 
 def in_example(size: Any) -> int:

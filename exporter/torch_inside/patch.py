@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from onnx_parity.exporter.errors import OnnxExporterWarning
@@ -31,6 +31,7 @@ from onnx_parity.exporter.torch_inside.code_objects import code_that_calls, copi
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, warn_at_users_line
 from onnx_parity.exporter.torch_inside.imports import LoaderAndThen, imported
 from onnx_parity.exporter.torch_inside.this_thread import records_here
+from onnx_parity.exporter.torch_inside.torchscript import stand_in_for_builtin
 
 __all__ = [
     "Attribute",
@@ -377,11 +378,37 @@ def _is_to_be_logged(record: logging.LogRecord) -> bool:
     return not records_here()
 
 
+class _Method:
+    """The same for a method that is written in C, to which it is equal: tables of functions that classes with a
+    `__torch_function__` keep are looked up with what stands in its place."""
+
+    def __init__(self, ours: Ours, here: Callable[[], bool], torchs: MethodDescriptorType) -> None:
+        functools.update_wrapper(self, torchs)
+        self._ours, self._here, self._torchs = ours, here, torchs
+        self.__objclass__ = torchs.__objclass__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._ours(self._torchs, *args, **kwargs) if self._here() else self._torchs(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._torchs == other
+
+    def __hash__(self) -> int:
+        return hash(self._torchs)
+
+
 def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls `ours` if `here()` is True in the calling thread, and torch's own function otherwise."""
+    if isinstance(torchs, MethodDescriptorType):
+        return _Method(ours, here, torchs)
 
     @functools.wraps(torchs)
     def call(*args: Any, **kwargs: Any) -> Any:
         return ours(torchs, *args, **kwargs) if here() else torchs(*args, **kwargs)
 
+    if isinstance(torchs, BuiltinFunctionType):
+        stand_in_for_builtin(torchs, call)
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,8 +17,15 @@ from torch.jit import _trace as tracing
 __all__ = [
     "ClassType", "CompiledModule", "Graph", "ScriptFunction", "ScriptMethod", "ScriptNode", "ScriptObject",
     "ScriptValue", "attribute_of", "attributes_of", "compiled_module", "inline_calls", "is_of_cpp_class", "method_of",
-    "parse_schema", "table_of_builtins", "tracing",
+    "parse_schema", "stand_in_for_builtin", "table_of_builtins", "tracing",
 ]  # fmt: skip
+
+
+def stand_in_for_builtin(function: Callable[..., Any], other: Callable[..., Any]) -> None:
+    """Have scripts that are compiled take another function for one of torch's that is written in C."""
+    operator = table_of_builtins._find_builtin(function)
+    if operator is not None:
+        table_of_builtins._register_builtin(other, operator)
 
 
 def compiled_module(module: torch.nn.Module) -> CompiledModule | None:

@@ -37,9 +37,10 @@ from torch.autograd.function import _SingleLevelFunction as BaseFunction
 __all__ = [
     "BaseFunction", "Transform", "apply_writes", "are_transforms_active", "begin_functionalizing",
     "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "innermost_transform",
-    "inside_of_functional", "inside_of_wrapper", "is_functional_tensor", "is_functionaltensor", "is_gradtrackingtensor",
-    "is_wrapped", "keeping_requires_grad", "level_of_gradients", "number_of_writes", "runs_backward", "transforms",
-    "with_applied_functions", "with_gradients", "without_gradients",
+    "inside_before_writes", "inside_of_functional", "inside_of_wrapper", "is_functional_tensor",
+    "is_functionaltensor", "is_gradtrackingtensor", "is_wrapped", "keeping_requires_grad", "level_of_gradients",
+    "number_of_writes", "runs_backward", "transforms", "with_applied_functions", "with_gradients",
+    "without_gradients",
 ]  # fmt: skip
 
 
@@ -58,6 +59,11 @@ def inside_of_functional(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor inside functionalization's wrapper, with all writes through views applied."""
     apply_writes(tensor)
     return _unwrap_functional_tensor(tensor, True)
+
+
+def inside_before_writes(tensor: torch.Tensor) -> torch.Tensor:
+    """The same, without writes that have not been applied yet, for which operators are called."""
+    return _unwrap_functional_tensor(tensor, False)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 1. A condition whose other side computes the same, or raises an error of the program's own, is no assumption.
 2. A condition that the caller stated with `assume` is an assumption of the model, and nothing is said. So are the
    limits that the caller declares for the size of an axis, within which all questions are answered.
-3. Any other one is an assumption with a warning, or an error with `strict=True`.
+3. That an input is contiguous is an assumption, and nothing is said: all that a runtime gives to a model is so.
+4. Any other one is an assumption with a warning, or an error with `strict=True`.
 
 A condition that leaves a dynamic axis only one size, or that only the sizes 0 and 1 of the example meet, is an error
 before that (`capture_errors.py`).
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onnx_parity.exporter.errors import ArgumentError, FrozenValueError
-from onnx_parity.exporter.graph.assumptions import Assumption
+from onnx_parity.exporter.graph.assumptions import Assumption, LayoutOfInput
 from onnx_parity.exporter.graph.graph import Input, Origin
 from onnx_parity.exporter.recording.reads import Read
 from onnx_parity.exporter.recording.values_read import TracerWarning
@@ -52,15 +53,17 @@ class _Found(msgspec.Struct, frozen=True):
 def assumptions_of(
     branches: Sequence[Answer],
     reads: Sequence[Read],
+    layouts: Sequence[LayoutOfInput],
     axis_names: Mapping[str, str],
     *,
     declared: Sequence[DeclaredSize],
     stated: Sequence[str],
     strict: bool,
 ) -> list[Assumption]:
-    """The assumptions of a recording, from its branches on sizes and what it read, of which those are left out that do
-    not matter. Warns of those that the caller did not state; raises `FrozenValueError` instead if `strict`."""
-    found = [*_of_reads(reads), *_of_branches(branches, axis_names)]
+    """The assumptions of a recording, from its branches on sizes, what it read and how its inputs lie in memory, of
+    which those are left out that do not matter. Warns of those that the caller did not state; raises
+    `FrozenValueError` instead if `strict`."""
+    found = [*_of_reads(reads), *_of_branches(branches, axis_names), *_of_layouts(layouts)]
     named = [each for each in declared if each.name in axis_names.values()]
     sizes = {each.name: each.example for each in named}
     holds = _Stated(stated, [*axis_names.values()], [each.assumption.condition for each in found], sizes)
@@ -69,6 +72,8 @@ def assumptions_of(
         assumption, origin = each.assumption, each.assumption.origin
         if holds.implies(assumption):
             assumption = msgspec.structs.replace(assumption, is_stated=True)
+        elif assumption.of_layout is not None and assumption.of_layout.example.is_contiguous():
+            pass  # It holds for all that a runtime gives to a model.
         elif strict:
             raise FrozenValueError(each.text)
         else:
@@ -164,6 +169,22 @@ def _of_limits(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
                     is_stated=True,
                     of_sizes=condition,
                 )
+
+
+def _of_layouts(layouts: Sequence[LayoutOfInput]) -> Iterator[_Found]:
+    for each in layouts:
+        yield _Found(
+            Assumption(
+                condition=each.condition,
+                origin=each.origin,
+                otherwise="the program does something else with it",
+                of_layout=each,
+            ),
+            f"what the program does depends on how an input lies in memory{each.origin.placed}, which a model is not "
+            f"told: {each.condition} in the example, and the exported model takes every input to lie so. Use "
+            "input.clone(memory_format=torch.contiguous_format), or state what always holds: "
+            f"assume=[{each.condition!r}]",
+        )
 
 
 class _Stated:

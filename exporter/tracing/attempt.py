@@ -5,10 +5,10 @@ Failures are raised either as an exception after which `trace` makes another att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -19,24 +19,21 @@ from onnx_parity.exporter.dispatch.functional import Called, functionalized
 from onnx_parity.exporter.dispatch.gradients import ASKS_FOR_GRADIENTS, with_gradients
 from onnx_parity.exporter.errors import CaptureError, ExportError, FrozenValueError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import Assumption
-from onnx_parity.exporter.graph.decisions import ENDS, Decision, Decisions, Reconsider
+from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.graph.origin import OriginFinder
 from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.recording.frozen_sizes import Trial
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
 from onnx_parity.exporter.recording.lost_writes import lost_write
-from onnx_parity.exporter.recording.reads import Altered, Read, looked_at
+from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.recurrences.token_loops import with_all_tokens
 from onnx_parity.exporter.request.dynamic_axes import Axes
-from onnx_parity.exporter.request.record_options import RecordOptions
-from onnx_parity.exporter.torch_inside.code_objects import code_of, place_of
-from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
+from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 from onnx_parity.exporter.torch_inside.frames import is_raised_by_python, is_raised_by_user
 from onnx_parity.exporter.torch_inside.torchscript import ScriptFunction
@@ -50,6 +47,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.tracing.recorded_inputs import Changed, RecordedInputs
+from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 from onnx_parity.exporter.tracing.weight_names import name_finder
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["Attempt", "FailedThere", "ToRecord", "Traced", "Variant", "record"]
+__all__ = ["FailedThere", "Traced", "record"]
 
 _SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
 
@@ -84,6 +82,10 @@ class Traced(msgspec.Struct):
     #: Where the program made a text of a tensor or of a size, and the names of the symbols of such sizes.
     text: Origin | None = None
     sizes_in_texts: Collection[str] = ()
+    #: Where what it does may depend on how its inputs lie in memory.
+    asks_layouts: Origin | None = None
+    #: Whether the strides of axes of one element matter too.
+    asks_exactly: bool = False
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -92,80 +94,6 @@ class Traced(msgspec.Struct):
         """The positions of the inputs whose values decided what was recorded."""
         sources = looked_at(self.reads)
         return [number for number, each in enumerate(self.graph.inputs) if each.value in sources]
-
-
-class ToRecord(msgspec.Struct, frozen=True):
-    """A program, its arguments, and what the caller chose; the same in every attempt.
-
-    The inputs are the tensors and the marked inputs among the flattened arguments, and are named in this order. Weights
-    have the module's names, or those in `weight_names` in the order of `weights_of(program)`.
-    """
-
-    program: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    input_names: Sequence[str]
-    weight_names: Sequence[str]
-    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
-    options: RecordOptions
-
-
-class Variant(msgspec.Struct, frozen=True):
-    """How a program is run otherwise than in the example, to see what it would do then."""
-
-    #: Questions about sizes that are given the other answer where the program itself asks them.
-    denied: frozenset[Expression] = frozenset()
-    #: The name of an axis that has the size 0.
-    empty: str | None = None
-    #: The sizes that dynamic axes have instead of the example's, by name.
-    sizes: Mapping[str, int] = {}
-    #: Other numbers that it reads from tensors.
-    trial: Trial | None = None
-    #: What it reads from tensors that has another value.
-    altered: Altered | None = None
-
-    @property
-    def is_another_side(self) -> bool:
-        """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
-        return bool(self.denied or self.sizes) or self.altered is not None or self.empty is not None
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """How a program is recorded. The first attempt is the cheapest, and each failure adds the next decision."""
-
-    axes: Axes
-    decisions: Decisions = frozenset()
-    #: The weights of the module by which the program asks for gradients, by id: autograd sees these too.
-    weights: frozenset[int] = frozenset()
-    #: The places of functions that were not found before they were called, and that are followed.
-    followed: frozenset[str] = frozenset()
-    #: The functions whose code is written down otherwise, and the places in them where paths are joined.
-    structured: frozenset[str] = frozenset()
-    #: The splits whose sizes only happen to be numbers that were read from values.
-    coincidences: frozenset[int] = frozenset()
-    variant: Variant = Variant()
-
-    def has(self, decision: Decision) -> bool:
-        return decision in self.decisions
-
-    def reconsidered(self, found: Reconsider) -> Attempt | None:
-        """The attempt with the first of the decisions that were asked for and not taken yet; None if all were."""
-        for decision in found.decisions:
-            made = replace(
-                self if self.has(decision) else self.deciding(decision),
-                weights=self.weights | found.weights,
-                followed=self.followed.union(place_of(code) for _, code in found.codes),
-                structured=self.structured | found.structured,
-            )
-            if made != self:
-                return made
-        return None
-
-    def deciding(self, decision: Decision) -> Attempt:
-        decisions = self.decisions | {decision}
-        if decision is Decision.NUMBERS_OF_EXAMPLE and not self.axes.inputs:
-            decisions -= {Decision.SYMBOLS}  # Constants need none.
-        return replace(self, decisions=decisions)
 
 
 class FailedThere(Exception):
@@ -182,6 +110,8 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors, names: Iter
     try:
         recording.run()
         if attempt.variant.is_another_side:
+            if attempt.variant.layouts:
+                recording.note_lost_copies()
             return recording.traced()
         recording.check()
         traced = recording.traced()
@@ -228,7 +158,7 @@ class _Recording:
         if symbols is not None:
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.decided_by_values = recorder.reader.decided
-            symbols.watch_copy = recorder.watch_copy
+            symbols.watch_copy = recorder.layouts_asked.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
@@ -243,6 +173,7 @@ class _Recording:
             attempt.axes,
             attempt.variant.empty,
             attempt.variant.sizes,
+            attempt.variant.layouts,
         )
         self._buffers = buffers_of(wanted.program)
         #: For each of these, whether autograd tracks it.
@@ -366,6 +297,14 @@ class _Recording:
 
     # --- checks and the graph -----------------------------------------------------------------------------------------
 
+    def note_lost_copies(self) -> None:
+        """Note what a write in place changes for some sizes only."""
+        if self._symbols is not None:
+            values = (*self._outputs, *self._assigned_values, *self._put_values)
+            for each in self._recorder.layouts_asked.copies:
+                if each.is_lost(self._recorder.nodes, values):
+                    self._symbols.lost_copy(each.condition, each.origin)
+
     def check(self) -> None:
         """Raise if the exported model would behave differently from the program."""
         if self._lifted is not None:
@@ -381,9 +320,7 @@ class _Recording:
             raise changed_numbers(self._changed.numbers)
         symbols, axis_names = self._symbols, self._inputs.axis_names
         if symbols is not None:
-            for each in self._recorder.copies:
-                if each.is_lost(self._recorder.nodes, values):
-                    symbols.lost_copy(each.condition, each.origin)
+            self.note_lost_copies()
             if fixed := symbols.fixed(axis_names):
                 raise AxesFixed(fixed, axis_names)
             symbols.closed = True
@@ -426,7 +363,10 @@ class _Recording:
         has_denied = self._symbols is not None and self._symbols.has_denied
         sizes = {} if self._symbols is None else self._symbols.hints
         text, of = recorder.reader.text, recorder.reader.sizes_in_texts
-        return Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
+        asked = recorder.layouts_asked
+        traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
+        traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
+        return traced
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""

@@ -34,9 +34,17 @@ from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
 
 if TYPE_CHECKING:
+    from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout
     from onnx_parity.exporter.tracing.attempt import Traced
 
-__all__ = ["NotRecorded", "Recording", "branches_that_matter", "compute_the_same", "on_the_other_side"]
+__all__ = [
+    "NotRecorded",
+    "Recording",
+    "branches_that_matter",
+    "compute_the_same",
+    "have_the_same_form",
+    "on_the_other_side",
+]
 
 
 class NotRecorded(Exception):
@@ -44,14 +52,20 @@ class NotRecorded(Exception):
 
 
 class Recording(Protocol):
-    """Records the program once more: with the other answers to some questions, with an empty axis, or with other sizes.
+    """Records the program once more: with the other answers to some questions, with an empty axis, with other sizes, or
+    with inputs that lie otherwise in memory.
 
     Returns None if the program fails, raises FailedThere if it does so at once because it is denied, and NotRecorded if
     it cannot be recorded.
     """
 
     def __call__(
-        self, *, denied: frozenset[Expression] = ..., empty: str | None = None, sizes: Mapping[str, int] = ...
+        self,
+        *,
+        denied: frozenset[Expression] = ...,
+        empty: str | None = None,
+        sizes: Mapping[str, int] = ...,
+        layouts: Mapping[int, InputLayout] = ...,
     ) -> Traced | None: ...
 
 
@@ -114,7 +128,12 @@ class _SeenFromThere:
         self._recorded = msgspec.structs.replace(recorded, has_denied=True)
 
     def __call__(
-        self, *, denied: frozenset[Expression] = frozenset(), empty: str | None = None, sizes: Mapping[str, int] = {}
+        self,
+        *,
+        denied: frozenset[Expression] = frozenset(),
+        empty: str | None = None,
+        sizes: Mapping[str, int] = {},
+        layouts: Mapping[int, InputLayout] = {},
     ) -> Traced | None:
         if empty is not None or sizes:
             return self._again(empty=empty, sizes=sizes)
@@ -301,6 +320,11 @@ def _runs_as_recorded(axis: str, question: Expression, again: Recording) -> bool
 def compute_the_same(one: Traced, other: Traced) -> bool:
     """Whether two recordings compute the same for all sizes."""
     return _Comparison({}).same(one, other)
+
+
+def have_the_same_form(one: Traced, other: Traced) -> bool:
+    """Whether two recordings return the same structure, with outputs of the same names, dtypes and shapes."""
+    return _Comparison({}).same_form(one, other)
 
 
 class _Comparison(Correspondence):

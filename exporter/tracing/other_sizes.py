@@ -19,7 +19,7 @@ from onnx_parity.exporter.request.marked_inputs import is_input
 from onnx_parity.exporter.request.size_expressions import is_expression
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.torch_inside import pytree
-from onnx_parity.exporter.tracing.attempt import Attempt, ToRecord
+from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 
 __all__ = ["runs_with_another_size"]
 

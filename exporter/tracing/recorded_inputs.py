@@ -11,7 +11,7 @@ import torch
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.graph.graph import Input, Size, Value, same_size
 from onnx_parity.exporter.kinds.quantized import Quantized
-from onnx_parity.exporter.recording.fakes.metadata import at_least_one
+from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, strides_like
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
@@ -52,12 +52,14 @@ class RecordedInputs:
         axes: Axes,
         empty: str | None = None,
         others: Mapping[str, int] = {},
+        layouts: Mapping[int, InputLayout] = {},
     ) -> None:
         """`empty` is the name of an axis that has the size 0, and `others` are sizes to record with instead of the
-        example's, by the names of axes."""
+        example's, by the names of axes. `layouts` are other layouts than the example's, by the numbers of inputs."""
         self._recorder = recorder
         self._axes = axes
         self._others = others
+        self._layouts = layouts
         self._names = names
         #: The inputs of the graph, in the order of the flattened arguments.
         self.inputs: list[Input] = []
@@ -103,7 +105,8 @@ class RecordedInputs:
 
     def _add_tensor(self, number: int, example: torch.Tensor) -> None:
         recorder, name, dynamic = self._recorder, self._names[number], self._axes.inputs.get(number, {})
-        fake = _fake_like(example, self._shape(example, dynamic) if dynamic else None, recorder.fakes)
+        shape = self._shape(example, dynamic) if dynamic else None
+        fake = _fake_like(example, shape, recorder.fakes, self._layouts.get(number))
         value = recorder.input(fake, name, example)
         for axis, axis_name in dynamic.items():
             size = self._sizes[axis_name]
@@ -232,30 +235,19 @@ def _spelled(path: Sequence[str | int], parameters: Sequence[str]) -> str:
     return argument + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in rest)
 
 
-def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: Fakes) -> FakeTensor:
+def _fake_like(
+    example: torch.Tensor, shape: Sequence[Size] | None, fakes: Fakes, layout: InputLayout | None
+) -> FakeTensor:
     # A tensor on the device "meta" has no data yet. It is treated as a tensor on the CPU.
     device = torch.device("cpu") if example.is_meta else example.device
     if shape is None:
-        meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
-        return fakes.tensor(meta, device)
+        strides = example.stride() if layout is None else layout.strides(example.shape)
+        return fakes.tensor(torch.empty_strided(example.shape, strides, dtype=example.dtype, device="meta"), device)
     with fakes:
-        if example.layout is not torch.strided or example.is_contiguous():
+        if layout is None and (example.layout is not torch.strided or example.is_contiguous()):
             fake = torch.empty(shape, dtype=example.dtype, device=device)
         else:
-            fake = torch.empty_strided(shape, _strides_like(example, shape), dtype=example.dtype, device=device)
+            lies = strides_like(example, shape) if layout is None else layout.strides(shape)
+            fake = torch.empty_strided(shape, lies, dtype=example.dtype, device=device)
     assert isinstance(fake, FakeTensor)
     return fake
-
-
-def _strides_like(example: torch.Tensor, shape: Sequence[Size]) -> list[Size]:
-    """Strides for a shape: its axes lie in memory in the order of the example's, as far apart beyond their sizes."""
-    before = example.stride()
-    strides: list[Size] = [0] * example.ndim
-    in_example = 1
-    here: Size = 1
-    for axis in sorted(range(example.ndim), key=lambda axis: (before[axis], -axis)):
-        if before[axis]:
-            strides[axis] = here + max(before[axis] - in_example, 0)
-            in_example = before[axis] * example.shape[axis]
-            here = strides[axis] * at_least_one(shape[axis])
-    return strides

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,16 +27,18 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
+from onnx_parity.exporter.graph.assumptions import LayoutOfInput
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
+from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
 from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes
-from onnx_parity.exporter.tracing.attempt import Attempt, FailedThere, ToRecord, Traced, Variant, record
+from onnx_parity.exporter.tracing.attempt import FailedThere, Traced, record
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
     contradicted_by_example,
@@ -44,6 +47,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
+from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord, Variant
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
@@ -134,6 +138,7 @@ class _Tracing:
             traced.assumptions = assumptions_of(
                 branches,
                 traced.reads,
+                self._layouts_that_matter(traced, branches),
                 traced.graph.axis_names,
                 declared=declared_sizes(self._attempt.axes, traced.graph.inputs),
                 stated=options.assume,
@@ -233,6 +238,14 @@ class _Tracing:
         other = on_the_other_side(traced, mattering, self._recorded_again) if mattering else None
         return (traced, mattering) if other is None else (other, [])
 
+    def _layouts_that_matter(self, traced: Traced, branches: Sequence[Answer]) -> list[LayoutOfInput]:
+        """How the inputs lie in memory in the example, of those for which it makes a difference."""
+        if traced.asks_layouts is None:
+            return []
+        from onnx_parity.exporter.tracing.layouts_of_inputs import layouts_that_matter
+
+        return layouts_that_matter(traced, branches, partial(self._recorded_again, also_denied=traced.denied))
+
     def _reads_that_matter(self, traced: Traced) -> list[Read]:
         """What was read, without what only decides whether the program raises an error, or makes no difference."""
         mattering = []
@@ -287,10 +300,13 @@ class _Tracing:
         empty: str | None = None,
         sizes: Mapping[str, int] = {},
         altered: Altered | None = None,
+        layouts: Mapping[int, InputLayout] = {},
+        also_denied: frozenset[Expression] = frozenset(),
     ) -> Traced | None:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
 
-        attempt = replace(self._attempt, variant=Variant(denied, empty, sizes, altered=altered))
+        denied = denied ^ also_denied
+        attempt = replace(self._attempt, variant=Variant(denied, empty, sizes, altered=altered, layouts=layouts))
         while True:
             try:
                 return replace(self._recorded(self._wanted, attempt, is_last=True), denied=denied)

@@ -21,6 +21,8 @@ import torch
 
 import onnx_parity
 from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.graph.assumptions import Assumption
+from onnx_parity.exporter.recording.fakes.input_layouts import lies_like
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.runtime.sessions import (
     CPU_PROVIDER,
@@ -195,7 +197,7 @@ def difference(program: SizesProgram, folder: Path) -> Difference | int:
     compared = 0
     for rows, columns in _sizes(program):
         x = program.matrix(rows, columns)
-        if not all(each.holds_for({"n": rows, "m": columns}) for each in exported.assumptions):
+        if not all(_holds(each, x) for each in exported.assumptions):
             continue
         try:
             shapes = [tuple(each.shape) for each in tree_leaves(function(x.clone())) if isinstance(each, torch.Tensor)]
@@ -207,6 +209,12 @@ def difference(program: SizesProgram, folder: Path) -> Difference | int:
             return Difference(f"opset {opset}, {rows} x {columns}, assuming {holding}: {wrong}", compared)
         compared += 1
     return compared
+
+
+def _holds(assumption: Assumption, x: torch.Tensor) -> bool:
+    if assumption.of_layout is not None:
+        return lies_like(assumption.of_layout.example, x, exactly=assumption.of_layout.exactly)
+    return bool(assumption.holds_for({"n": x.shape[0], "m": x.shape[1]}))
 
 
 class _Model:

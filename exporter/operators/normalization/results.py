@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.recording.fakes.input_layouts import made_of_images
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, are_on_one_device, describe
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
@@ -65,7 +66,8 @@ def native_group_norm(
     channels = describe(input).shape[1:2]
     others = [describe(each) for each in (weight, bias) if each is not None]
     fits = all(each.shape == channels and each.dtype == input.dtype for each in others)
-    if not fits or input.ndim < 2 or input.dtype is not torch.float32 or not are_contiguous(input, weight, bias):
+    if not fits or input.ndim < 2 or input.dtype is not torch.float32 or not are_on_one_device(input, weight, bias):
         return NotImplemented
     statistics = Contiguous(input.dtype, (input.shape[0], groups))
-    return Contiguous(input.dtype, tuple(input.shape)), statistics, statistics
+    # torch's fake kernel takes all results to be contiguous.
+    return made_of_images(input, input.shape), statistics, statistics

@@ -13,6 +13,7 @@ from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.script.operator_arguments import from_python
 from onnx_parity.exporter.script.parse import Step
 from onnx_parity.exporter.script.steps import step_of
+from onnx_parity.exporter.sizes.layouts import order_of
 
 __all__: list[str] = []
 
@@ -20,13 +21,15 @@ __all__: list[str] = []
 @step_of("aten::is_contiguous")
 def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """A condition on dynamic sizes, by which the model branches."""
-    x, *further = arguments
-    blocks.recorder.unclear_layouts.refuse(x)
-    if further or not any(isinstance(size, Varying) for size in x.shape):
+    x, *layout = arguments
+    _ask(blocks, x)
+    order = order_of(layout[0] if layout else torch.contiguous_format, x.ndim)
+    if order is None or not any(isinstance(size, Varying) for size in x.shape):
         return NotImplemented
     lies_in_order: Any = True
     expected: Any = 1
-    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+    for axis in order:
+        size, stride = x.shape[axis], x.stride()[axis]
         if not same_size(stride, expected):
             lies_in_order = ((size == 1) | (stride == expected)) & lies_in_order
         expected = expected * size
@@ -36,8 +39,13 @@ def is_contiguous(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("aten::stride")
 def stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Strides are refused where they depend on the branch that has run."""
-    blocks.recorder.unclear_layouts.refuse(arguments[0])
+    _ask(blocks, arguments[0], exactly=True)
     return NotImplemented
+
+
+def _ask(blocks: Blocks, x: torch.Tensor, *, exactly: bool = False) -> None:
+    blocks.recorder.unclear_layouts.refuse(x)
+    blocks.recorder.layouts_asked.ask(x, exactly=exactly)
 
 
 @step_of("aten::copy_")

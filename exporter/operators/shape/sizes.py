@@ -25,18 +25,18 @@ read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repea
 
 
 @with_symbolic_numbers(
-    torch.reshape, torch.Tensor.reshape, torch.Tensor.contiguous, torch.flatten, torch.Tensor.flatten, torch.ravel,
-    torch.Tensor.ravel,
-)  # fmt: skip
+    *(f"torch.{each}" for each in ("reshape", "flatten", "ravel")),
+    *(f"torch.Tensor.{each}" for each in ("reshape", "contiguous", "flatten", "ravel")),
+)
 def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
     """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
     result = torchs(input, *map(read_number, args), **options)
-    if torchs is not torch.Tensor.contiguous:
+    if torchs.__name__ != "contiguous":
         return note_copy(input, result)
     return note_copy(input, result, order_of(options.get("memory_format", torch.contiguous_format), input.ndim))
 
 
-@with_symbolic_numbers(torch.Tensor.reshape_as)
+@with_symbolic_numbers("torch.Tensor.reshape_as")
 def reshape_as(torchs: _Function, input: torch.Tensor, other: torch.Tensor) -> Any:
     return copied_unless_contiguous(torch.Tensor.reshape, input, other.shape)
 
@@ -95,7 +95,7 @@ def indices_of_triangle(
 # --- questions about sizes, which torch asks in C++, where they would be no branch of the program ---------------------
 
 
-@with_symbolic_numbers(torch.Tensor.is_contiguous)
+@with_symbolic_numbers("torch.Tensor.is_contiguous")
 def is_contiguous(
     torchs: _Function, input: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format
 ) -> Any:
@@ -113,7 +113,7 @@ def is_contiguous(
     return True
 
 
-@with_symbolic_numbers(torch.Tensor.stride)
+@with_symbolic_numbers("torch.Tensor.stride")
 def stride(torchs: _Function, input: torch.Tensor, dim: int | None = None) -> Any:
     """The strides of a tensor that `contiguous` returned are those of what it was called on, where that is the same."""
     _refuse_unclear_layout(input)

@@ -24,7 +24,7 @@ FOUR = 4
 ASKED = {
     "n is FOUR": "n != 4",
     "n is not FOUR": "n != 4",
-    "n is x.shape[0]": "",
+    "n is x.shape[0]": "n <= 256",
     "n is m": "n != m",
     "(n > 4) is (m > 4)": "(n > 4) != (m > 4)",
     "n is None": "",

@@ -22,6 +22,7 @@ from torch.nested._internal.nested_tensor import (
 from onnx_parity.exporter import patches
 from onnx_parity.exporter.torch_inside import dynamo
 from onnx_parity.exporter.torch_inside.patch import Patch
+from tests.exporter.torch_inside.layouts import IMAGES, LAST, OF_LAYOUTS, TRANSPOSED, written_images
 from tests.exporter.torch_inside.programs import (
     FLOOR,
     HEADS,
@@ -287,9 +288,6 @@ WITNESSES: dict[str, Witness] = {
     "math_functions: math.isqrt": Witness(
         exporting(lambda x: x * math.isqrt(x.shape[0]), X, **ROWS), "is fixed by the program"
     ),
-    "math_functions: torch.jit._builtins._find_builtin": Witness(
-        exporting(script_of_math, X, **ROWS), "traceback, frame, or code object"
-    ),
     "nested_tensors: torch.nested.nested_tensor": Witness(
         exporting(lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), X, others=[(SIX,)], **ROWS),
         "there is no lowering",
@@ -416,6 +414,15 @@ WITNESSES: dict[str, Witness] = {
         exporting(lambda x: x * x.nbytes, X, others=[(SIX,)], **ROWS), "Cannot call numel"
     ),
     **{
+        f"tensor_layouts: {name}": Witness(
+            exporting(program, X, others=[(TRANSPOSED,)]), "another result", "AssumptionError"
+        )
+        for name, program in OF_LAYOUTS.items()
+    },
+    "tensor_layouts: torch.Tensor.to": Witness(
+        exporting(written_images, IMAGES, others=[(LAST,)]), "another result", "AssumptionError"
+    ),
+    **{
         f"tensor_reads: torch.Tensor.{name}": Witness(
             exporting(program, X), "another result", "CaptureError: the program reads"
         )
@@ -448,6 +455,11 @@ WITHOUT_WITNESS: dict[str, str] = {
     "tensor_reads: torch.utils.dlpack.to_dlpack": "likewise",
     "parameters: torch.Tensor.data": "without it the program's own weights lose their memory, and the process ends",
 }
+
+
+def test_scripts_that_are_compiled_meanwhile_find_builtins_that_are_patched() -> None:
+    """TorchScript's compiler finds functions that are written in C by their identity."""
+    assert exporting(script_of_math, X, **ROWS)() == RIGHT
 
 
 def test_every_patch_of_torch_has_a_witness() -> None:

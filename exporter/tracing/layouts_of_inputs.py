@@ -1,0 +1,81 @@
+"""How inputs lie in memory, and for which of them it makes a difference to what is recorded.
+
+Inputs of a model have no layout. A program may ask for that of its tensors, or write in place to what `contiguous` or
+`reshape` made of one, which is a copy or not. It is recorded again with each input in other layouts. Where the same is
+recorded, for all sizes, or the program fails, nothing depends on them; otherwise the model is right for the layout of
+the example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnx_parity.exporter.graph.assumptions import LayoutOfInput
+from onnx_parity.exporter.graph.numbering import Numbering
+from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, spelled_layout
+from onnx_parity.exporter.tracing.attempt import FailedThere
+from onnx_parity.exporter.tracing.branches_on_sizes import (
+    NotRecorded,
+    Recording,
+    branches_that_matter,
+    compute_the_same,
+    have_the_same_form,
+)
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.sizes.answers import Answer
+    from onnx_parity.exporter.tracing.attempt import Traced
+
+__all__ = ["layouts_that_matter"]
+
+#: How often a program is recorded again. Inputs beyond are taken to matter.
+_MOST_RECORDINGS = 24
+
+
+def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Recording) -> list[LayoutOfInput]:
+    """The inputs of which another layout than that of the example has the program do something else. `branches` are
+    those of its branches on sizes that matter."""
+    origin = recorded.asks_layouts
+    assert origin is not None
+    left, exactly = _MOST_RECORDINGS, recorded.asks_exactly
+    assumed = {each.holding for each in branches}
+    mattering = []
+    for number, each in enumerate(recorded.graph.inputs):
+        example: Any = each.example
+        if not isinstance(example, torch.Tensor):
+            continue
+        for layout in InputLayout.unlike(example):
+            left -= 1
+            if left < 0 or not _is_same(recorded, assumed, partial(again, layouts={number: layout})):
+                condition = spelled_layout(each.name, example, exactly=exactly)
+                mattering.append(
+                    LayoutOfInput(number=number, example=example, exactly=exactly, condition=condition, origin=origin)
+                )
+                break
+    return mattering
+
+
+def _is_same(recorded: Traced, assumed: set[Any], there: Recording) -> bool:
+    """Whether the same is recorded there, under no more assumptions about sizes."""
+    try:
+        other = there()
+    except FailedThere:
+        return True
+    except NotRecorded:
+        return False
+    if other is None:
+        return True
+    if not compute_the_same(recorded, other):
+        numbering = Numbering()
+        if not have_the_same_form(recorded, other):
+            return False
+        if numbering.of_outputs(recorded.graph) != numbering.of_outputs(other.graph):
+            return False
+    known = {each.expression for each in recorded.branches}
+    if all(each.expression in known for each in other.branches):
+        return True
+    return {each.holding for each in branches_that_matter(other, there)} <= assumed
