@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
-from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame
+from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, module_that_calls
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
@@ -19,8 +19,7 @@ asks_for_its_caller(__file__)
 
 def _is_of_program(tensor: Any) -> bool:
     """Whether a replacement is called by other code than this package's, with a tensor that is not the recorder's."""
-    caller = current_frame(3).f_globals.get("__name__", "")
-    return not isinstance(tensor, FakeTensor) and not caller.startswith("onnx_parity.exporter.")
+    return not isinstance(tensor, FakeTensor) and not module_that_calls(3).startswith("onnx_parity.exporter.")
 
 
 def _is_contiguous(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,8 @@ the example.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["layouts_that_matter"]
 
-#: How often a program is recorded again. Inputs beyond are taken to matter.
+#: How often a program is recorded again. What would be tried after that is taken to matter.
 _MOST_RECORDINGS = 24
 
 
@@ -41,22 +42,40 @@ def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Rec
     those of its branches on sizes that matter."""
     origin = recorded.asks_layouts
     assert origin is not None
-    left, exactly = _MOST_RECORDINGS, recorded.asks_exactly
+    exactly = recorded.asks_exactly
     assumed = {each.holding for each in branches}
-    mattering = []
-    for number, each in enumerate(recorded.graph.inputs):
-        example: Any = each.example
-        if not isinstance(example, torch.Tensor):
-            continue
-        for layout in InputLayout.unlike(example):
-            left -= 1
-            if left < 0 or not _is_same(recorded, assumed, partial(again, layouts={number: layout})):
-                condition = spelled_layout(each.name, example, exactly=exactly)
-                mattering.append(
-                    LayoutOfInput(number=number, example=example, exactly=exactly, condition=condition, origin=origin)
-                )
-                break
-    return mattering
+    examples = {
+        number: each.example
+        for number, each in enumerate(recorded.graph.inputs)
+        if isinstance(each.example, torch.Tensor)  # Marked inputs have none that is one.
+    }
+    mattering: set[int] = set()
+    for tried, layouts in enumerate(_other_layouts(examples)):
+        if mattering.isdisjoint(layouts) and (
+            tried >= _MOST_RECORDINGS or not _is_same(recorded, assumed, partial(again, layouts=layouts))
+        ):
+            mattering.update(layouts)
+    return [
+        LayoutOfInput(
+            number=number,
+            example=example,
+            exactly=exactly,
+            condition=spelled_layout(recorded.graph.inputs[number].name, example, exactly=exactly),
+            origin=origin,
+        )
+        for number, example in examples.items()
+        if number in mattering
+    ]
+
+
+def _other_layouts(examples: Mapping[int, torch.Tensor]) -> Iterator[dict[int, InputLayout]]:
+    """Each input in other layouts than its example's, and then two inputs in one of these, of which only both may
+    make a difference, as of the terms of a sum."""
+    others = {number: list(InputLayout.unlike(example)) for number, example in examples.items()}
+    for number, layouts in others.items():
+        yield from ({number: each} for each in layouts)
+    for one, other in itertools.combinations(others, 2):
+        yield from ({one: each, other: each} for each in others[one] if each in others[other])
 
 
 def _is_same(recorded: Traced, assumed: set[Any], there: Recording) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.metadata import at_least_one, is_surely_contiguous
+from onnx_parity.exporter.graph.graph import Size, same_size
+from onnx_parity.exporter.recording.fakes.metadata import at_least_one
 from onnx_parity.exporter.registry.results import Contiguous, Strided
 
 __all__ = ["InputLayout", "laid_out_like", "lies_like", "made_of_images", "spelled_layout", "strides_like"]
@@ -72,13 +72,20 @@ def strides_like(example: torch.Tensor, shape: Sequence[Size]) -> list[Size]:
     return strides
 
 
-def made_of_images(images: torch.Tensor, shape: Sequence[Size]) -> Contiguous | Strided:
-    """What torch's kernels make of images: its channels are last in memory, if those of the images are."""
-    channels_last = [0, *range(2, images.ndim), 1]
-    is_last = images.ndim in _CHANNELS_LAST and is_surely_contiguous(images, channels_last)
-    if not is_last or is_surely_contiguous(images):
+def made_of_images(images: torch.Tensor, shape: Sequence[Size], *others: torch.Tensor) -> Contiguous | Strided:
+    """What torch's kernels make of images: its channels are last in memory, if those of all images are."""
+    if not all(map(_has_channels_last, (images, *others))):
         return Contiguous(images.dtype, tuple(shape))
     return Strided(images.dtype, tuple(shape), tuple(InputLayout.CHANNELS_LAST.strides(shape)))
+
+
+def _has_channels_last(images: torch.Tensor) -> bool:
+    """Whether the channels of images are last in memory, as torch has it: of one channel the stride decides."""
+    if images.ndim not in _CHANNELS_LAST:
+        return False
+    in_order, last = (each.strides(images.shape) for each in (InputLayout.IN_ORDER, InputLayout.CHANNELS_LAST))
+    strides = images.stride()
+    return all(map(same_size, strides, last)) and not all(map(same_size, strides, in_order))
 
 
 def lies_like(example: torch.Tensor, tensor: torch.Tensor, *, exactly: bool = False) -> bool:
