@@ -139,7 +139,11 @@ pow_integer = op(torch.pow, numbers(3, 4), exponent=[0, 1, 2, 3, 7, 0.5], dtypes
 pow_tensor = op(torch.pow, floats(3, 4, low=0.2), exponent=floats(4), dtypes=FLOATS, dynamic=BATCH)
 pow_integer_tensor = op(torch.pow, numbers(3, 4), exponent=numbers(4, low=0, high=6), dtypes=INTS)
 #: What is beyond 64 bits is lost, which is all of even numbers, and never all of odd ones.
-pow_wide = op(torch.pow, given([3, -3, 7, 0, 1, -1, 2]), exponent=given([[39], [70], [0], [1], [65536], [65537], [2**40 + 3], [2**62 + 1]]))
+pow_wide = op(
+    torch.pow,
+    given([3, -3, 7, 0, 1, -1, 2]),
+    exponent=given([[39], [70], [0], [1], [65536], [65537], [2**40 + 3], [2**62 + 1]]),
+)
 pow_promoted = op(torch.pow, ints(3, 4, low=1), exponent=[floats(4), ints(3, 1, high=3, dtype=torch.int32)])
 pow_scalar_base = op(lambda exponent, base: torch.pow(base, exponent), floats(3, 4), base=[2, 0.5, 1])
 pow_operators = op(lambda x: (x**2, 2**x, 2.5**x, x.pow(3), (x + 1).pow_(2)), floats(5, 7), dynamic=BATCH)

@@ -42,13 +42,14 @@ def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Rec
     those of its branches on sizes that matter."""
     origin = recorded.asks_layouts
     assert origin is not None
-    exactly = recorded.asks_exactly
     assumed = {each.holding for each in branches}
     examples = {
         number: each.example
         for number, each in enumerate(recorded.graph.inputs)
         if isinstance(each.example, torch.Tensor)  # Marked inputs have none that is one.
     }
+    # Of images, and of the terms of a sum, the strides of axes of one element decide how the result lies.
+    exactly = recorded.asks_exactly or len(examples) > 1 or any(each.ndim > 3 for each in examples.values())
     mattering: set[int] = set()
     for tried, layouts in enumerate(_other_layouts(examples)):
         if mattering.isdisjoint(layouts) and (
