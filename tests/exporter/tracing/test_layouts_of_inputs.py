@@ -181,7 +181,7 @@ def test_what_is_said_about_a_layout() -> None:
     stated = onnx_parity.export(asks, (TRANSPOSED,), strict=True, assume=[condition])
     assert [each.is_stated for each in stated.assumptions] == [True]
     channels_last = torch.rand(1, 2, 3, 4).contiguous(memory_format=torch.channels_last)
-    with pytest.warns(onnx_parity.TracerWarning, match=r"x\.is_contiguous\(memory_format=torch.channels_last\)"):
+    with pytest.warns(onnx_parity.TracerWarning, match="x has strides like"):
         onnx_parity.export(lambda x: x * 2 if x.is_contiguous() else x, (channels_last,))
 
 
