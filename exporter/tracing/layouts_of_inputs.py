@@ -43,11 +43,9 @@ def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Rec
     origin = recorded.asks_layouts
     assert origin is not None
     assumed = {each.holding for each in branches}
-    examples = {
-        number: each.example
-        for number, each in enumerate(recorded.graph.inputs)
-        if isinstance(each.example, torch.Tensor)  # Marked inputs have none that is one.
-    }
+    given: dict[int, Any] = {number: each.example for number, each in enumerate(recorded.graph.inputs)}
+    # Marked inputs have no example that is a tensor.
+    examples = {number: each for number, each in given.items() if isinstance(each, torch.Tensor)}
     # Of images, and of the terms of a sum, the strides of axes of one element decide how the result lies.
     exactly = recorded.asks_exactly or len(examples) > 1 or any(each.ndim > 3 for each in examples.values())
     mattering: set[int] = set()

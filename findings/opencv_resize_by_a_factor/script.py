@@ -20,4 +20,6 @@ for name, value in FEEDS.items():
 got = net.forward("y")
 print("got     ", got.dtype, got.tolist())
 print("expected", EXPECTED.dtype, EXPECTED.tolist())
-raise SystemExit(got.dtype != EXPECTED.dtype or got.shape != EXPECTED.shape or not np.allclose(got, EXPECTED, rtol=1e-5))
+raise SystemExit(
+    got.dtype != EXPECTED.dtype or got.shape != EXPECTED.shape or not np.allclose(got, EXPECTED, rtol=1e-5)
+)

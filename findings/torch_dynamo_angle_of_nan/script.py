@@ -9,7 +9,7 @@ class Program(torch.nn.Module):
         return torch.angle(x)
 
 
-ARGUMENTS = (torch.tensor([float('nan'), -1.0]),)
+ARGUMENTS = (torch.tensor([float("nan"), -1.0]),)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

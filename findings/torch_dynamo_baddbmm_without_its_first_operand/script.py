@@ -9,7 +9,11 @@ class Program(torch.nn.Module):
         return torch.baddbmm(x, y, z, beta=0)
 
 
-ARGUMENTS = (torch.full((1, 1, 1), float('nan')), torch.ones(1, 1, 1), torch.ones(1, 1, 1),)
+ARGUMENTS = (
+    torch.full((1, 1, 1), float("nan")),
+    torch.ones(1, 1, 1),
+    torch.ones(1, 1, 1),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

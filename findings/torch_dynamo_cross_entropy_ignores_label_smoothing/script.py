@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.nn.functional.cross_entropy(x, y, label_smoothing=0.5)
 
 
-ARGUMENTS = (torch.tensor([[0.0, 3.0]]), torch.tensor([1]),)
+ARGUMENTS = (
+    torch.tensor([[0.0, 3.0]]),
+    torch.tensor([1]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

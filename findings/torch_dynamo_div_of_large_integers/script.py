@@ -6,10 +6,13 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x, y):
-        return torch.div(x, y, rounding_mode='floor')
+        return torch.div(x, y, rounding_mode="floor")
 
 
-ARGUMENTS = (torch.tensor([16777217]), torch.tensor([1]),)
+ARGUMENTS = (
+    torch.tensor([16777217]),
+    torch.tensor([1]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return y * x.item()
 
 
-ARGUMENTS = (torch.tensor(0.1, dtype=torch.float64), torch.ones(1, dtype=torch.float64),)
+ARGUMENTS = (
+    torch.tensor(0.1, dtype=torch.float64),
+    torch.ones(1, dtype=torch.float64),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.logaddexp(x, y)
 
 
-ARGUMENTS = (torch.tensor([1000.0]), torch.tensor([1000.0]),)
+ARGUMENTS = (
+    torch.tensor([1000.0]),
+    torch.tensor([1000.0]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

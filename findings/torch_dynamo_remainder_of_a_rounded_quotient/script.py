@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.remainder(x, y)
 
 
-ARGUMENTS = (torch.tensor([1.0]), torch.tensor([0.1]),)
+ARGUMENTS = (
+    torch.tensor([1.0]),
+    torch.tensor([0.1]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

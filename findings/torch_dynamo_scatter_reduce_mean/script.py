@@ -6,10 +6,14 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x, i, y):
-        return x.scatter_reduce(0, i, y, 'mean')
+        return x.scatter_reduce(0, i, y, "mean")
 
 
-ARGUMENTS = (torch.zeros(1), torch.tensor([0, 0]), torch.tensor([3.0, 6.0]),)
+ARGUMENTS = (
+    torch.zeros(1),
+    torch.tensor([0, 0]),
+    torch.tensor([3.0, 6.0]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.add(x, y, alpha=2)
 
 
-ARGUMENTS = (torch.tensor(0, dtype=torch.uint8), torch.tensor(1e-9, dtype=torch.float64),)
+ARGUMENTS = (
+    torch.tensor(0, dtype=torch.uint8),
+    torch.tensor(1e-9, dtype=torch.float64),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=20)

@@ -6,7 +6,7 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x):
-        return torch.nn.functional.pad(x, (2, 0), mode='circular')
+        return torch.nn.functional.pad(x, (2, 0), mode="circular")
 
 
 ARGUMENTS = (torch.tensor([[-3.0, 2.0]]),)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.nn.functional.conv2d(x, w)
 
 
-ARGUMENTS = (torch.ones(1, 1, 2, 2, dtype=torch.int64), torch.ones(1, 1, 1, 1, dtype=torch.int64),)
+ARGUMENTS = (
+    torch.ones(1, 1, 2, 2, dtype=torch.int64),
+    torch.ones(1, 1, 1, 1, dtype=torch.int64),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=15)

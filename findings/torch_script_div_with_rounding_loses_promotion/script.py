@@ -6,10 +6,13 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x, y):
-        return torch.div(x, y, rounding_mode='trunc')
+        return torch.div(x, y, rounding_mode="trunc")
 
 
-ARGUMENTS = (torch.tensor(-1.0, dtype=torch.float16), torch.tensor([3e-5, 2.0]),)
+ARGUMENTS = (
+    torch.tensor(-1.0, dtype=torch.float16),
+    torch.tensor([3e-5, 2.0]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=15)

@@ -6,10 +6,14 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, table, index, offsets):
-        return torch.nn.functional.embedding_bag(index, table, offsets, mode='max')
+        return torch.nn.functional.embedding_bag(index, table, offsets, mode="max")
 
 
-ARGUMENTS = (torch.arange(8.0).reshape(4, 2), torch.tensor([1, 3]), torch.tensor([0, 2]),)
+ARGUMENTS = (
+    torch.arange(8.0).reshape(4, 2),
+    torch.tensor([1, 3]),
+    torch.tensor([0, 2]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=14)

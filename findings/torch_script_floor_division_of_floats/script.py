@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return x // y
 
 
-ARGUMENTS = (torch.tensor([-2.0]), torch.tensor([4.0]),)
+ARGUMENTS = (
+    torch.tensor([-2.0]),
+    torch.tensor([4.0]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=14)

@@ -6,7 +6,7 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x):
-        return torch.nn.functional.interpolate(x, scale_factor=0.5, mode='nearest')
+        return torch.nn.functional.interpolate(x, scale_factor=0.5, mode="nearest")
 
 
 ARGUMENTS = (torch.ones(1, 1, 2, 2),)

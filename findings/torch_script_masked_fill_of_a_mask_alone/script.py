@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.broadcast_tensors(m, x)[1].masked_fill(m, -1.5)
 
 
-ARGUMENTS = (torch.tensor([[True]]), torch.tensor([[3.0]]),)
+ARGUMENTS = (
+    torch.tensor([[True]]),
+    torch.tensor([[3.0]]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=15)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return torch.masked_select(x, m)
 
 
-ARGUMENTS = (torch.tensor([[True]]), torch.tensor([7.0]),)
+ARGUMENTS = (
+    torch.tensor([[True]]),
+    torch.tensor([7.0]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=13)

@@ -9,7 +9,11 @@ class Program(torch.nn.Module):
         return x[i[:, None], j]
 
 
-ARGUMENTS = (torch.ones(4, 1), torch.tensor([3, -4]), torch.tensor([-1, -1]),)
+ARGUMENTS = (
+    torch.ones(4, 1),
+    torch.tensor([3, -4]),
+    torch.tensor([-1, -1]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=14)

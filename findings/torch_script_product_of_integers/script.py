@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return x @ y
 
 
-ARGUMENTS = (torch.ones(1, 2, dtype=torch.int8), torch.ones(2, 1, dtype=torch.int8),)
+ARGUMENTS = (
+    torch.ones(1, 2, dtype=torch.int8),
+    torch.ones(2, 1, dtype=torch.int8),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=15)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return x.scatter(0, i, x)
 
 
-ARGUMENTS = (torch.tensor([1.0, 2.0]), torch.tensor([1]),)
+ARGUMENTS = (
+    torch.tensor([1.0, 2.0]),
+    torch.tensor([1]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=13)

@@ -9,7 +9,10 @@ class Program(torch.nn.Module):
         return x << y
 
 
-ARGUMENTS = (torch.tensor([1], dtype=torch.int32), torch.tensor([40]),)
+ARGUMENTS = (
+    torch.tensor([1], dtype=torch.int32),
+    torch.tensor([40]),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=14)

@@ -9,7 +9,11 @@ class Program(torch.nn.Module):
         return torch.where(c, x, y)
 
 
-ARGUMENTS = (torch.tensor(False), torch.tensor(0, dtype=torch.uint8), torch.tensor(-3),)
+ARGUMENTS = (
+    torch.tensor(False),
+    torch.tensor(0, dtype=torch.uint8),
+    torch.tensor(-3),
+)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=False, opset_version=10)

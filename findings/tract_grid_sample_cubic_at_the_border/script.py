@@ -13,7 +13,10 @@ main (float[1,1,4,4] x, float[1,1,2,2] grid) => (float[1,1,1,2] y) {
   y = GridSample <mode = "bicubic", padding_mode = "border", align_corners = 1> (x, grid)
 }
 """)
-FEEDS = {"x": np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4) ** 2, "grid": np.array([[[[-1.2, 0.1], [0.9, -0.9]]]], np.float32)}
+FEEDS = {
+    "x": np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4) ** 2,
+    "grid": np.array([[[[-1.2, 0.1], [0.9, -0.9]]]], np.float32),
+}
 EXPECTED = np.array([[[[38.56659, 12.3766]]]], np.float32)
 
 with tempfile.TemporaryDirectory() as folder:
@@ -23,4 +26,6 @@ with tempfile.TemporaryDirectory() as folder:
 got = model.run(list(FEEDS.values()))[0].to_numpy()
 print("got     ", got.dtype, got.tolist())
 print("expected", EXPECTED.dtype, EXPECTED.tolist())
-raise SystemExit(got.dtype != EXPECTED.dtype or got.shape != EXPECTED.shape or not np.allclose(got, EXPECTED, rtol=1e-4))
+raise SystemExit(
+    got.dtype != EXPECTED.dtype or got.shape != EXPECTED.shape or not np.allclose(got, EXPECTED, rtol=1e-4)
+)
