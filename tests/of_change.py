@@ -27,6 +27,9 @@ _ALWAYS = (
     "tests/exporter/registry/test_index.py",
 )
 _FAMILIES = "exporter/operators"
+_REWRITES = "exporter/rewrites"
+#: What shows that a rewrite computes the same: its own test states what its author takes it to do.
+_REWRITTEN = ("tests/exporter/rewrites", "op_cases/fused.py")
 _DECLARED = ("op_cases", "model_zoo")
 
 
@@ -42,6 +45,9 @@ def commands_for(files: Iterable[str], root: Path = _ROOT) -> list[list[str]]:
             tests |= {file: None} if path.name.startswith("test_") else {}
         elif file.startswith(f"{_FAMILIES}/") and (root / "op_cases" / f"{path.parts[2]}.py").exists():
             declared.setdefault(f"op_cases/{path.parts[2]}.py", "smoke")
+        elif file.startswith(f"{_REWRITES}/"):
+            tests[_REWRITTEN[0]] = None
+            declared.setdefault(_REWRITTEN[1], "default")
         else:
             tests |= dict.fromkeys(_mirrored(path, root))
     found = [["pytest", "-q", *(each for each in tests if (root / each).exists())]]

@@ -282,3 +282,7 @@ def test_a_change_is_tested_by_the_tests_that_mirror_it() -> None:
         ["onnx_parity", "run", "op_cases/activation.py", "--tier", "smoke", "--no-report"],
     ]
     assert commands_for(["README.md"]) == [["pytest", "-q", *always]]
+    assert commands_for(["exporter/rewrites/tables/arithmetic.py"]) == [
+        ["pytest", "-q", *always, "tests/exporter/rewrites"],
+        ["onnx_parity", "run", "op_cases/fused.py", "--tier", "default", "--no-report"],
+    ]
