@@ -188,18 +188,18 @@ class NodeLowering:
         """Check the results of a lowering, whose nodes start at number `first`, and store them as outputs."""
         values = _as_values(node, results)
         # Only for users' lowerings. The test cases check those of this package, and shape inference is slow.
-        ranks: dict[ir.Value, int] = {}
+        shapes: dict[ir.Value, list[int | None]] = {}
         if self.g.is_checked:
-            from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
+            from onnx_parity.exporter.lowering.custom.inferred_shapes import shapes_of
 
-            ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset})
+            shapes = shapes_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset})
         for output, result in zip(node.outputs, values, strict=False):
             if output is None or result is None:
                 continue
             if result.has_assumed_dtype:
                 result.dtype = output.dtype
                 result.ir.type = ir.TensorType(TO_ONNX[output.dtype])
-            _check_result(node, output, result, ranks)
+            _check_result(node, output, result, shapes.get(result.ir))
             if output.holds.has_any_rank:
                 result.shape = result.ir.shape = None
                 result.ir.type = type_of(output.dtype, output.holds)
@@ -278,18 +278,26 @@ def _as_values(node: Node, results: Any) -> list[Value | None]:
     return values
 
 
-def _check_result(node: Node, output: AtenValue, result: Value, ranks: dict[ir.Value, int]) -> None:
+def _check_result(node: Node, output: AtenValue, result: Value, shape: Sequence[int | None] | None) -> None:
+    """Check a result, of which `shape` is what ONNX infers, if it does."""
     if result.dtype is not output.dtype:
         raise LoweringError(
             f"the lowering of {node.op} returned {result.dtype}, but torch returns {output.dtype}: cast the result, "
             f"g.cast(y, {output.dtype}){node.origin.on_its_own_line}"
         )
-    rank = ranks.get(result.ir, len(output.shape))
-    if rank != len(output.shape) and output.holds is Holds.TENSOR:
+    if shape is None or output.holds is not Holds.TENSOR:
+        return
+    if len(shape) != len(output.shape):
         raise LoweringError(
-            f"the lowering of {node.op} returned a tensor of {rank} axes, but torch returns one of {len(output.shape)}"
-            f": return one of that rank{node.origin.on_its_own_line}"
+            f"the lowering of {node.op} returned a tensor of {len(shape)} axes, but torch returns one of "
+            f"{len(output.shape)}: return one of that rank{node.origin.on_its_own_line}"
         )
+    for axis, (size, torchs) in enumerate(zip(shape, output.shape, strict=True)):
+        if size is not None and isinstance(torchs, int) and size != torchs:
+            raise LoweringError(
+                f"the lowering of {node.op} returned a tensor whose axis {axis} has the size {size}, but torch returns "
+                f"one of the size {torchs}: look at the attributes of its nodes{node.origin.on_its_own_line}"
+            )
 
 
 def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:

@@ -118,6 +118,10 @@ def wrong_rank(g: Any, x: Any) -> Any:
     return g.op("Reshape", x, g.op("Constant", value_t=torch.tensor([-1, 1, 1])))
 
 
+def wrong_size(g: Any, x: Any) -> Any:
+    return g.op("Concat", x, x, axis_i=1)
+
+
 def broken(g: Any, x: Any) -> Any:
     return dict[str, Any]()["missing"]
 
@@ -136,6 +140,11 @@ def broken(g: Any, x: Any) -> Any:
             "the lowering of parity_tests.cube.default returned a tensor of 3 axes, but torch returns one of 2: "
             "return one of that rank\n"
             "      at {where}",
+        ),
+        (
+            wrong_size,
+            f"the lowering of parity_tests.cube.default returned a tensor whose axis 1 has the size {2 * X.shape[1]}, "
+            f"but torch returns one of the size {X.shape[1]}: look at the attributes of its nodes\n      at {{where}}",
         ),
         (
             too_many,

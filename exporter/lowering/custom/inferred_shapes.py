@@ -1,4 +1,4 @@
-"""Ranks of the results of users' lowerings, from ONNX's shape inference. They are compared with torch's ranks.
+"""Shapes of the results of users' lowerings, from ONNX's shape inference. They are compared with torch's.
 
 The package's own lowerings are not checked, to save time.
 """
@@ -14,14 +14,15 @@ import onnx_ir as ir
 
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
-__all__ = ["ranks_of"]
+__all__ = ["shapes_of"]
 
 #: Shape inference reads the shape input of a Reshape. Such tensors have at most this many elements.
 _FEW = 64
 
 
-def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Value, int]:
-    """The ranks of the outputs of nodes, if ONNX can infer them. Nothing is inferred if a node has a subgraph."""
+def shapes_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Value, list[int | None]]:
+    """The shapes of the outputs of nodes, as far as ONNX can infer them. Nothing is inferred if a node has a
+    subgraph."""
     if any(attribute.type is ir.AttributeType.GRAPH for node in nodes for attribute in node.attributes.values()):
         return {}
     made = {output.name: output for node in nodes for output in node.outputs}
@@ -38,7 +39,9 @@ def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Va
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
     inferred = onnx.shape_inference.infer_shapes(onnx.helper.make_model(graph, opset_imports=opsets), data_prop=True)
     return {
-        made[info.name]: len(info.type.tensor_type.shape.dim)
+        made[info.name]: [
+            size.dim_value if size.HasField("dim_value") else None for size in info.type.tensor_type.shape.dim
+        ]
         for info in inferred.graph.value_info
         if info.name in made and info.type.tensor_type.HasField("shape")
     }
