@@ -304,6 +304,25 @@ write_up_to_place = op(
     floats(4, 5),
     ints(low=-2, high=3),
 )
+windows_of_computed_sizes = op(
+    lambda x: (
+        F.avg_pool2d(x, max(1, round(min(x.shape[2:]) / 4))),
+        F.max_pool2d(x, (2, x.shape[3] // 2), stride=(1, x.shape[3] // 2)),
+        F.avg_pool1d(x.flatten(2), x.shape[2] // 3),
+    ),
+    floats(2, 3, 9, 8),
+    dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
+    sizes={"batch": (1, 5), "height": (3, 7, 31), "width": (2, 5, 13)},
+)
+paddings_of_computed_sizes = op(
+    lambda x: (
+        F.avg_pool2d(x, 2, padding=[size % 2 for size in x.shape[2:]]),
+        F.max_pool2d(x, 3, stride=1, padding=x.shape[2] % 2),
+    ),
+    floats(2, 3, 6, 4),
+    dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
+    sizes={"batch": (0, 1, 5), "height": (3, 7, 8), "width": (5, 4, 13)},
+)
 up_to_place = op(
     lambda x, n: (x[:n], x[n:], x[:, : n.item()]), floats(5, 6), ints(low=1, high=5), dynamic={"x0": {0: "batch"}}
 )

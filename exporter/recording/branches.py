@@ -17,12 +17,13 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
-from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.conditions import And, Equal, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.block_primitives import IF
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, Value, same_size
 from onnx_parity.exporter.recording.leaves import Leaf, Leaves, same_leaf, share_memory
+from onnx_parity.exporter.sizes.size_node import expression_of_size
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller
 
@@ -108,7 +109,7 @@ class Branches(Leaves):
             ends.append(self._as_tensors(sides, leaves))
             given += [side.leaves[place] for side in sides]
             layouts = [self._laid_out(side, place, end) for side, end in zip(sides, ends[-1], strict=True)]
-            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken], layouts))
+            made.append(self._merged(ends[-1][taken], ends[-1][1 - taken], layouts, _said(of_sizes, taken)))
             results.append(self.give(made[-1]))
         self._refuse_derivative("a branch", made, given)
         if made:
@@ -133,7 +134,7 @@ class Branches(Leaves):
         """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
         for body, holds in zip(bodies, (of_sizes, None if of_sizes is None else Not.of(of_sizes)), strict=True):
-            with self.recorder.block() as nodes, self._where(holds):
+            with self.recorder.block() as nodes, self.where(holds):
                 own = [self.give(tensor) for tensor in inner]
                 ran.append((body(own), own, nodes))
         taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
@@ -147,7 +148,7 @@ class Branches(Leaves):
         return sides
 
     @contextmanager
-    def _where(self, condition: Expression | None) -> Iterator[None]:
+    def where(self, condition: Expression | None) -> Iterator[None]:
         """A context in which a condition on sizes holds. Without a condition, nothing is known."""
         symbols = self.recorder.fakes.symbols
         if condition is None or symbols is None:
@@ -193,9 +194,11 @@ class Branches(Leaves):
         leaf = side.own[leaf.place] if isinstance(leaf, _Shared) else leaf
         return leaf if isinstance(leaf, torch.Tensor) else end
 
-    def _merged(self, one: FakeTensor, other: FakeTensor, layouts: Sequence[torch.Tensor]) -> FakeTensor:
-        """A fake tensor for the result of two branches, `one` that of the example if that is known. Sizes that differ
-        between them are unknown."""
+    def _merged(
+        self, one: FakeTensor, other: FakeTensor, layouts: Sequence[torch.Tensor], of_sizes: Expression | None
+    ) -> FakeTensor:
+        """A fake tensor for the result of two branches, `one` that of the example if that is known, and where a
+        condition on sizes holds, if it is about these. Sizes that differ between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
         holds = self._holds_what(one)
@@ -207,8 +210,26 @@ class Branches(Leaves):
             of_any_rank = Holds.LIST_OF_ANY_RANK if holds.is_list else Holds.ANY_RANK
             return self.recorder.stand_in(one.dtype, open_sizes, one.device, of_any_rank)
         pairs = zip(one.shape, other.shape, strict=True)
-        shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
+        shape = [size if same_size(size, peer) else self._of_both(size, peer, of_sizes) for size, peer in pairs]
         return self.stand_in(one.dtype, shape, holds, layouts)
+
+    def _of_both(self, one: Size, other: Size, of_sizes: Expression | None) -> Size:
+        """The size of an axis that is `one` where a condition on sizes holds, and else the other. If the other is the
+        same there, as the height of an image is 16 where that was the condition, it is the other everywhere."""
+        symbols = self.recorder.fakes.symbols
+        if of_sizes is None or symbols is None:
+            return self.new_size(one)
+        are_same = Equal.of(expression_of_size(one), expression_of_size(other))
+        for condition, size in ((of_sizes, other), (Not.of(of_sizes), one)):
+            with symbols.where(condition):
+                if symbols.known_here(are_same):
+                    return size
+        return self.new_size(one)
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds
+
+
+def _said(of_sizes: Expression | None, taken: int) -> Expression | None:
+    """The condition that holds in the branch that is taken."""
+    return of_sizes if of_sizes is None or not taken else Not.of(of_sizes)

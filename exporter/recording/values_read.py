@@ -107,6 +107,8 @@ class Reader:
         #: The functions whose code is written down otherwise, so that what branches on their results has paths that are
         #: joined, and the places where it does; None where no code is to be.
         self.structured: frozenset[str] | None = None
+        #: The questions on sizes of which both sides are recorded there.
+        self.joined: frozenset[Expression] = frozenset()
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None

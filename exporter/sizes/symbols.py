@@ -1,13 +1,11 @@
 """Symbols for dynamic sizes, and a record of what was decided by them.
 
 `Symbols` answers each comparison of sizes with the example's sizes and records the answer. If an answer fixes a dynamic
-axis, capture fails with an error that names the line of the comparison. The same holds for several answers that
-together leave one possible size, such as those of a `while` loop over a size. Any other answer that is not the same for
-all sizes is a branch (`branches`): `tracing/branches_on_sizes.py` finds out whether the other side matters. After the
-recording it is closed: a lowering that needs a number is refused.
-
-It takes the place of torch's `ShapeEnv`, which evaluates each comparison with sympy, and of whose methods it has those
-that torch calls while a program is recorded.
+axis, capture fails with an error that names the line. The same holds for several answers that together leave one
+possible size, such as those of a `while` loop over a size. Any other answer that is not the same for all sizes is a
+branch (`branches`): `tracing/branches_on_sizes.py` finds out whether the other side matters. After the recording it is
+closed: a lowering that needs a number is refused. It takes the place of torch's `ShapeEnv`, which evaluates each
+comparison with sympy, and of whose methods it has those that torch calls while a program is recorded.
 """
 
 from __future__ import annotations
@@ -121,6 +119,8 @@ class Symbols(NumbersOfValues):
         self.stays_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
         #: Returns the answer to a condition that differs between the iterations of the innermost loop that is recorded.
         self.decided_in_loop: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
+        #: Returns the answer to a question of which the model has both sides, on the path that the program runs on.
+        self.decided_on_paths: Callable[[FrameType, Expression], bool | None] = lambda frame, question: None
         #: Returns whether the program catches an error that is raised in a frame.
         self.catches_errors: Callable[[FrameType], bool] = lambda frame: False
 
@@ -402,6 +402,8 @@ class Symbols(NumbersOfValues):
             return goes_on
         if question in self._certain:
             return self._certain[question]
+        if by_user and (on_path := self.decided_on_paths(asker, question)) is not None:
+            return on_path
         known = self.answers.get(question)
         # What torch has asked before is a branch of the program if the program asks it too.
         is_known = known is not None and known.by_user >= by_user and known.is_checked <= is_checked

@@ -156,7 +156,7 @@ class _Recording:
             attempt.decisions,
         )
         if symbols is not None:
-            symbols.read_symbol = recorder.reader.read_symbol
+            symbols.read_symbol, recorder.reader.joined = recorder.reader.read_symbol, attempt.joined
             symbols.decided_by_values = recorder.reader.decided
             symbols.watch_copy = recorder.layouts_asked.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module

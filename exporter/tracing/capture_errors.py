@@ -56,6 +56,7 @@ __all__ = [
     "failed_while_recorded",
     "failed_with",
     "fixed_axes",
+    "is_branch_of_library",
     "raising_what_was_caught",
     "refuse_ignored_inputs",
     "warn_of_static_axes",
@@ -335,6 +336,13 @@ def _way_out(fixed: Mapping[str, Answer]) -> str:
     if _is_of_library(fixed):
         return "write what the library does there in your own code, for any size"
     return "write those lines for any size (x.shape[i] instead of a number)"
+
+
+def is_branch_of_library(known: Answer) -> bool:
+    """Whether code of an installed library asked a question, and needed no number."""
+    from onnx_parity.exporter.expressions.expression import Condition
+
+    return known.by_user and isinstance(known.expression, Condition) and is_library_file(known.origin.file)
 
 
 def _branches(known: Answer) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.errors import ExportError
-from onnx_parity.exporter.expressions.conditions import Equal, GreaterOrEqual, LessOrEqual, Unequal
+from onnx_parity.exporter.expressions.conditions import Equal, GreaterOrEqual, LessOrEqual, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number, Symbol
 from onnx_parity.exporter.expressions.integers_and_reals import Mod
 from onnx_parity.exporter.graph.origin import refused_here
@@ -61,11 +61,22 @@ def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
     assert symbols is not None
     symbols.stays_in_loop = loops_followed(recorder)
     symbols.decided_in_loop = partial(_decided_in_loop, recorder)
+    symbols.decided_on_paths = partial(_decided_on_paths, recorder)
     symbols.catches_errors = lambda frame: errors_are_caught(frame, calling)
     with torchs_questions(), SymbolicSubscripts(recorder.shape_is_read, _CaughtErrors(recorder, calling).call):
         yield
     if symbols.caught is not None:
         raise symbols.caught
+
+
+def _decided_on_paths(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:
+    """The answer to a question on sizes on the path that the program runs on now, if both sides are recorded there."""
+    bodies, joined, symbols = recorder.reader.bodies, recorder.reader.joined, recorder.fakes.symbols
+    if not joined or not bodies or not bodies[-1].is_of_function or joined.isdisjoint((question, Not.of(question))):
+        return None
+    assert symbols is not None
+    known = symbols.known_here(question)
+    return bool(bodies[-1].decide(frame, question)) if known is None else known
 
 
 def _decided_in_loop(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:

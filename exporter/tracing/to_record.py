@@ -72,6 +72,8 @@ class Attempt(msgspec.Struct, frozen=True):
     followed: frozenset[str] = frozenset()
     #: The functions whose code is written down otherwise, and the places in them where paths are joined.
     structured: frozenset[str] = frozenset()
+    #: The questions on sizes of which both sides are recorded there.
+    joined: frozenset[Expression] = frozenset()
     #: The splits whose sizes only happen to be numbers that were read from values.
     coincidences: frozenset[int] = frozenset()
     variant: Variant = Variant()

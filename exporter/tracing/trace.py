@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from msgspec.structs import replace
@@ -44,6 +44,7 @@ from onnx_parity.exporter.tracing.capture_errors import (
     contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
+    is_branch_of_library,
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
@@ -61,6 +62,8 @@ _MOST_ALTERED = 16
 _SIZES_IN_TEXTS = range(10)
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
+#: The most questions of which both sides are recorded.
+_MOST_JOINED = 8
 #: What Python raises of a size that is a symbol where it wants a number, such as for a key of a dict. With numbers the
 #: program may run.
 _OF_SYMBOLS = (TypeError, AttributeError)
@@ -173,8 +176,25 @@ class _Tracing:
             # Where numbers are frozen, what failed with symbols is the cause.
             raise error from self._failure
         except AxesFixed as found:
-            self._attempt = self._with_static_axes(found)
+            self._attempt = self._with_both_sides(found) or self._with_static_axes(found)
         return None
+
+    def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
+        """The next attempt for a program that fixes axes by questions of installed libraries, such as whether an image
+        has the size for which a mask is kept, with both sides of these; None if that was tried."""
+        attempt, answers = self._attempt, found.fixed.values()
+        joined = attempt.joined | {known.expression for known in answers}
+        if attempt.has(Decision.AS_WRITTEN) or attempt.has(Decision.PATHS) > bool(attempt.joined):
+            return None
+        if joined == attempt.joined or len(joined) > _MOST_JOINED or not all(map(is_branch_of_library, answers)):
+            return None
+        from onnx_parity.exporter.torch_inside.loops.structured_code import functions_at
+
+        places = {(known.origin.file, known.origin.line) for known in answers}
+        structured = attempt.structured | functions_at(self._functions, places)
+        if not attempt.joined:
+            self._as_written = attempt.deciding(Decision.AS_WRITTEN)
+        return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
 
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
@@ -333,6 +353,10 @@ class _Tracing:
             surroundings = capturing_surroundings(with_symbols=attempt.has(Decision.SYMBOLS))
             with surroundings, self._structured_code(attempt), self._calls_with_sizes(attempt):
                 traced = record(wanted, attempt, survivors, [names for _, names in self._reached.functions])
+                if attempt.has(Decision.PATHS):
+                    from onnx_parity.exporter.recording.python_loops.escaped import refuse_escaped
+
+                    refuse_escaped(traced.graph)
         except BaseException as error:
             clear_locals(error, outer)
             self._arguments.restore()
@@ -357,9 +381,11 @@ class _Tracing:
         from onnx_parity.exporter.recording.python_loops.on_paths import Leaving, Paths
         from onnx_parity.exporter.torch_inside.loops.structured_code import structuring
 
-        reached = self._reached
-        functions = [function for function, _ in (*reached.functions, *reached.functions_of_libraries)]
-        return structuring(functions, attempt.structured, Paths, Leaving)
+        return structuring(self._functions, attempt.structured, Paths, Leaving)
+
+    @property
+    def _functions(self) -> list[Any]:
+        return [function for function, _ in (*self._reached.functions, *self._reached.functions_of_libraries)]
 
     def _calls_with_sizes(self, attempt: Attempt) -> AbstractContextManager[None]:
         if not attempt.has(Decision.SYMBOLS):

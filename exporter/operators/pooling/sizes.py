@@ -1,11 +1,12 @@
-"""Poolings over whole axes of dynamic size, such as `F.max_pool1d(x, x.shape[2])`.
+"""Poolings with windows or paddings of dynamic size, such as `F.max_pool1d(x, x.shape[2])`.
 
-torch takes the sizes of windows as plain numbers. Over a whole axis the pooling is a mean or a maximum.
+torch takes these as plain numbers. Over a whole axis the pooling is a mean or a maximum, and so it is within windows
+that lie side by side. A padding is added before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,24 +36,78 @@ def pool_over_axes(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     x = given.pop("input")
     windows = _for_axes(given["kernel_size"], count)
-    if not any(isinstance(window, torch.SymInt) for window in windows):
-        return NotImplemented
     paddings, dilations = _for_axes(given.get("padding", 0), count), _for_axes(given.get("dilation", 1), count)
+    if not any(isinstance(each, torch.SymInt) for each in (*windows, *paddings)):
+        return NotImplemented
     if given.get("return_indices") or given.get("divisor_override") is not None:
         return NotImplemented
+    if any(isinstance(padding, torch.SymInt) for padding in paddings):
+        if given.get("ceil_mode") or not given.get("count_include_pad", True):
+            return NotImplemented
+        if not all(2 * padding <= window for padding, window in zip(paddings, windows, strict=True)):
+            raise RuntimeError("pad should be at most half of effective kernel size")
+        outside = 0.0 if names is _OF_MEANS else -torch.inf
+        x = F.pad(x, [padding for each in reversed(paddings) for padding in (each, each)], value=outside)
+        return getattr(F, torchs.__name__)(x, **{**given, "padding": 0})
     whole = []
     for axis, window in enumerate(windows, x.ndim - count):
         if isinstance(window, torch.SymInt):
             place = axis - x.ndim + count
             if not same_size(window, x.shape[axis]) or paddings[place] != 0 or dilations[place] != 1:
-                return NotImplemented
+                break
             whole.append(axis)
+    else:
+        return _of_whole_axes(torchs, x, given, windows, whole)
+    if _are_side_by_side(given, windows, paddings, dilations):
+        return _of_tiles(torchs, x, given, windows)
+    return NotImplemented
+
+
+def _of_whole_axes(
+    torchs: Callable[..., Any], x: Any, given: dict[str, Any], windows: Sequence[Any], whole: Sequence[int]
+) -> Any:
+    """The pooling in windows that are whole axes."""
+    count = len(windows)
     if len(whole) == count:
         return getattr(F, f"adaptive_{torchs.__name__}")(x, 1)
-    reduced = x.mean(whole, keepdim=True) if names is _OF_MEANS else x.amax(whole, keepdim=True)
+    reduced = x.mean(whole, keepdim=True) if torchs.__name__.startswith("avg") else x.amax(whole, keepdim=True)
     strides = _for_axes(given.get("stride") or windows, count)
     given["kernel_size"] = [1 if axis in whole else each for axis, each in enumerate(windows, x.ndim - count)]
     given["stride"] = [1 if axis in whole else each for axis, each in enumerate(strides, x.ndim - count)]
+    return torchs(reduced, **given)
+
+
+def _are_side_by_side(
+    given: dict[str, Any], windows: Sequence[Any], paddings: Sequence[Any], dilations: Sequence[Any]
+) -> bool:
+    """Whether the windows of dynamic size lie side by side."""
+    strides = _for_axes(given.get("stride") or windows, len(windows))
+    of_axes = zip(windows, strides, paddings, dilations, strict=True)
+    return not given.get("ceil_mode") and all(
+        not isinstance(window, torch.SymInt) or (same_size(stride, window) and (padding, dilation) == (0, 1))
+        for window, stride, padding, dilation in of_axes
+    )
+
+
+def _of_tiles(torchs: Callable[..., Any], x: Any, given: dict[str, Any], windows: Sequence[Any]) -> Any:
+    """The pooling in windows that lie side by side, in a tensor that has an axis for each of them."""
+    count = len(windows)
+    strides = _for_axes(given.get("stride") or windows, count)
+    tiled, within, axis = x, [], x.ndim - count
+    for place, window in enumerate(windows):
+        if isinstance(window, torch.SymInt):
+            number = x.shape[place - count] // window
+            tiled = tiled.narrow(axis, 0, number * window).unflatten(axis, (number, window))
+            within.append(axis + 1)
+            axis += 1
+        axis += 1
+    reduced = tiled.mean(within) if torchs.__name__.startswith("avg") else tiled.amax(within)
+    if len(within) == count:
+        return reduced
+    given["kernel_size"] = [1 if isinstance(window, torch.SymInt) else window for window in windows]
+    given["stride"] = [
+        1 if isinstance(window, torch.SymInt) else stride for window, stride in zip(windows, strides, strict=True)
+    ]
     return torchs(reduced, **given)
 
 

@@ -10,6 +10,7 @@ iteration follows.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -72,6 +73,8 @@ class _Asked(msgspec.Struct):
     #: How many nodes of the path were recorded before it.
     place: int
     left: _End | None = None
+    #: The condition on sizes that holds where it has the answer on the path.
+    holding: Expression | None = None
 
 
 class _Path(msgspec.Struct):
@@ -84,6 +87,8 @@ class _Path(msgspec.Struct):
     #: What there is where it leaves the loop, unless it does so at its end, and how many nodes there are.
     left: _End | None = None
     left_at: int = 0
+    #: What holds on it, of the sizes of inputs.
+    holding: ExitStack = msgspec.field(default_factory=ExitStack)
 
 
 class BodyPaths:
@@ -146,6 +151,7 @@ class BodyPaths:
             raise
         finally:
             running.remove(self)
+            path.holding.close()
         if self._begins_again:
             raise OtherForms
         if path.left is None:
@@ -190,7 +196,9 @@ class BodyPaths:
                 others, other = yield from self._explored([*before, not asked.answer], number, leaves)
             behind = nodes[asked.place :]
             del nodes[asked.place :]
-            with blocks.recorder.block(nodes):
+            with blocks.recorder.block(nodes), ExitStack() as around:
+                for before_it in path.asked[:place]:
+                    around.enter_context(blocks.where(before_it.holding))
                 end = self._joined(asked, (behind, end), (others, other))
         return nodes, end
 
@@ -284,6 +292,9 @@ class BodyPaths:
                 asked = blocks.take(asked.reshape(()))
         path.asked.append(_Asked(asked, answer, len(path.nodes), left))
         path.known[key] = answer
+        if of_sizes is not None and self.is_of_function and blocks.of_sizes(condition) is not None:
+            path.asked[-1].holding = of_sizes if answer else Not.of(of_sizes)
+            path.holding.enter_context(blocks.where(path.asked[-1].holding))
         if of_sizes is not None:
             path.known[Not.of(of_sizes)] = not answer
         return answer

@@ -37,6 +37,7 @@ from onnx_parity.exporter.torch_inside.loops.loops_of_python import (
     LoopTest,
     frames_of_loop,
     is_at_loop,
+    is_in_comprehension,
     is_in_for,
     place_in,
     test_of_loop,
@@ -51,6 +52,12 @@ asks_for_its_caller(__file__)
 _TAKEN_ELSEWHERE = (
     "the program takes items of an iterator over a dynamic size at several places, or goes on with it after a loop: go "
     "over the tensor or the range itself, or a part of it, as x[1:], and take single items by their places, as x[0]"
+)
+
+
+_IN_COMPREHENSION = (
+    "a comprehension goes over a dynamic size in its second loop, or from Python 3.12 on in its first one: write it as "
+    "a `for` that appends to a list"
 )
 
 
@@ -72,6 +79,8 @@ class PythonLoop:
         frame = current_frame(1)
         if self._given is None:
             frames = frames_of_loop(frame) if self._is_asked_itself and is_in_for(frame) else []
+            if frames and is_in_comprehension(frame):
+                raise refused_here(_IN_COMPREHENSION)
             codes = [code_and_module(each)[0] for each in frames]
             is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
             self._given = _as_loop(self._items, frames) if is_loop else self._items.as_in_example()

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple, TypeVar
 from onnx_parity.exporter.torch_inside.frames import asked_for_caller
 
 __all__ = [
-    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_for", "is_in_unpacking",
-    "iterated", "place_in", "test_of_loop", "variables_of",
+    "LoopTest", "assign", "carried_names", "frames_of_loop", "is_at_loop", "is_in_comprehension", "is_in_for",
+    "is_in_unpacking", "iterated", "place_in", "test_of_loop", "variables_of",
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
 _FOR_ITER, _GET_ITER = opmap["FOR_ITER"], opmap["GET_ITER"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
+#: What puts an item into the container of a comprehension.
+_FILLING = frozenset({"LIST_APPEND", "SET_ADD", "MAP_ADD"})
 _WITH_KEYS = frozenset({"<dictcomp>", "<setcomp>"})
 _ENDING = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _JUMPING = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
@@ -64,6 +66,24 @@ def frames_of_loop(frame: FrameType) -> list[FrameType]:
         frame = asking
         frames.append(frame)
     return frames
+
+
+def is_in_comprehension(frame: FrameType) -> bool:
+    """Whether the loop at whose head a frame is fills a list below its iterator, which no variable has. Before Python
+    3.12, a comprehension is a function, which is given what its first loop goes over."""
+    code, head = frame.f_code, frame.f_lasti
+    steps = {step.offset: step for step in dis.get_instructions(code)}
+    if head not in steps or not any(step.opname in _FILLING for step in steps.values()):
+        return False
+    loops = [(step.offset, int(step.argval)) for step in steps.values() if step.opcode == _FOR_ITER]
+    end = dict(loops)[head]
+    for step in steps.values():
+        if step.opname in _FILLING and head < step.offset < end:
+            # Each loop between the head and this, with the head, has an iterator above the container.
+            nested = sum(head <= begin < step.offset < last for begin, last in loops)
+            if (step.arg or 0) > nested:
+                return True
+    return False
 
 
 def iterated(value: object) -> Any:

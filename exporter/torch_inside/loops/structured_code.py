@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType, FunctionType
 
-__all__ = ["function_of", "is_added", "place_in_function", "structured", "structuring"]
+__all__ = ["function_of", "functions_at", "is_added", "place_in_function", "structured", "structuring"]
 
 #: The names of variables that no program has.
 _VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
@@ -53,6 +53,21 @@ def function_of(frame: FrameType) -> str:
 def place_in_function(frame: FrameType) -> str:
     """A key of where a frame is in its function."""
     return f"{function_of(frame)}:{frame.f_lasti}"
+
+
+def functions_at(functions: Iterable[FunctionType], places: Set[tuple[str, int]]) -> set[str]:
+    """The keys of the functions, inner ones among them, that have the code of these lines of files."""
+    files = {file for file, _ in places}
+    found: dict[tuple[str, int], CodeType] = {}
+    waiting = [function.__code__ for function in functions if function.__code__.co_filename in files]
+    while waiting:
+        code = waiting.pop()
+        for _, _, line in code.co_lines():
+            place = code.co_filename, line or 0
+            if place in places and (place not in found or found[place].co_firstlineno <= code.co_firstlineno):
+                found[place] = code
+        waiting += [const for const in code.co_consts if isinstance(const, CodeType)]
+    return {*map(_key_of, found.values())}
 
 
 def is_added(frame: FrameType) -> bool:

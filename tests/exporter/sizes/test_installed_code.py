@@ -203,3 +203,55 @@ def scaled(x):
     name = "library_that_caches"
     with installed(name, {"__init__": source}, tmp_path, monkeypatch, target) as library:
         _assert_dynamic(library.scaled, [*SIZES, (0, 3), (7, 13)])
+
+
+_MASKS = """
+import torch
+
+class Masked(torch.nn.Module):
+    resolution = (8, 8)
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", self.made(8, 8))
+
+    def made(self, height, width):
+        mask = torch.zeros(height, width)
+        mask[-2:] = 1.0
+        mask[:, -2:] = 2.0
+        return mask.view(height // 4, 4, width // 4, 4).transpose(1, 2).reshape(-1, 16)
+
+    def forward(self, x):
+        batch, height, width = x.shape
+        windows = x.view(batch, height // 4, 4, width // 4, 4).transpose(2, 3).reshape(-1, 16)
+        mask = self.mask if self.resolution == (height, width) else self.made(height, width)
+        return (windows.view(-1, mask.shape[0], 16) + mask).flatten(1)
+
+def early(x):
+    if x.shape[1] == 8 and x.shape[2] == 8:
+        return x * 2
+    return x + x.shape[1]
+
+class Kept:
+    def __init__(self):
+        self.grid, self.sizes = torch.zeros(8, 8), (8, 8)
+
+    def __call__(self, x):
+        if self.sizes != tuple(x.shape[1:]):
+            self.grid, self.sizes = x.new_ones(x.shape[1:]) * x.shape[1], tuple(x.shape[1:])
+        return x + self.grid
+"""
+
+
+def test_both_sides_of_a_branch_on_the_size_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dynamic = {"x": {0: "batch", 1: "height", 2: "width"}}
+    with installed("library_of_masks", {"__init__": _MASKS}, tmp_path, monkeypatch) as library:
+        for program in (library.Masked(), lambda x: library.early(x) + 1):
+            made = onnx_parity.export(
+                program, (torch.rand(2, 8, 8),), input_names=["x"], dynamic_axes=dynamic, strict=True
+            )
+            assert not made.assumptions
+            for size in ((1, 8, 8), (2, 8, 12), (3, 16, 8), (0, 8, 8), (0, 4, 4), (7, 20, 12), (1, 4, 4)):
+                assert_agrees(made, program, torch.rand(size))
+        with pytest.raises(onnx_parity.DynamicAxisError, match="needs height == 8 to be True"):
+            onnx_parity.export(library.Kept(), (torch.rand(2, 8, 8),), input_names=["x"], dynamic_axes=dynamic)

@@ -1,0 +1,52 @@
+"""Values that are computed on one path of a program, and used where that path need not have run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.graph import Block, Graph, Node, Value
+
+__all__ = ["refuse_escaped"]
+
+
+def refuse_escaped(graph: Graph) -> None:
+    """Refuse a graph that uses a value of a branch or a loop outside of it."""
+    inner = {id(each) for node in graph.nodes for block in _blocks_of(node) for each in _nodes_in(block)}
+    known = _refuse_in(graph.nodes, inner, set())
+    for value in graph.outputs:
+        _refuse(value, inner, known, None)
+
+
+def _refuse_in(nodes: Sequence[Node], inner: set[int], known: set[int]) -> set[int]:
+    known = {*known}
+    for node in nodes:
+        blocks = [*_blocks_of(node)]
+        for value in node.inputs() if not blocks else ():
+            _refuse(value, inner, known, node)
+        for block in blocks:
+            within = _refuse_in(block.nodes, inner, known)
+            for value in block.outputs:
+                _refuse(value, inner, within, node)
+        known.update(id(output) for output in node.outputs if output is not None)
+    return known
+
+
+def _refuse(value: Value, inner: set[int], known: set[int], user: Node | None) -> None:
+    if value.node is not None and id(value.node) in inner and id(value) not in known:
+        where = "" if user is None else user.origin.placed
+        raise CaptureError(
+            f"a tensor that is computed in a branch or loop is used after it{where}, but the branch or loop does not "
+            "return it: return it from its function"
+        )
+
+
+def _blocks_of(node: Node) -> Iterator[Block]:
+    return (each for each in node.arguments.values() if isinstance(each, Block))
+
+
+def _nodes_in(block: Block) -> Iterator[Node]:
+    for node in block.nodes:
+        yield node
+        for inner in _blocks_of(node):
+            yield from _nodes_in(inner)
