@@ -12,6 +12,7 @@ before that (`capture_errors.py`).
 
 from __future__ import annotations
 
+import ast
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -198,15 +199,16 @@ class _Stated:
         Raises `ArgumentError` for a text that is neither a condition over dynamic axes nor one of those found, and for
         a condition that does not hold for the example.
         """
-        self._texts = {" ".join(each.split()) for each in stated}
+        self._texts = set(map(_spelled_alike, stated))
         self._conditions: list[Expression] = []
         if not stated:
             return
         from onnx_parity.exporter.expressions.conditions import And
         from onnx_parity.exporter.expressions.parsing import NotACondition, over_axes, parse_condition
 
+        of_program = set(map(_spelled_alike, found))
         for text in stated:
-            if " ".join(text.split()) in found:
+            if _spelled_alike(text) in of_program:
                 continue
             try:
                 condition = over_axes(parse_condition(text), axes)
@@ -232,7 +234,7 @@ class _Stated:
             self._conditions += condition.args if isinstance(condition, And) else [condition]
 
     def implies(self, assumption: Assumption) -> bool:
-        if assumption.condition in self._texts:
+        if self._texts and _spelled_alike(assumption.condition) in self._texts:
             return True
         condition = assumption.of_sizes
         if condition is None or not self._conditions:
@@ -240,6 +242,14 @@ class _Stated:
         from onnx_parity.exporter.expressions.solving import follows_from
 
         return follows_from(condition, self._conditions)
+
+
+def _spelled_alike(condition: str) -> str:
+    """A condition as Python would write it: a line of the program may have other spaces and brackets."""
+    try:
+        return ast.unparse(ast.parse(condition.strip(), mode="eval"))
+    except (SyntaxError, ValueError, RecursionError):
+        return " ".join(condition.split())
 
 
 def _listed(conditions: Sequence[str]) -> str:

@@ -438,6 +438,7 @@ def test_axes_are_renamed_in_them() -> None:
         (one_row, "n > 4 - 1"),
         (one_row, "n >= 2 and m != 7"),
         (doubles_if_positive, "x.sum()  >  0"),
+        (doubles_if_positive, "(x.sum()>0)"),
     ],
 )
 def test_what_the_caller_states_needs_no_warning(program: Callable[..., Any], stated: str) -> None:
