@@ -159,6 +159,13 @@ instance_norm_training = op(
 )
 #: Numbers so small that the epsilon makes a difference, in all dtypes.
 _SMALL, _TINY = floats(2, 4, 5, low=-0.01, high=0.01), floats(2, 4, 5, low=-1e-3, high=1e-3)
+instance_norm_of_no_positions = op(
+    lambda x: F.instance_norm(x.permute(0, 2, 1)),
+    floats(2, 5, 3),
+    dynamic={"x": {1: "positions"}},
+    sizes={"positions": [0]},
+    tier="full",
+)
 instance_norm_dtypes = op(F.instance_norm, _SMALL, weight=floats(4), bias=floats(4), dtypes=FLOATS)
 
 layer_norm = op(

@@ -175,10 +175,8 @@ class _OfOwner(Patch):
 
     def missing(self) -> str:
         has_owner = self.find is None or self._has_owner()
-        return f"{_name_of(self._owner)}.{self._name}" if has_owner and self._is_missing() else ""
-
-    def _is_missing(self) -> bool:
-        return not self._may_be_absent and self._change is None and self._is_absent()
+        is_missing = has_owner and not self._may_be_absent and self._is_absent()
+        return f"{_name_of(self._owner)}.{self._name}" if is_missing else ""
 
 
 class Attribute(_OfOwner):

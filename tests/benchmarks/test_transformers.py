@@ -60,7 +60,7 @@ def test_the_page_has_the_classes_that_transformers_skips() -> None:
 
 @pytest.mark.parametrize("equal", [64, 60])
 def test_a_token_that_is_not_eager_s_is_a_failure(equal: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exported(subject: str, merged: bool, opset: int) -> Any:
+    def exported(subject: str, merged: bool, opset: int, target: str | None) -> Any:
         if subject == "phi3, static" and not merged:
             raise ValueError("no such thing")
         return subject

@@ -154,7 +154,7 @@ def test_rewrites_know_the_defaults_of_nodes_that_a_user_s_lowering_adds() -> No
     def tripled(g: Any, self: Any) -> Any:
         return g.op("Mul", g.op("Transpose", self), g.op("Constant", value_float_f=3.0))
 
-    x = torch.arange(24.0).reshape(2, 3, 4)
+    x = torch.arange(48.0).reshape(4, 3, 4)
     exported = onnx_parity.export(
         lambda x: torch.sinh(x.permute(2, 1, 0)) + 1, (x,), custom_translation_table={"aten::sinh": tripled}
     )
