@@ -16,6 +16,7 @@ from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
 from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.keywords import suggesting_keywords
 from onnx_parity.exporter.request.opsets import checked_opset
 from onnx_parity.exporter.request.record_options import RecordOptions
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["assert_exports", "assert_onnx_program"]
 
 
+@suggesting_keywords
 def assert_exports(
     model: Program,
     args: Any = (),
@@ -49,6 +51,8 @@ def assert_exports(
     other arguments are those of `export`; a name in `dynamic_axes` that no input has is an error here.
     """
     __tracebackhide__ = True
+    if isinstance(opsets, str):
+        raise ArgumentError(f"opsets is {opsets!r}: give numbers, such as 13, [13, 18] or range(13, 19)")
     wanted = [opsets] if opsets is None or isinstance(opsets, int) else opsets
     options = RecordOptions(
         input_names=input_names,

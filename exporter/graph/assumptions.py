@@ -72,6 +72,9 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def __str__(self) -> str:
         return f"{self.condition}{self.origin.in_brackets}; otherwise {self.otherwise}"
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
     def holds_for(self, sizes: Mapping[str, int]) -> bool | None:
         """Whether the condition holds for these sizes of dynamic axes, by their names. None if they do not tell: if the
         condition is about something else, or about an axis whose size is not given."""

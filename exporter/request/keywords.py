@@ -20,6 +20,7 @@ def suggesting_keywords(function: _F) -> _F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         if not known.issuperset(kwargs):
             import difflib  # It takes a millisecond.
 

@@ -70,7 +70,8 @@ def list_cases(
         for each, place in rows
     )
     print_text("\n".join(lines))
-    print_text(f"{len(found)} cases, {sum(len(each.cells) for each, _ in rows)} cells", error=cells)
+    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
+    print_text(f"{cases}, {sum(len(each.cells) for each, _ in rows)} cells", error=cells)
 
 
 def _find_cases(places: Sequence[Path], patterns: Sequence[str], selection: Selection) -> list[tuple[Path, Listed]]:

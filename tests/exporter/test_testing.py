@@ -147,3 +147,19 @@ def test_the_tests_of_the_page_pass_in_a_folder_of_their_own(tmp_path: Path) -> 
     assert "13 passed" in ran.stdout
     # The folder stays as it was: the suite is not one of declarations.
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(name for name, _ in files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"opset": 17}, TypeError, "unexpected keyword argument 'opset'. Did you mean 'opsets'"),
+        (
+            {"opsets": "9-13"},
+            onnx_parity.ArgumentError,
+            r"opsets is '9-13': give numbers, such as 13, \[13, 18\] or range",
+        ),
+    ],
+)
+def test_misspelt_opsets(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        assert_exports(torch.relu, (torch.ones(2),), **arguments)

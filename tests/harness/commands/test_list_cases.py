@@ -84,7 +84,7 @@ def test_a_file_that_may_declare_any_name_is_imported(folder: Path) -> None:
 
 def test_the_brackets_of_a_label_stand_for_themselves(folder: Path) -> None:
     code, text = invoke("waves[f=cos]", "--tier", "smoke")
-    assert (code, text.splitlines()[-1]) == (0, "1 cases, 2 cells")
+    assert (code, text.splitlines()[-1]) == (0, "1 case, 2 cells")
     assert text.startswith("waves[f=cos]  ")
 
 
