@@ -107,7 +107,12 @@ def main(
         raise typer.Exit(1)
     print("\nTests of what is asked of torch, which take a few minutes:", flush=True)
     words = [sys.executable, "-c", _PYTEST, name, "-q", "--tb=line", "-p", "no:cacheprovider", *_TESTS]
-    raise typer.Exit(subprocess.run(words, cwd=_ROOT, check=False).returncode)
+    code = subprocess.run(words, cwd=_ROOT, check=False).returncode
+    if code:
+        print(f"The tests that failed need {name}, as it is used above: give what replaces it, and run this again.")
+    else:
+        print(f"No test needs {name}.")
+    raise typer.Exit(code)
 
 
 if __name__ == "__main__":
