@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.errors import CaptureError, Unsupported
-from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth, simplified
-from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
+from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth
+from onnx_parity.exporter.expressions.conditions import TRUE, And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, in_short, narrowed
@@ -35,7 +35,6 @@ from onnx_parity.exporter.sizes.answers import (
 )
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.sizes.iterations import Iterations
-from onnx_parity.exporter.sizes.layouts import are_in_order, may_be_viewed
 from onnx_parity.exporter.sizes.numbers_of_values import NumbersOfValues
 from onnx_parity.exporter.sizes.python_functions import follow_calls_in
 from onnx_parity.exporter.sizes.size_node import SizeNode, as_number, expression_of_size
@@ -113,6 +112,8 @@ class Symbols(NumbersOfValues):
         self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
         #: By the identity of what `contiguous` returned: what it was called on, the former, and whether they are one.
         self.copies: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}
+        #: Where `contiguous` returned images as they were, and not with their channels last.
+        self.not_channels_last: set[Expression] = set()
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
@@ -278,9 +279,11 @@ class Symbols(NumbersOfValues):
         """Whether a question has the same answer for all sizes within the declared ranges."""
         return known_truth(question, self._ranges) is not None
 
-    def known_if_occupied(self, question: Expression) -> bool | None:
-        """The answer to a question that holds for all sizes within the declared ranges but 0."""
-        return known_truth(question, {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()})
+    def known_if_occupied(self, question: Expression, where: Expression = TRUE) -> bool | None:
+        """The answer to a question that holds for all sizes within the declared ranges but 0 with which a condition
+        holds."""
+        occupied = {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()}
+        return known_truth(question, narrowed(occupied, where))
 
     def is_one_if_occupied(self, size: torch.SymInt) -> bool:
         """Whether a size is 1 unless an axis is empty."""
@@ -352,21 +355,6 @@ class Symbols(NumbersOfValues):
         asker, _ = who_asks(current_frame(1))
         if runs_users_code(asker) and self.catches_errors(asker) and self.decided(condition):
             raise error
-
-    def note_copy(self, tensor: torch.Tensor, copy: torch.Tensor, order: Sequence[int] | None) -> bool:
-        """Note a tensor and what `contiguous` or `reshape` made of it, which is a copy unless it lies as it has to: for
-        the first in this order of its axes, the innermost first. Return whether it surely does."""
-        sizes, strides = [*map(expression_of_size, tensor.shape)], [*map(expression_of_size, tensor.stride())]
-        new = [*map(expression_of_size, copy.shape)]
-        condition = are_in_order(sizes, strides, order) if order is not None else may_be_viewed(sizes, strides, new)
-        condition = simplified(condition, dict.fromkeys(condition.free_symbols, _OCCUPIED))
-        known = self.known_if_occupied(condition)  # Nothing is written to empty tensors.
-        if known is None:
-            self.watch_copy(tensor, copy, condition)
-            if order is not None:
-                is_one = Or.of(condition, *(Equal.of(size, expression_of(0)) for size in sizes))
-                self.copies[id(copy)] = tensor, copy, as_number(is_one, self)
-        return bool(known)
 
     def lost_copy(self, condition: Expression, origin: Origin) -> None:
         """Note that the program does something else where a condition holds, which decides what a write changes."""

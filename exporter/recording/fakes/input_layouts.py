@@ -83,9 +83,13 @@ def _has_channels_last(images: torch.Tensor) -> bool:
     """Whether the channels of images are last in memory, as torch has it: of one channel the stride decides."""
     if images.ndim not in _CHANNELS_LAST:
         return False
-    in_order, last = (each.strides(images.shape) for each in (InputLayout.IN_ORDER, InputLayout.CHANNELS_LAST))
-    strides = images.stride()
-    return all(map(same_size, strides, last)) and not all(map(same_size, strides, in_order))
+    last, strides = InputLayout.CHANNELS_LAST.strides(images.shape), images.stride()
+    plain: list[Size] = [1] * images.ndim
+    step: Size = 1
+    for axis in (1, *range(images.ndim - 1, 1, -1), 0):  # The strides that torch computes do not tell sizes of 0.
+        plain[axis], step = step, step * images.shape[axis]
+    is_last = all(same_size(own, a) or same_size(own, b) for own, a, b in zip(strides, last, plain, strict=True))
+    return is_last and not all(map(same_size, strides, InputLayout.IN_ORDER.strides(images.shape)))
 
 
 def lies_like(example: torch.Tensor, tensor: torch.Tensor, *, exactly: bool = False) -> bool:

@@ -25,7 +25,8 @@ class NewConstants:
     def vector(self, numbers: Sequence[int], node: ir.Node) -> ir.Value:
         value = self._known.get(tuple(numbers))
         if value is None:
-            value = self._known[tuple(numbers)] = self._add(torch.tensor(numbers), f"{node.outputs[0].name}_numbers")
+            tensor = torch.tensor(numbers, dtype=torch.int64)  # Without a dtype, that of no numbers would be float32.
+            value = self._known[tuple(numbers)] = self._add(tensor, f"{node.outputs[0].name}_numbers")
         return value
 
     def number(self, number: float, dtype: ir.DataType, node: ir.Node) -> ir.Value:

@@ -140,3 +140,41 @@ def test_an_axis_that_varies() -> None:
     for count in (0, 2, 3, 7):
         for x in (torch.randn(count, 3) + 5, torch.randn(count, 3) - 5):
             assert_agrees(program, _after(_both_transposed, _contiguous), x)
+
+
+_OF_IMAGES: list[Callable[[Tensor], Tensor]] = [
+    lambda x: torch.nn.functional.interpolate(x, scale_factor=2),
+    lambda x: torch.nn.functional.pad(x, (1, 1)),
+    lambda x: torch.nn.functional.conv_transpose2d(x, torch.ones(3, 2, 2, 2), stride=2),
+    lambda x: torch.cat([x, x], 2),
+    lambda x: torch.stack([x, x], 1).relu(),
+]
+
+
+@pytest.mark.parametrize("use", _OF_IMAGES)
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+def test_images_whose_channels_the_program_puts_last(use: Callable[[Tensor], Tensor]) -> None:
+    """Their copies do not have their memory, but where `contiguous` returned what lies in both orders as it was."""
+
+    def made(x: Tensor) -> Tensor:
+        return use(x.contiguous(memory_format=torch.channels_last))
+
+    def written(x: Tensor) -> Tensor:
+        y = made(x)
+        y.flatten().zero_()
+        return y
+
+    axes = ({2: "height", 3: "width"},)
+    exported, plain = (onnx_parity.export(each, (torch.rand(2, 3, 4, 5),), dynamic_shapes=axes)
+                       for each in (written, made))  # fmt: skip
+    assert not plain.assumptions
+    assert [each.about for each in exported.assumptions] == ["sizes"]
+    for height, width in ((1, 2), (2, 1), (2, 3), (7, 5), (1, 1)):
+        x = torch.rand(2, 3, height, width)
+        assert_agrees(plain, made, x)
+        if height * width > 1:
+            assert_agrees(exported, written, x)
+        else:
+            assert written(x).abs().sum() == 0
+            with pytest.raises(onnx_parity.AssumptionError, match="test_layouts_of_results"):
+                exported(x)

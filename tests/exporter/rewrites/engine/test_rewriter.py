@@ -151,6 +151,14 @@ def test_a_made_value_is_shared_by_a_walk() -> None:
     assert walk.once(_made) is not Walk(model.graph, 18, set(), keeps_weights=False).once(_made)
 
 
+def test_a_vector_of_no_numbers_is_one_of_integers() -> None:
+    model = parsed(TEXT, 18)
+    constants = Walk(model.graph, 18, set(), keeps_weights=False).constants
+    made = [constants.vector(numbers, model.graph.node(0)) for numbers in ([], [1])]
+    assert [each.dtype for each in made] == [ir.DataType.INT64] * 2
+    assert [each.shape for each in made] == [ir.Shape([0]), ir.Shape([1])]
+
+
 def _made(_walk: Walk) -> list[int]:
     return []
 
