@@ -474,33 +474,6 @@ def test_a_size_of_one_in_the_example_takes_its_own_branch() -> None:
         onnx_parity.export(one_row, (X[:1],), dynamic_shapes=AXES)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda x: x * len(str(x)),
-        lambda x: x * len(f"{x.shape}"),
-        lambda x: x * float(str(x.shape[0])),
-        lambda x: x * 2 if f"{x.shape[0]}" == "4" else x * 3,
-        lambda x: x * 2 if str(x.shape[0] > 3) == "True" else x * 3,
-        lambda x: x * {"4": 2.0}.get(str(x.shape[0]), 3.0),
-    ],
-)
-def test_results_that_depend_on_texts_are_refused(program: Callable[..., Any]) -> None:
-    with pytest.raises(onnx_parity.CaptureError, match=r"makes a text of a tensor or of a dynamic size at .*test"):
-        export(program)
-
-
-def test_texts_without_which_the_results_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    def prints(x: torch.Tensor) -> torch.Tensor:
-        print(f"{x.shape} {x.shape[0] + 1}", x)
-        return x * 2
-
-    exported = export(prints)
-    assert exported.assumptions == ()
-    assert "torch.Size([4, 6]) 5" in capsys.readouterr().out
-    torch.testing.assert_close(exported(X[:3]), X[:3] * 2)
-
-
 def test_a_line_that_asks_of_several_values_assumes_each() -> None:
     def halves(x: torch.Tensor) -> torch.Tensor:
         while x.sum() > 1:
@@ -513,67 +486,3 @@ def test_a_line_that_asks_of_several_values_assumes_each() -> None:
     torch.testing.assert_close(program(torch.tensor([3.0, 4.5])), halves(torch.tensor([3.0, 4.5])))
     with pytest.raises(onnx_parity.AssumptionError):
         program(torch.tensor([1.0, 0.5]))
-
-
-def bounded(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 if 1 < x.shape[0] < 100 else x
-
-
-class Bounded(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return bounded(x)
-
-
-@pytest.mark.filterwarnings("error")
-def test_declared_limits_are_assumptions() -> None:
-    rows = torch.export.Dim("rows", min=2, max=64)
-    program = onnx_parity.export(
-        bounded, (X,), dynamic_shapes=({0: rows},), strict=True, assumptions_output=True, verify=True
-    )
-    assert [each.condition for each in program.assumptions] == ["rows >= 2", "rows <= 64"]
-    assert all(each.is_stated for each in program.assumptions)
-    for outside in (1, 65):
-        x = torch.rand(outside, 6)
-        with pytest.raises(onnx_parity.AssumptionError, match=f"and 'rows' is {outside}; otherwise the axis is not"):
-            program(x)
-        assert not program.runtime_session().run({"x": x})[1]
-    assert torch.equal(program(torch.ones(64, 6)), torch.full((64, 6), 2.0))
-
-
-def test_declared_limits_of_a_program_of_torch_export_are_assumptions() -> None:
-    rows = torch.export.Dim("rows", max=64)
-    exported = torch.export.export(Bounded(), (X,), dynamic_shapes=({0: rows},))
-    program = onnx_parity.export(exported)
-    # torch takes the size not to be 1, and runs it with this size all the same.
-    assert [each.condition for each in program.assumptions] == ["x_dim_0 <= 64"]
-    with pytest.raises(onnx_parity.AssumptionError):
-        program(torch.rand(65, 6))
-
-
-def longer(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
-    return x * 2 if x.shape[0] - past.shape[0] > 3 else x
-
-
-@pytest.mark.parametrize("assume", [[], ["n - (past + length) <= 3"], ["not n - past - length > 3"]])
-def test_an_axis_that_is_named_by_an_expression_is_one_size_in_a_condition(assume: list[str]) -> None:
-    shapes = ({0: "n"}, {0: "past + length"})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if assume else "ignore")
-        program = onnx_parity.export(longer, (torch.ones(2), torch.ones(6)), dynamic_shapes=shapes, assume=assume)
-    (assumption,) = program.assumptions
-    assert assumption.condition == "n - (past + length) <= 3"
-    program.rename_axes({"past": "P", "n": "N"})
-    (assumption,) = program.assumptions
-    assert assumption.condition == "N - (P + length) <= 3"
-    with pytest.raises(onnx_parity.AssumptionError, match=r"and 'N' is 9, and 'P \+ length' is 2"):
-        program(torch.ones(9), torch.ones(2))
-
-
-def test_a_multiple_is_one_size_too() -> None:
-    shapes = ({0: "4*blocks"},)
-    program = onnx_parity.export(
-        lambda x: x * 2 if x.shape[0] < 40 else x, (X,), dynamic_shapes=shapes, assume=["blocks < 10"], strict=True
-    )
-    (assumption,) = program.assumptions
-    assert assumption.condition == "4*blocks < 40"
-    assert repr(assumption) == f"<Assumption: {assumption}>"

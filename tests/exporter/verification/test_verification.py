@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
-import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -483,23 +480,3 @@ def test_one_score_may_be_right_in_torch_by_chance(seed: int) -> None:
         scored.get_parameter("2.bias").add_(1e-5)
     with pytest.raises(onnx_parity.VerificationError, match="output 0 at"):
         assert_onnx_program(program)
-
-
-def test_what_the_model_assumes_is_named_where_it_is_wrong_for_it() -> None:
-    def pads(image: torch.Tensor) -> torch.Tensor:
-        rows = -image.shape[0] % 4
-        if rows:
-            image = torch.cat([image, image.new_zeros(rows, 3)])
-        return image.view(-1, 4, 3)
-
-    def doubles(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.sum() > 0 else x
-
-    line = inspect.getsourcelines(pads)[1] + 2
-    told = rf"\nThe model assumes \(-rows\) % 4 == 0 \(at {re.escape(__file__)}:{line}\), which does not hold"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(onnx_parity.VerificationError, match=told):
-            onnx_parity.export(pads, (torch.rand(8, 3),), dynamic_shapes=({0: "rows"},), verify=True)
-        with pytest.raises(onnx_parity.VerificationError, match=r"\nThe model assumes x\.sum\(\) > 0 \(at "):
-            onnx_parity.export(doubles, (torch.ones(3),), verify=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import threading
 import warnings
 from typing import Any
@@ -121,3 +123,23 @@ def test_sizes_on_both_sides_of_a_condition_are_tried_unless_it_was_stated() -> 
     with pytest.raises(onnx_parity.VerificationError, match="n="):
         onnx_parity.export(_by_remainder, (torch.rand(4, 2),), **arguments)
     onnx_parity.export(_by_remainder, (torch.rand(4, 2),), **arguments, assume=["n % 3 == 1"])
+
+
+def test_what_the_model_assumes_is_named_where_it_is_wrong_for_it() -> None:
+    def pads(image: torch.Tensor) -> torch.Tensor:
+        rows = -image.shape[0] % 4
+        if rows:
+            image = torch.cat([image, image.new_zeros(rows, 3)])
+        return image.view(-1, 4, 3)
+
+    def doubles(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x
+
+    line = inspect.getsourcelines(pads)[1] + 2
+    told = rf"\nThe model assumes \(-rows\) % 4 == 0 \(at {re.escape(__file__)}:{line}\), which does not hold"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(onnx_parity.VerificationError, match=told):
+            onnx_parity.export(pads, (torch.rand(8, 3),), dynamic_shapes=({0: "rows"},), verify=True)
+        with pytest.raises(onnx_parity.VerificationError, match=r"\nThe model assumes x\.sum\(\) > 0 \(at "):
+            onnx_parity.export(doubles, (torch.ones(3),), verify=True)
