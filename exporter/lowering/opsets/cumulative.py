@@ -54,7 +54,7 @@ class CumulativeForms(Base):
                 for part, number in zip(parts, neutral, strict=True)
                 for front in [self.full([*sizes[:axis], reach, *sizes[axis + 1 :]], number, part.dtype)]
             ]
-            parts = [shaped(part, sizes) for part in join(earlier, parts)]
+            parts = list(join(earlier, parts))
             reach *= 2
         return parts
 
@@ -70,11 +70,11 @@ class CumulativeForms(Base):
 
         def step(number: Value, carried: list[Value]) -> Sequence[Value]:
             reach, *here = carried
-            before = shaped(self.op("Sub", places, reach), places.shape)
+            before = self.op("Sub", places, reach)
             is_outside = self.unsqueeze(self.less(before, zero), others)
-            inside = shaped(self.extreme("Max", before, zero), places.shape)
+            inside = self.extreme("Max", before, zero)
             earlier = [
-                shaped(self.where(is_outside, self.const(fill, part.dtype), taken), sizes)
+                self.where(is_outside, self.const(fill, part.dtype), taken)
                 for part, fill in zip(here, neutral, strict=True)
                 for taken in [shaped(self.op("Gather", part, inside, axis_i=axis), sizes)]
             ]

@@ -66,7 +66,7 @@ class GatherScatterForms(Base):
             return places
         length = self.scalar(size, torch.int64)
         if self.opset >= 10 and isinstance(size, int):
-            return shaped(self.op("Mod", places, length), index.shape)
+            return self.op("Mod", places, length)
         # onnxruntime takes no remainder by a dynamic size that is 0, also where there is no index.
         wrapped = self.cast(self.less(places, self.const(0, torch.int64)), torch.int64)
         return shaped(self.op("Add", places, self.op("Mul", wrapped, length)), index.shape)
@@ -152,10 +152,10 @@ class GatherScatterForms(Base):
         result = scatter(x, updates, reduction)
         if reduction not in ("max", "min") or (x.has_no_nan and updates.has_no_nan):
             return result
-        old_nan, new_nan = (self.cast(shaped(self.is_nan(value), value.sizes), torch.int32) for value in (x, updates))
+        old_nan, new_nan = (self.cast(self.is_nan(value), torch.int32) for value in (x, updates))
         count = scatter(old_nan, new_nan, "add")
-        is_nan = shaped(self.greater(count, self.const(0, torch.int32)), x.sizes)
-        return self.where(is_nan, self.const(math.nan, x.dtype), shaped(result, x.sizes))
+        is_nan = self.greater(count, self.const(0, torch.int32))
+        return self.where(is_nan, self.const(math.nan, x.dtype), result)
 
     def scatter_masked(self, x: Value, mask: Value, updates: Value) -> Value:
         """`x` with the rows that a boolean vector selects replaced by the first rows of `updates`, in order."""
@@ -176,7 +176,7 @@ class GatherScatterForms(Base):
         front = self.transpose(x, order)
         size, count = x.sizes[axis], index.sizes[axis]
         rows, news = (
-            shaped(self.transpose(self._padded_to(value, index, x, axis, filler), order), [count, *front.sizes[1:]])
+            self.transpose(self._padded_to(value, index, x, axis, filler), order)
             for value, filler in ((self.from_front(index, size), -1), (updates, 0))
         )
         y = self._gathered_updates(front, self._hits(rows, size, count), news, reduction, by_element=True)
@@ -188,7 +188,7 @@ class GatherScatterForms(Base):
             0 if other == axis or same_size(own, all_of) else all_of - own
             for other, (own, all_of) in enumerate(zip(index.sizes, x.sizes, strict=True))
         ]
-        return self.pad(shaped(value, index.sizes), [0] * x.rank, missing, value=filler)
+        return self.pad(value, [0] * x.rank, missing, value=filler)
 
     def _hits(self, rows: Value, size: Size, count: Size) -> Value:
         """For each row of the result and each update: the number of the update, from 1, if it is for the row, or 0."""
@@ -200,13 +200,12 @@ class GatherScatterForms(Base):
         )
         numbers = self.op("Add", self.iota(count), self.const(1, torch.int64))
         number = self.unsqueeze(numbers, [0, *range(2, 2 + rest)])
-        return shaped(self.op("Mul", self.cast(matches, torch.int64), number), [size, count, *rows.sizes[1:]])
+        return self.op("Mul", self.cast(matches, torch.int64), number)
 
     def _gathered_updates(
         self, x: Value, hits: Value, updates: Value, reduction: Reduction | None, by_element: bool
     ) -> Value:
         size, count, rest = x.sizes[0], hits.sizes[1], list(x.sizes[1:])
-        updates = shaped(updates, [count, *rest])
         if any(isinstance(extent, int) and extent == 0 for extent in (size, count)):
             return x
         if reduction is None:

@@ -20,15 +20,15 @@ class NormForms(Base):
     def standardised(self, x: Value, over: Sequence[int], epsilon: float) -> Value:
         """(x - mean) / sqrt(variance + epsilon)"""
         wide = self.accumulating(x)
-        centred = shaped(self.op("Sub", wide, self.reduce("Mean", wide, over, True)), x.shape)
+        centred = self.op("Sub", wide, self.reduce("Mean", wide, over, True))
         variance = self.reduce("Mean", self.op("Mul", centred, centred), over, True)
         deviation = self.op("Sqrt", self.op("Add", variance, epsilon))
-        return shaped(self.cast(self.op("Div", centred, deviation), x.dtype), x.shape)
+        return self.cast(self.op("Div", centred, deviation), x.dtype)
 
     def affine(self, x: Value, weight: Value | None, bias: Value | None) -> Value:
         """x * weight + bias"""
         y = x if weight is None else self.op("Mul", x, weight)
-        return shaped(y if bias is None else self.op("Add", y, bias), x.shape)
+        return y if bias is None else self.op("Add", y, bias)
 
     def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
         """Normalize over the last `axes` axes. LayerNormalization came with opset 17."""
@@ -49,7 +49,7 @@ class NormForms(Base):
         square = self.op("Pow", wide, self.const(2, wide.dtype)) if squared else self.op("Mul", wide, wide)
         power = self.reduce("Mean", square, list(range(x.rank - axes, x.rank)), True)
         normalized = self.cast(self.op("Div", wide, self.op("Sqrt", self.op("Add", power, epsilon))), x.dtype)
-        return self.affine(shaped(normalized, x.shape), weight, None)
+        return self.affine(normalized, weight, None)
 
     def instance_norm(self, x: Value, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
         """Normalize each channel of each sample."""

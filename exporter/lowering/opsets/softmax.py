@@ -7,7 +7,6 @@ import math
 import torch
 
 from onnx_parity.exporter.lowering.opsets.base import Base
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["SoftmaxForms"]
@@ -35,9 +34,9 @@ class SoftmaxForms(Base):
     def safe_softmax(self, x: Value, axis: int) -> Value:
         """Softmax over one axis, and 0 for a row of -inf only."""
         highest = self.extreme_over("Max", x, [axis], True)
-        is_empty = shaped(self.equal(highest, self.const(-math.inf, x.dtype)), highest.shape)
+        is_empty = self.equal(highest, self.const(-math.inf, x.dtype))
         zero = self.const(0, x.dtype)
         if self.opset < 9:
             # What stands for Where lets NaN through, so there must be none.
-            x = shaped(self.where(is_empty, zero, x), x.shape)
+            x = self.where(is_empty, zero, x)
         return self.where(is_empty, zero, self.softmax(x, axis))

@@ -44,8 +44,8 @@ class TopKForms(GatherScatterForms):
             x = self.cast(x, torch.float32)
         top = self.const(torch.finfo(x.dtype).max, x.dtype)
         infinity = self.const(float("inf"), x.dtype)
-        missing = shaped(self.is_nan(x), x.sizes)
-        return self.where(missing, infinity, shaped(self.extreme("Min", x, top), x.sizes))
+        missing = self.is_nan(x)
+        return self.where(missing, infinity, self.extreme("Min", x, top))
 
     def _top_k_by_halves(self, x: Value, k: Size, axis: int, largest: bool) -> Value:
         """Indices for int64, which TopK does not take: sorted by the lower 32 bits, then stably by the upper ones."""
@@ -53,7 +53,7 @@ class TopKForms(GatherScatterForms):
         upper = self.floor_divide(x, half)
         lower = self.op("Sub", x, self.op("Mul", upper, half))
         by_lower = shaped(self._top_k(self.cast(lower, torch.float64), x.sizes[axis], axis, largest)[1], x.sizes)
-        uppers = self.gather_elements(shaped(upper, x.sizes), by_lower, axis)
+        uppers = self.gather_elements(upper, by_lower, axis)
         by_upper = self._top_k(self.cast(uppers, torch.float64), k, axis, largest)[1]
         sizes = [*x.sizes[:axis], k, *x.sizes[axis + 1 :]]
         return self.gather_elements(by_lower, shaped(by_upper, sizes), axis)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -27,7 +27,7 @@ def lcm(g: Graph, self: Value, other: Value) -> Value:
     a, b = _magnitudes(g, self, other, dtype)
     divisor = _gcd(g, a, b)
     # The magnitude of the least number of its dtype is that number.
-    kept = g.where(shaped(g.equal(divisor, g.const(0, dtype)), a.shape), g.const(1, dtype), divisor)
+    kept = g.where(g.equal(divisor, g.const(0, dtype)), g.const(1, dtype), divisor)
     return g.cast(_magnitude(g, g.op("Mul", g.op("Div", a, kept), b)), g.out.dtype)
 
 
@@ -37,10 +37,10 @@ def _gcd(g: Graph, a: Value, b: Value) -> Value:
 
     def step(iteration: Value, carried: list[Value]) -> Sequence[Value]:
         one_number, other = carried
-        is_done = shaped(g.equal(other, zero), a.shape)
-        rest = g.fmod(one_number, shaped(g.where(is_done, one, other), a.shape))
-        following = shaped(g.where(is_done, one_number, other), a.shape)
-        rest = shaped(g.where(is_done, zero, rest), a.shape)
+        is_done = g.equal(other, zero)
+        rest = g.fmod(one_number, g.where(is_done, one, other))
+        following = g.where(is_done, one_number, other)
+        rest = g.where(is_done, zero, rest)
         left = g.reduce("Max", g.cast(g.not_equal(rest, zero), torch.int32), list(range(rest.rank)), False)
         return [g.cast(left, torch.bool), following, rest]
 
@@ -49,9 +49,9 @@ def _gcd(g: Graph, a: Value, b: Value) -> Value:
 
 def _magnitudes(g: Graph, self: Value, other: Value, dtype: torch.dtype) -> list[Value]:
     """The magnitudes of both, in this dtype and in the shape of the result."""
-    cast = [_magnitude(g, shaped(g.cast(x, dtype), x.shape)) for x in (self, other)]
+    cast = [_magnitude(g, g.cast(x, dtype)) for x in (self, other)]
     return [x if same_shape(x.sizes, g.out.shape) else g.expand(x, g.out.shape) for x in cast]
 
 
 def _magnitude(g: Graph, x: Value) -> Value:
-    return shaped(g.op("Abs", x), x.shape)
+    return g.op("Abs", x)

@@ -42,7 +42,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         attn_mask = _unrepeated(attn_mask)
     if attn_mask is not None and attn_mask.dtype is not torch.bool:
-        attn_mask = shaped(g.cast(attn_mask, scores.dtype), attn_mask.shape)
+        attn_mask = g.cast(attn_mask, scores.dtype)
     # A row of NaN stays one in the product, which mostly has fewer elements than the weights. It is 0 then, as with
     # ONNX's Attention, also where torch multiplies 0 by infinite values.
     zeroed_early = attn_mask is not None and never_exceeds(key.sizes[-2], value.sizes[-1])
@@ -103,11 +103,11 @@ def _added(g: Graph, mask: Value, dtype: torch.dtype) -> Value:
        scores if they are halves, and nearly equally here).
     """
     if mask.dtype is torch.bool:
-        return shaped(g.where(mask, g.const(0, dtype), g.const(-math.inf, dtype)), mask.shape)
+        return g.where(mask, g.const(0, dtype), g.const(-math.inf, dtype))
     if not may_have_the_lowest(mask.ir) or each_row_is_above_the_lowest(mask.ir):
         return mask
     limits = torch.finfo(mask.dtype)
-    return shaped(g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype)), mask.shape)
+    return g.extreme("Max", mask, g.const(limits.min * (1 - 4 * limits.eps), mask.dtype))
 
 
 def _scores(g: Graph, query: Value, key: Value, scale: float | None, grouped: bool) -> Value:
@@ -123,7 +123,7 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None, grouped: bo
         scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
         scaled = query if scale == 1 else g.op("Mul", query, scale)
-    product = _multiplied(g, shaped(scaled, query.sizes), g.transpose(key, swap), grouped)
+    product = _multiplied(g, scaled, g.transpose(key, swap), grouped)
     return shaped(product, (*g.out.shape[:-1], key.sizes[-2]))
 
 
@@ -141,7 +141,7 @@ def _causal_mask(g: Graph, scores: Value) -> Value:
     if isinstance(rows, int) and isinstance(columns, int):
         return g.const(torch.ones(rows, columns, dtype=torch.bool).tril())
     later = g.less(g.along(rows, 0, 2), g.along(columns, 1, 2))
-    return shaped(g.op("Not", later), (rows, columns))
+    return g.op("Not", later)
 
 
 def _weights(g: Graph, scores: Value, mask: Value | None) -> Value:
@@ -168,7 +168,6 @@ def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
         is_empty = g.equal(attends, g.const(0, torch.float32))
     else:
         is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), g.const(-math.inf, mask.dtype))
-    is_empty = shaped(is_empty, (*mask.sizes[:-1], 1))
     return shaped(g.where(is_empty, g.const(0, x.dtype), x), x.shape)
 
 

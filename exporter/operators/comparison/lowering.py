@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.operators.shape.lowering import expand
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
@@ -124,7 +124,7 @@ def clamp_max(g: Graph, self: Value, max: Operand) -> Value:
 
 @lowering("aten::logical_and", "aten::logical_or", "aten::logical_xor")
 def logical(g: Graph, self: Value, other: Value) -> Value:
-    return _logical(g, *(shaped(g.cast(each, torch.bool), each.shape) for each in (self, other)))
+    return _logical(g, *(g.cast(each, torch.bool) for each in (self, other)))
 
 
 def _logical(g: Graph, a: Value, b: Value) -> Value:

@@ -10,7 +10,6 @@ import torch
 
 from onnx_parity.exporter.dtypes import extremes
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
@@ -46,8 +45,7 @@ def cummax_or_cummin(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
         is_better = g.greater_or_equal(now, before) if largest else g.less_or_equal(now, before)
         if x.dtype.is_floating_point:
             is_better = g.op("Or", g.is_nan(now), g.op("And", is_better, g.op("Not", g.is_nan(before))))
-        taken = shaped(is_better, self.sizes)
-        return [g.where(taken, new, old) for new, old in zip(here, earlier, strict=True)]
+        return [g.where(is_better, new, old) for new, old in zip(here, earlier, strict=True)]
 
     values, found = g.scan_by_doubling([x, indices], [low if largest else high, 0], axis, join)
     return g.cast(values, self.dtype), found
@@ -66,9 +64,9 @@ def logcumsumexp(g: Graph, self: Value, dim: int) -> Value:
 
 def _added_logs(g: Graph, a: Value, b: Value) -> Value:
     """log(exp(a) + exp(b)), which is m + log(1 + exp(n - m)) where m is the larger of the two and n the smaller"""
-    larger = shaped(g.extreme("Max", a, b), a.sizes)
+    larger = g.extreme("Max", a, b)
     grown = g.op("Add", larger, g.log_of_one_plus(g.op("Exp", g.op("Neg", g.op("Abs", g.op("Sub", a, b))))))
-    return g.where(shaped(g.is_infinite(larger), a.sizes), larger, shaped(grown, a.sizes))
+    return g.where(g.is_infinite(larger), larger, grown)
 
 
 copy_back("cumprod_", "cumsum_", to=DYNAMIC)

@@ -79,7 +79,7 @@ def _roi_align_written_out(
     images = g.reshape(g.cast(g.slice(rois, [1], [0], [1]), torch.int64), [count, 1, 1, 1, 1])
     all_cells, all_taps = product(cells), taps * taps
     index = shaped(g.flat_index([images, rows, columns], [batch, *sides]), [count, *cells, taps, taps])
-    weights = shaped(g.op("Mul", row_weights, weights), [count, *cells, taps, taps])
+    weights = g.op("Mul", row_weights, weights)
     pixels = g.reshape(g.transpose(image, [0, 2, 3, 1]), [product([batch, *sides]), channels])
     read = g.op("Gather", pixels, g.reshape(index, [count, all_cells, all_taps]), axis_i=0)
     means = g.op("MatMul", g.reshape(weights, [count, all_cells, 1, all_taps]), read)

@@ -7,7 +7,7 @@ import math
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.series import choose, number
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -16,7 +16,7 @@ from onnx_parity.exporter.registry.lowerings import lowering
 @lowering("aten::frexp")
 def frexp(g: Graph, self: Value) -> tuple[Value, Value]:
     """x = mantissa * 2 ** exponent, with a mantissa from 1/2 up to 1; 0, infinities and NaN have the exponent 0"""
-    x = shaped(g.cast(self, torch.float64), self.shape)
+    x = g.cast(self, torch.float64)
     magnitude = g.op("Abs", x)
     zero = number(g, 0)
     plain = g.op("Or", g.op("Or", g.is_nan(x), g.is_infinite(x)), g.equal(x, zero))
@@ -52,12 +52,12 @@ def nextafter(g: Graph, self: Value, other: Value) -> Value:
     """
     dtype = g.out.dtype
     computed = dtype if dtype in (torch.float32, torch.float64) else torch.float32
-    x, y = (shaped(g.cast(each, computed), each.shape) for each in (self, other))
+    x, y = (g.cast(each, computed) for each in (self, other))
     x, y = (each if same_shape(each.sizes, g.out.shape) else g.expand(each, g.out.shape) for each in (x, y))
     unit = torch.finfo(dtype).eps / 2
     distance = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
     magnitude = g.op("Abs", x)
-    grows = g.op("Sub", g.op("Mul", g.cast(shaped(g.greater(y, x), x.shape), computed), 2), 1)
+    grows = g.op("Sub", g.op("Mul", g.cast(g.greater(y, x), computed), 2), 1)
     factor = g.op("Mul", grows, unit * (1 + 2 * unit))
     usual = g.op("Add", x, g.op("Mul", factor, magnitude))
     lifted = g.op("Mul", x, 1 / unit)

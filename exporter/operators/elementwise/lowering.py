@@ -7,7 +7,6 @@ import math
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.operators.arithmetic.elementwise_binary import sign_bit
 from onnx_parity.exporter.recording.fakes.pointwise import floats, numbers, pointwise
@@ -106,8 +105,8 @@ def sign(g: Graph, self: Value) -> Value:
 def angle(g: Graph, self: Value) -> Value:
     """pi where x < 0, else 0, and NaN for NaN"""
     x = g.cast(self, g.out.dtype)
-    negative = shaped(g.op("Mul", g.cast(g.less(x, g.const(0, x.dtype)), x.dtype), math.pi), x.shape)
-    return g.where(shaped(g.is_nan(x), x.shape), x, negative)
+    negative = g.op("Mul", g.cast(g.less(x, g.const(0, x.dtype)), x.dtype), math.pi)
+    return g.where(g.is_nan(x), x, negative)
 
 
 @lowering("aten::signbit")

@@ -36,10 +36,10 @@ def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, nor
     """The table, with the rows that are looked up scaled down to a norm of at most `max_norm`"""
     index = g.reshape(indices, [product(indices.sizes)])
     rows = shaped(g.op("Gather", self, index, axis_i=0), [*index.sizes, *self.sizes[1:]])
-    norm = shaped(vector_norm(g, rows, norm_type, 1, keepdim=True), [*index.sizes, 1])
+    norm = vector_norm(g, rows, norm_type, 1, keepdim=True)
     limit = g.const(max_norm, rows.dtype)
     scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
-    too_long, scale = (shaped(each, norm.sizes) for each in (g.greater(norm, limit), scale))
+    too_long = g.greater(norm, limit)
     scaled = g.op("Mul", rows, g.where(too_long, scale, g.const(1, rows.dtype)))
     return g.scatter_rows(self, index, scaled)
 
@@ -73,7 +73,7 @@ def embedding_bag(
     index, bag = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
     if padding_idx >= 0:
         padding = g.equal(index, g.const(padding_idx, torch.int64))
-        bag = shaped(g.where(padding, g.scalar(bags, torch.int64), bag), [count])
+        bag = g.where(padding, g.scalar(bags, torch.int64), bag)
 
     def per_bag(rows: Value, sizes: list[Size], greatest: bool = False) -> Value:
         # Rows that belong to no bag, as padding or after the last offset, go into one more bag, which is dropped.
@@ -83,7 +83,7 @@ def embedding_bag(
 
     rows = shaped(g.op("Gather", weight, index, axis_i=0), [count, width])
     if per_sample_weights is not None:
-        rows = shaped(g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1])), [count, width])
+        rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
     if mode == _MAX:
         rows = _without_later_nan(g, rows, bag, bags)
     result = per_bag(rows, [width], greatest=mode == _MAX)
@@ -92,7 +92,7 @@ def embedding_bag(
     sizes = g.unsqueeze(per_bag(g.full([count], 1, torch.int64), []), [1])
     if mode == _MEAN:
         return g.op("Div", result, g.cast(g.extreme("Max", sizes, g.const(1, torch.int64)), weight.dtype))
-    is_empty = shaped(g.equal(sizes, g.const(0, torch.int64)), sizes.sizes)
+    is_empty = g.equal(sizes, g.const(0, torch.int64))
     return g.where(is_empty, g.const(0, weight.dtype), result)
 
 
@@ -104,7 +104,7 @@ def _without_later_nan(g: Graph, rows: Value, bag: Value, bags: Size) -> Value:
     first = g.scatter_rows(g.full([bags + 1], count, torch.int64), bag, number, "min")
     is_first = g.equal(g.op("Gather", first, bag, axis_i=0), number)
     is_kept = g.op("Or", g.unsqueeze(shaped(is_first, [count]), [1]), g.op("Not", g.is_nan(rows)))
-    return shaped(g.where(is_kept, rows, g.const(-math.inf, rows.dtype)), rows.shape)
+    return g.where(is_kept, rows, g.const(-math.inf, rows.dtype))
 
 
 def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
@@ -112,7 +112,7 @@ def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
     starts = g.unsqueeze(g.cast(offsets, torch.int64), [1])
     started = g.op("Not", g.less(g.along(count, 1, 2), starts))
     number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)
-    return shaped(g.op("Sub", number, g.const(1, torch.int64)), [count])
+    return g.op("Sub", number, g.const(1, torch.int64))
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

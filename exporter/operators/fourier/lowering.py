@@ -84,12 +84,12 @@ def _transformed(g: Graph, x: Value, size: int, sign: int) -> Value:
     before = list(range(len(batch)))
     # x[j1 * other + j2] as [j2, j1], transformed over j1, then multiplied by exp(sign * 2 pi i * j2 * k1 / size).
     grid = g.transpose(g.reshape(x, [*batch, first, other, parts]), [*before, rank - 2, rank - 3, rank - 1])
-    inner = _transformed(g, shaped(grid, (*batch, other, first, parts)), first, sign)
+    inner = _transformed(g, grid, first, sign)
     angles = _angles(torch.outer(torch.arange(other), torch.arange(first)), size, sign)
-    turned = _turned(g, shaped(inner, (*batch, other, first, 2)), angles)
-    outer = g.transpose(shaped(turned, (*batch, other, first, 2)), [*before, rank - 2, rank - 3, rank - 1])
-    result = _transformed(g, shaped(outer, (*batch, first, other, 2)), other, sign)
-    flat = g.transpose(shaped(result, (*batch, first, other, 2)), [*before, rank - 2, rank - 3, rank - 1])
+    turned = _turned(g, inner, angles)
+    outer = g.transpose(turned, [*before, rank - 2, rank - 3, rank - 1])
+    result = _transformed(g, outer, other, sign)
+    flat = g.transpose(result, [*before, rank - 2, rank - 3, rank - 1])
     return g.reshape(flat, [*batch, size, 2])
 
 
@@ -119,7 +119,7 @@ def _table_at_run_time(g: Graph, size: Size, count: Size, x: Value, sign: int) -
     turns = g.remainder(g.op("Mul", points, frequencies), g.scalar(size, torch.int64))
     angles = g.op("Mul", g.op("Div", g.cast(turns, x.dtype), g.scalar(size, x.dtype)), sign * 2 * math.pi)
     angles = shaped(angles, (size, count))
-    cos, sin = (g.unsqueeze(shaped(g.elementary(f, angles), (size, count)), [1, 3]) for f in ("Cos", "Sin"))
+    cos, sin = (g.unsqueeze(g.elementary(f, angles), [1, 3]) for f in ("Cos", "Sin"))
     rows = [g.op("Concat", cos, sin, axis_i=3), g.op("Concat", g.op("Neg", sin), cos, axis_i=3)]
     parts = int(x.sizes[-1])
     table = rows[0] if parts == 1 else g.op("Concat", *rows, axis_i=1)

@@ -355,7 +355,7 @@ def _put_under_mask(g: Graph, x: Value, mask: Value, axis: int, values: Value, a
         if accumulate:
             spread = _sum(g, x, spread)
         choice = g.unsqueeze(flags, list(range(mask.rank, mask.rank + after)))
-        return g.where(choice, shaped(spread, x.sizes if accumulate else None), x)
+        return g.where(choice, spread, x)
     axes = list(range(axis, axis + mask.rank))
     flat, order, rest = _front(g, x, axes)
     found = _Indexed(axes, [], None, 1, axis)

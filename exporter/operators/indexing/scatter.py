@@ -154,7 +154,7 @@ def index_fill(g: Graph, self: Value, dim: int, index: Value, value: Operand) ->
     filler = g.cast(value, self.dtype) if isinstance(value, Value) else g.scalar(value, self.dtype)
     count: Size = index.sizes[0] if index.rank else 1
     sizes = [*self.sizes[:axis], count, *self.sizes[axis + 1 :]]
-    return _rows_written(g, self, axis, index, g.expand(shaped(filler, []), sizes), None)
+    return _rows_written(g, self, axis, index, g.expand(filler, sizes), None)
 
 
 @lowering("aten::index_reduce")

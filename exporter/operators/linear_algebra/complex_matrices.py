@@ -56,26 +56,26 @@ def complex_lu(g: Graph, a: Value) -> tuple[Value, Value]:
         (matrix,) = carried
         whole = column(g, matrix, k)
         size = g.reduce("Sum", g.op("Abs", whole), [0], True)
-        size = g.where(shaped(g.less(rows, k), rows.shape), g.const(-1, a.dtype), size)
-        both = g.expand(shaped(size, (1, *a.sizes[1:-1])), a.sizes[:-1])
+        size = g.where(g.less(rows, k), g.const(-1, a.dtype), size)
+        both = g.expand(size, a.sizes[:-1])
         chosen = shaped(g.op("ArgMax", both, axis_i=a.rank - 2, keepdims_i=1), (*a.sizes[:-2], 1))
         matrix = swapped_rows(g, matrix, k, chosen, rows)
         upper = row(g, matrix, k)
         head = element(g, upper, k)
-        is_zero = shaped(g.equal(magnitude(g, head), zero), (1, *head.sizes[1:]))
-        divisor = shaped(g.where(is_zero, number_of(g, 1.0, head.rank, a.dtype), head), head.shape)
-        below = standing(g, shaped(g.greater(rows, k), rows.shape))
+        is_zero = g.equal(magnitude(g, head), zero)
+        divisor = g.where(is_zero, number_of(g, 1.0, head.rank, a.dtype), head)
+        below = standing(g, g.greater(rows, k))
         divided = standing(g, times(g, column(g, matrix, k), inverse(g, divisor)))
-        multiples = shaped(g.where(below, divided, zero), divided.shape)
-        rest = g.where(shaped(g.greater(columns, k), columns.shape), upper, zero)
-        eliminated = g.op("Sub", matrix, times(g, multiples, lying(g, shaped(rest, upper.shape))))
-        replaced = g.op("And", below, lying(g, shaped(g.equal(columns, k), columns.shape)))
+        multiples = g.where(below, divided, zero)
+        rest = g.where(g.greater(columns, k), upper, zero)
+        eliminated = g.op("Sub", matrix, times(g, multiples, lying(g, rest)))
+        replaced = g.op("And", below, lying(g, g.equal(columns, k)))
         number = g.op("Gather", g.squeeze(chosen, [chosen.rank - 1]), g.const(0), axis_i=0)
         return [shaped(g.where(replaced, multiples, eliminated), a.shape), shaped(number, a.sizes[1:-2])]
 
     matrix, chosen = g.repeat(smallest_side(a), [a], step)
     pivots = g.op("Add", stacked_columns(g, chosen), 1)
-    return matrix, shaped(g.cast(pivots, torch.int32), (*a.sizes[1:-2], smallest_side(a)))
+    return matrix, g.cast(pivots, torch.int32)
 
 
 # --- QR ---------------------------------------------------------------------------------------------------------------
@@ -89,16 +89,16 @@ def complex_reflections(g: Graph, a: Value) -> tuple[Value, Value, Value]:
 
     def step(k: Value, carried: list[Value]) -> Sequence[Value]:
         (rest,) = carried
-        here, below = (shaped(f(rows, k), rows.shape) for f in (g.equal, g.greater))
+        here, below = (f(rows, k) for f in (g.equal, g.greater))
         reflection = Reflection.of(g, column(g, rest, k), here, below)
         return [reflection.applied(g, rest, adjoint=True), reflection.v, reflection.tau]
 
-    r, columns, taus = g.repeat(smallest_side(a), [shaped(g.op("Div", a, scale), a.shape)], step)
-    r = triangle(g, shaped(g.op("Mul", r, scale), a.shape), 0, True)
+    r, columns, taus = g.repeat(smallest_side(a), [g.op("Div", a, scale)], step)
+    r = triangle(g, g.op("Mul", r, scale), 0, True)
     is_imaginary = g.const(torch.tensor([False, True]).reshape(2, *[1] * (a.rank - 1)))
     is_real = g.op("And", on_diagonal(g, *a.sizes[-2:]), is_imaginary)
     # The reflections leave rounding errors there.
-    r = shaped(g.where(shaped(is_real, (2, *[1] * (a.rank - 3), *a.sizes[-2:])), g.const(0, a.dtype), r), a.shape)
+    r = g.where(is_real, g.const(0, a.dtype), r)
     return r, stacked_columns(g, columns), g.squeeze(stacked_columns(g, taus), [a.rank - 2])
 
 
@@ -123,10 +123,10 @@ def complex_reflected(g: Graph, vectors: Value, taus: Value, x: Value, adjoint: 
 def _turns(g: Graph, product: Value) -> Value:
     """Factors of the partners of columns that make the products of the columns with them real."""
     size = magnitude(g, product)
-    is_zero = shaped(g.equal(size, g.const(0, product.dtype)), size.shape)
-    divisor = shaped(g.where(is_zero, g.const(1, product.dtype), size), size.shape)
+    is_zero = g.equal(size, g.const(0, product.dtype))
+    divisor = g.where(is_zero, g.const(1, product.dtype), size)
     unit = g.where(is_zero, number_of(g, 1.0, product.rank, product.dtype), g.op("Div", product, divisor))
-    return conjugate(g, shaped(unit, product.shape))
+    return conjugate(g, unit)
 
 
 def _met(g: Graph, x: Value, partner: Value, turns: Value) -> Value:
@@ -137,7 +137,7 @@ def _met(g: Graph, x: Value, partner: Value, turns: Value) -> Value:
 def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Value:
     """For both columns of a pair the product of the first one, which is the conjugate of that of the other."""
     other = conjugate(g, partners(g, product, partner, product.rank - 1))
-    return shaped(g.where(goes_first, product, other), product.shape)
+    return g.where(goes_first, product, other)
 
 
 @lowering("onnx_parity::complex_eigh")
@@ -152,10 +152,10 @@ def complex_eigh(g: Graph, a: Value) -> tuple[Value, Value]:
     def step(number: Value, carried: list[Value]) -> Sequence[Value]:
         x, vectors = carried
         partner, goes_first = tournament.round(g, number)
-        is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
+        is_pair = g.not_equal(partner, tournament.columns)
         own = diagonal(g, real_part(g, x))
         beside = diagonal(g, partners(g, x, partner, x.rank - 1))
-        beside = _of_first(g, shaped(g.where(is_pair, beside, zero), beside.shape), partner, goes_first)
+        beside = _of_first(g, g.where(is_pair, beside, zero), partner, goes_first)
         rotation = Rotation.of(g, own, partners(g, own, partner, own.rank - 1), magnitude(g, beside), goes_first)
         turns = _turns(g, beside)
         turned = rotation.of_columns(g, x, _met(g, x, partner, turns))
@@ -163,15 +163,15 @@ def complex_eigh(g: Graph, a: Value) -> tuple[Value, Value]:
         turned = rotation.of_rows(g, turned, met)
         # What the rotation makes zero is set to zero, or its rounding error would remain.
         gone = g.op("And", g.equal(standing(g, partner), lying(g, tournament.columns)), g.op("Not", is_diagonal))
-        turned = shaped(g.where(shaped(gone, is_diagonal.shape), zero, turned), x.shape)
-        left = largest(g, shaped(g.where(is_diagonal, zero, turned), x.shape), x.rank)
+        turned = g.where(gone, zero, turned)
+        left = largest(g, g.where(is_diagonal, zero, turned), x.rank)
         goes_on = g.reshape(g.greater(left, g.const(torch.finfo(a.dtype).eps ** 2, a.dtype)), [])
         return [goes_on, turned, rotation.of_columns(g, vectors, _met(g, vectors, partner, turns))]
 
-    scaled = shaped(g.op("Div", a, scale), a.shape)
+    scaled = g.op("Div", a, scale)
     turned, vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, [scaled, complex_identity(g, a, -1, -1)], step)
     values = g.op("Mul", diagonal(g, real_part(g, turned)), g.squeeze(scale, [a.rank - 1]))
-    values, order = g.top_k(shaped(values, (1, *a.sizes[1:-1])), size, a.rank - 2, largest=False)
+    values, order = g.top_k(values, size, a.rank - 2, largest=False)
     return g.squeeze(values, [0]), take_columns(g, vectors, g.expand(order, a.sizes[:-1]))
 
 
@@ -192,9 +192,9 @@ def complex_svd(g: Graph, a: Value) -> tuple[Value, Value, Value]:
         partner, goes_first = tournament.round(g, number)
         lengths = g.squeeze(squares(x), [x.rank - 2])
         others = partners(g, lengths, partner, lengths.rank - 1)
-        is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
+        is_pair = g.not_equal(partner, tournament.columns)
         product = sum_over(g, times(g, conjugate(g, x), partners(g, x, partner, x.rank - 1)), -2)
-        product = shaped(g.where(is_pair, product, zero), product.shape)
+        product = g.where(is_pair, product, zero)
         product = _of_first(g, product, partner, goes_first)
         rotation = Rotation.of(g, lengths, others, magnitude(g, product), goes_first)
         factors = _turns(g, product)
@@ -202,14 +202,14 @@ def complex_svd(g: Graph, a: Value) -> tuple[Value, Value, Value]:
         total = g.op("Mul", sum_over(g, lengths, -1, keepdim=True), epsilon)
         limit = g.op("Add", g.op("Sqrt", g.op("Mul", lengths, others)), total)
         goes_on = g.greater(magnitude(g, product), g.op("Mul", limit, 8 * epsilon))
-        turns = g.reduce("Max", g.cast(shaped(goes_on, lengths.shape), torch.int64), list(range(lengths.rank)), False)
-        quiet = shaped(g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns)), ())
+        turns = g.reduce("Max", g.cast(goes_on, torch.int64), list(range(lengths.rank)), False)
+        quiet = g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns))
         turned = [rotation.of_columns(g, each, _met(g, each, partner, factors)) for each in (x, vectors)]
         return [g.less(quiet, tournament.count), quiet, *turned]
 
-    initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape), complex_identity(g, a, -1, -1)]
+    initial = [g.const(0), g.op("Div", a, scale), complex_identity(g, a, -1, -1)]
     _, turned, vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, initial, step)
-    products = shaped(g.op("Mul", turned, scale), a.shape)
+    products = g.op("Mul", turned, scale)
     lengths = g.op("Mul", g.op("Sqrt", squares(turned)), scale)
     values, order = g.top_k(g.squeeze(lengths, [a.rank - 2]), size, a.rank - 2, largest=True)
     places = g.expand(order, (*a.sizes[:-2], size))

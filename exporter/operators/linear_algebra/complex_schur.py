@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.linear_algebra.loops.complex_loops import (
     Reflection,
@@ -35,10 +34,10 @@ from onnx_parity.exporter.registry.lowerings import lowering
 def complex_schur(g: Graph, a: Value) -> tuple[Value, Value]:
     """T and Z of A = Z @ T @ Z.H, where T is an upper triangle."""
     scale = common_scale(g, a)
-    scaled = shaped(g.op("Div", a, scale), a.shape)
+    scaled = g.op("Div", a, scale)
     upper, vectors = hessenberg(g, scaled, complex_identity(g, a, -1, -1), Reflection)
     t, z = swept(g, upper, vectors, (1, *a.sizes[1:-2], 1), _Window)
-    return triangle(g, shaped(g.op("Mul", t, scale), a.shape), 0, True), z
+    return triangle(g, g.op("Mul", t, scale), 0, True), z
 
 
 def _square_root(g: Graph, x: Value) -> Value:
@@ -46,13 +45,13 @@ def _square_root(g: Graph, x: Value) -> Value:
     a, b = real_part(g, x), imaginary_part(g, x)
     zero, one = g.const(0, x.dtype), g.const(1, x.dtype)
     half = g.op("Mul", g.op("Add", magnitude(g, x), g.op("Abs", a)), 0.5)
-    root = shaped(g.op("Sqrt", half), a.shape)
-    divisor = g.where(shaped(g.equal(root, zero), a.shape), one, root)
+    root = g.op("Sqrt", half)
+    divisor = g.where(g.equal(root, zero), one, root)
     other = g.op("Div", g.op("Mul", g.op("Abs", b), 0.5), divisor)
-    is_right = shaped(g.greater_or_equal(a, zero), a.shape)
+    is_right = g.greater_or_equal(a, zero)
     real, size = g.where(is_right, root, other), g.where(is_right, other, root)
-    imaginary = g.where(shaped(g.less(b, zero), b.shape), g.op("Neg", size), size)
-    return joined(g, shaped(real, a.shape), shaped(imaginary, a.shape))
+    imaginary = g.where(g.less(b, zero), g.op("Neg", size), size)
+    return joined(g, real, imaginary)
 
 
 class _Window(Window, frozen=True):
@@ -64,7 +63,7 @@ class _Window(Window, frozen=True):
     @staticmethod
     def magnitude(g: Graph, x: Value) -> Value:
         """|real| + |imaginary|"""
-        return shaped(g.reduce("Sum", g.op("Abs", x), [0], True), (1, *x.sizes[1:]))
+        return g.reduce("Sum", g.op("Abs", x), [0], True)
 
     def start(self, g: Graph, sweeps: Value) -> tuple[Value, Value]:
         shift = self._shift(g, sweeps)
@@ -78,17 +77,17 @@ class _Window(Window, frozen=True):
         a, d = self.at(g, self.own, before), self.at(g, self.own, last)
         b, c = self.at(g, self.above, last), self.at(g, self.left, last)
         one = number_of(g, 1.0, a.rank, a.dtype)
-        half = shaped(g.op("Mul", g.op("Sub", a, d), 0.5), a.shape)
+        half = g.op("Mul", g.op("Sub", a, d), 0.5)
         crossed = times(g, b, c)
-        root = _square_root(g, shaped(g.op("Add", times(g, half, half), crossed), a.shape))
+        root = _square_root(g, g.op("Add", times(g, half, half), crossed))
         # d - b c / (half + root), with the sign of the root that makes the sum large.
         products = g.op("Mul", half, root)
-        is_against = shaped(g.less(g.reduce("Sum", products, [0], True), zero), last.shape)
-        root = shaped(g.where(is_against, g.op("Neg", root), root), a.shape)
-        total = shaped(g.op("Add", half, root), a.shape)
-        is_zero = shaped(g.equal(magnitude(g, total), zero), last.shape)
-        moved = times(g, crossed, inverse(g, shaped(g.where(is_zero, one, total), a.shape)))
-        usual = shaped(g.op("Sub", d, g.where(is_zero, zero, moved)), a.shape)
+        is_against = g.less(g.reduce("Sum", products, [0], True), zero)
+        root = g.where(is_against, g.op("Neg", root), root)
+        total = g.op("Add", half, root)
+        is_zero = g.equal(magnitude(g, total), zero)
+        moved = times(g, crossed, inverse(g, g.where(is_zero, one, total)))
+        usual = g.op("Sub", d, g.where(is_zero, zero, moved))
 
         rounds = g.remainder(sweeps, g.const(2 * EXCEPTIONAL_AFTER))
         at_bottom, at_top = (g.equal(rounds, g.const(number)) for number in (0, EXCEPTIONAL_AFTER))
@@ -96,21 +95,21 @@ class _Window(Window, frozen=True):
         size = g.where(at_bottom, magnitude(g, c), magnitude(g, self.at(g, self.left, after)))
         beside = g.where(at_bottom, d, self.at(g, self.own, self.top))
         exceptional = g.op("Add", g.op("Mul", g.op("Mul", size, EXCEPTIONAL), one), beside)
-        return shaped(g.where(g.op("Or", at_bottom, at_top), exceptional, usual), a.shape)
+        return g.where(g.op("Or", at_bottom, at_top), exceptional, usual)
 
     def _first_row(self, g: Graph, shift: Value) -> Value:
         """Where a sweep may begin: at the last of two elements left of the diagonal, one after the other, whose product
         is negligible, and else at the top."""
         rows = self.rows
-        distance = self.magnitude(g, shaped(g.op("Sub", self.own, shift), self.own.shape))
+        distance = self.magnitude(g, g.op("Sub", self.own, shift))
         sizes, here = self.magnitude(g, self.own), self.magnitude(g, self.left)
         below, after = (after_each(g, each) for each in (here, sizes))
         limit = g.op("Mul", g.op("Mul", distance, g.op("Add", sizes, after)), torch.finfo(shift.dtype).eps)
         is_small = g.op("Not", g.greater(g.op("Mul", here, below), limit))
         is_inside = g.op("And", g.greater(rows, self.top), g.less(rows, self.bottom))
-        place = shaped(g.where(g.op("And", is_small, is_inside), rows, g.const(0)), here.shape)
+        place = g.where(g.op("And", is_small, is_inside), rows, g.const(0))
         last = g.reduce("Max", place, [place.rank - 1], True)
-        return shaped(g.extreme("Max", last, self.top), self.top.shape)
+        return g.extreme("Max", last, self.top)
 
     def _first_column(self, g: Graph, shift: Value, first: Value) -> Value:
         """The first column of h - shift, from the row where a sweep begins."""
@@ -119,4 +118,4 @@ class _Window(Window, frozen=True):
         below = self.at(g, self.left, after)
         zero = g.const(0, self.own.dtype)
         found = g.where(g.equal(self.rows, after), below, zero)
-        return shaped(g.where(g.equal(self.rows, first), head, found), self.own.shape)
+        return g.where(g.equal(self.rows, first), head, found)

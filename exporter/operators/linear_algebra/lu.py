@@ -50,26 +50,26 @@ def _factors(g: Graph, a: Value, pivot: bool = True) -> tuple[Value, Value]:
         upper = row(g, matrix, k)
         head = element(g, upper, k)
         divisor = g.where(g.equal(head, zero), g.const(1, a.dtype), head)
-        below = standing(g, shaped(g.greater(rows, k), rows.shape))
+        below = standing(g, g.greater(rows, k))
         multiples = g.where(below, standing(g, g.op("Div", column(g, matrix, k), divisor)), zero)
-        rest = g.where(shaped(g.greater(columns, k), columns.shape), upper, zero)
+        rest = g.where(g.greater(columns, k), upper, zero)
         eliminated = g.op("Sub", matrix, g.op("Mul", multiples, lying(g, rest)))
-        replaced = g.op("And", below, lying(g, shaped(g.equal(columns, k), columns.shape)))
-        return [shaped(g.where(replaced, multiples, eliminated), a.shape), g.squeeze(chosen, [chosen.rank - 1])]
+        replaced = g.op("And", below, lying(g, g.equal(columns, k)))
+        return [g.where(replaced, multiples, eliminated), g.squeeze(chosen, [chosen.rank - 1])]
 
     matrix, chosen = g.repeat(smallest_side(a), [a], step)
     pivots = g.op("Add", g.transpose(chosen, [*range(1, chosen.rank), 0]), 1)
-    return matrix, shaped(g.cast(pivots, torch.int32), (*a.sizes[:-2], smallest_side(a)))
+    return matrix, g.cast(pivots, torch.int32)
 
 
 def swapped_rows(g: Graph, matrix: Value, k: Value, chosen: Value, rows: Value) -> Value:
     """Row k and the chosen one of each matrix swapped; `chosen` has an axis of size 1 in the place of the rows."""
-    is_chosen = standing(g, shaped(g.equal(rows, chosen), (*matrix.sizes[:-2], rows.sizes[0])))
-    alone = shaped(g.where(is_chosen, matrix, g.const(0, matrix.dtype)), matrix.shape)
+    is_chosen = standing(g, g.equal(rows, chosen))
+    alone = g.where(is_chosen, matrix, g.const(0, matrix.dtype))
     up = g.reduce("Sum", alone, [matrix.rank - 2], True)
-    is_here = standing(g, shaped(g.equal(rows, k), rows.shape))
-    down = shaped(g.where(is_chosen, lying(g, row(g, matrix, k)), matrix), matrix.shape)
-    return shaped(g.where(is_here, up, down), matrix.shape)
+    is_here = standing(g, g.equal(rows, k))
+    down = g.where(is_chosen, lying(g, row(g, matrix, k)), matrix)
+    return g.where(is_here, up, down)
 
 
 def _order(g: Graph, pivots: Value, size: Size) -> Value:
@@ -89,7 +89,7 @@ def _order(g: Graph, pivots: Value, size: Size) -> Value:
 def _permutation(g: Graph, pivots: Value, size: Size, dtype: torch.dtype) -> Value:
     """P of P @ L @ U, whose transpose makes the swaps."""
     order = _order(g, pivots, size)
-    return shaped(g.cast(g.equal(standing(g, g.iota(size)), lying(g, order)), dtype), (*order.sizes, size))
+    return g.cast(g.equal(standing(g, g.iota(size)), lying(g, order)), dtype)
 
 
 def _solution(g: Graph, lu: Value, pivots: Value, b: Value, adjoint: bool = False) -> Value:
@@ -106,7 +106,7 @@ def _solution(g: Graph, lu: Value, pivots: Value, b: Value, adjoint: bool = Fals
 def _info(g: Graph, lu: Value) -> Value:
     """The number of the first element on the diagonal of U that is 0, from 1; 0 if there is none"""
     heads = diagonal(g, lu)
-    return first_flagged(g, shaped(g.equal(heads, g.const(0, heads.dtype)), heads.shape))
+    return first_flagged(g, g.equal(heads, g.const(0, heads.dtype)))
 
 
 def _parts(g: Graph, lu: Value) -> tuple[Value, Value]:
@@ -185,8 +185,8 @@ def linalg_inv_ex(g: Graph, A: Value, check_errors: bool = False) -> tuple[Value
 def _signed_heads(g: Graph, lu: Value, pivots: Value) -> Value:
     """The diagonal of U, with the sign changed for each swap. Its product is the determinant."""
     heads = diagonal(g, lu)
-    stays = shaped(g.equal(g.cast(pivots, torch.int64), g.op("Add", g.iota(pivots.sizes[-1]), 1)), pivots.shape)
-    return shaped(g.where(stays, heads, g.op("Neg", heads)), heads.shape)
+    stays = g.equal(g.cast(pivots, torch.int64), g.op("Add", g.iota(pivots.sizes[-1]), 1))
+    return g.where(stays, heads, g.op("Neg", heads))
 
 
 @lowering("aten::_linalg_det")

@@ -40,22 +40,21 @@ def reflections(g: Graph, a: Value) -> tuple[Value, Value, Value]:
 
     def step(k: Value, carried: list[Value]) -> Sequence[Value]:
         (rest,) = carried
-        here, below = (shaped(f(rows, k), rows.shape) for f in (g.equal, g.greater))
+        here, below = (f(rows, k) for f in (g.equal, g.greater))
         whole = column(g, rest, k)
         head = element(g, whole, k)
         tail = g.where(below, whole, zero)
-        tail_norm = g.reduce("L2", shaped(tail, whole.shape), [whole.rank - 1], True)
+        tail_norm = g.reduce("L2", tail, [whole.rank - 1], True)
         norm = g.op("Sqrt", g.op("Add", g.op("Mul", head, head), g.op("Mul", tail_norm, tail_norm)))
-        reflected = g.where(shaped(g.less(head, zero), head.shape), norm, g.op("Neg", norm))
+        reflected = g.where(g.less(head, zero), norm, g.op("Neg", norm))
         # A column that has zeros only below the diagonal stays as it is.
-        stays = shaped(g.equal(tail_norm, zero), head.shape)
+        stays = g.equal(tail_norm, zero)
         tau = g.where(stays, zero, g.op("Div", g.op("Sub", reflected, head), g.where(stays, one, reflected)))
         v = g.where(here, one, g.op("Div", tail, g.where(stays, one, g.op("Sub", head, reflected))))
-        v, tau = shaped(v, whole.shape), shaped(tau, head.shape)
         return [_reflected(g, rest, v, tau), v, tau]
 
     r, columns, taus = g.repeat(smallest_side(a), [g.op("Div", a, scale)], step)
-    r = triangle(g, shaped(g.op("Mul", r, scale), a.shape), 0, True)
+    r = triangle(g, g.op("Mul", r, scale), 0, True)
     return r, stacked_columns(g, columns), g.squeeze(stacked_columns(g, taus), [a.rank - 2])
 
 
@@ -107,7 +106,7 @@ def geqrf(g: Graph, self: Value) -> tuple[Value, Value]:
     below = triangle(g, vectors, -1, False)
     side = vectors.sizes[-1]
     if not same_size(side, self.sizes[-1]):
-        below = shaped(g.pad(below, [0] * self.rank, [0] * (self.rank - 1) + [self.sizes[-1] - side]), self.shape)
+        below = g.pad(below, [0] * self.rank, [0] * (self.rank - 1) + [self.sizes[-1] - side])
     return g.op("Add", r, below), taus
 
 

@@ -9,7 +9,6 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     identity_matrix,
@@ -42,9 +41,9 @@ def schur(g: Graph, a: Value) -> tuple[Value, Value]:
     size = a.sizes[-1]
     scale = power_of_two_near(g, largest(g, a, 2))
     start = g.expand(identity_matrix(g, size, size, a.dtype), a.sizes)
-    upper, vectors = hessenberg(g, shaped(g.op("Div", a, scale), a.shape), start, _Reflection)
+    upper, vectors = hessenberg(g, g.op("Div", a, scale), start, _Reflection)
     t, z = swept(g, upper, vectors, (*a.sizes[:-2], 1), _Window)
-    return shaped(g.op("Mul", t, scale), a.shape), z
+    return g.op("Mul", t, scale), z
 
 
 class _Reflection(msgspec.Struct, frozen=True):
@@ -57,21 +56,20 @@ class _Reflection(msgspec.Struct, frozen=True):
     def of(cls, g: Graph, source: Value, is_head: Value, is_tail: Value) -> _Reflection:
         """The one that leaves, of a head and a tail, only the head, as LAPACK's larfg does."""
         zero, one = g.const(0, source.dtype), g.const(1, source.dtype)
-        each = (*source.sizes[:-1], 1)
-        head = sum_over(g, shaped(g.where(is_head, source, zero), source.shape), -1, keepdim=True)
-        tail = shaped(g.where(is_tail, source, zero), source.shape)
+        head = sum_over(g, g.where(is_head, source, zero), -1, keepdim=True)
+        tail = g.where(is_tail, source, zero)
         tail_norm = g.reduce("L2", tail, [source.rank - 1], True)
         norm = g.op("Sqrt", g.op("Add", g.op("Mul", head, head), g.op("Mul", tail_norm, tail_norm)))
-        reflected = shaped(g.where(shaped(g.less(head, zero), each), norm, g.op("Neg", norm)), each)
-        stays = shaped(g.equal(tail_norm, zero), each)
+        reflected = g.where(g.less(head, zero), norm, g.op("Neg", norm))
+        stays = g.equal(tail_norm, zero)
         tau = g.where(stays, zero, g.op("Div", g.op("Sub", reflected, head), g.where(stays, one, reflected)))
         v = g.where(is_head, one, g.op("Div", tail, g.where(stays, one, g.op("Sub", head, reflected))))
-        return cls(shaped(v, source.shape), shaped(tau, each))
+        return cls(v, tau)
 
     def applied(self, g: Graph, x: Value, *, adjoint: bool = False) -> Value:
         """P @ x; P is its own adjoint."""
         products = matrix_product(g, lying(g, self.v), x)
-        return shaped(g.op("Sub", x, g.op("Mul", standing(g, g.op("Mul", self.v, self.tau)), products)), x.shape)
+        return g.op("Sub", x, g.op("Mul", standing(g, g.op("Mul", self.v, self.tau)), products))
 
     def applied_from_right(self, g: Graph, x: Value) -> Value:
         """x @ P"""
@@ -86,7 +84,7 @@ class _Window(Window, frozen=True):
 
     @staticmethod
     def magnitude(g: Graph, x: Value) -> Value:
-        return shaped(g.op("Abs", x), x.shape)
+        return g.op("Abs", x)
 
     def start(self, g: Graph, sweeps: Value) -> tuple[Value, Value]:
         return self._first_column(g, *self._shifts(g, sweeps))
@@ -116,14 +114,14 @@ class _Window(Window, frozen=True):
 
         mean = g.op("Mul", g.op("Add", a, d), 0.5)
         half = g.op("Sub", a, mean)
-        square = shaped(g.op("Add", g.op("Mul", half, half), g.op("Mul", b, c)), last.shape)
+        square = g.op("Add", g.op("Mul", half, half), g.op("Mul", b, c))
         root = g.op("Sqrt", g.op("Abs", square))
         plus, minus = g.op("Add", mean, root), g.op("Sub", mean, root)
         far_plus, far_minus = (g.op("Abs", g.op("Sub", each, d)) for each in (plus, minus))
-        nearer = g.where(shaped(g.greater(far_plus, far_minus), last.shape), minus, plus)
-        is_complex = shaped(g.less(square, zero), last.shape)
-        shift = shaped(g.where(is_complex, mean, nearer), last.shape)
-        return shift, shaped(g.where(is_complex, g.op("Neg", square), zero), last.shape)
+        nearer = g.where(g.greater(far_plus, far_minus), minus, plus)
+        is_complex = g.less(square, zero)
+        shift = g.where(is_complex, mean, nearer)
+        return shift, g.where(is_complex, g.op("Neg", square), zero)
 
     def _first_column(self, g: Graph, shift: Value, imaginary: Value) -> tuple[Value, Value]:
         """The row where a sweep begins, and of there the first column of (h - shift) @ (h - shift) + imaginary.
@@ -131,27 +129,26 @@ class _Window(Window, frozen=True):
         It begins at the last of two elements left of the diagonal, one after the other, whose product is negligible,
         and else at the top.
         """
-        rows, zero, each = self.rows, g.const(0, self.own.dtype), self.own.shape
+        rows, zero = self.rows, g.const(0, self.own.dtype)
         after, below, beside = (after_each(g, vector) for vector in (self.own, self.left, self.above))
         left = g.op("Sub", self.own, shift)
         head = g.op("Add", g.op("Add", g.op("Mul", left, left), imaginary), g.op("Mul", beside, below))
         next_one = g.op("Mul", below, g.op("Add", left, g.op("Sub", after, shift)))
         last = g.op("Mul", below, after_each(g, below))
-        column_here = [shaped(element, each) for element in (head, next_one, last)]
+        column_here = [head, next_one, last]
 
-        sizes = [shaped(g.op("Abs", x), each) for x in (*column_here, before_each(g, self.own), self.own, after)]
+        sizes = [g.op("Abs", x) for x in (*column_here, before_each(g, self.own), self.own, after)]
         total = g.op("Add", g.op("Add", sizes[3], sizes[4]), sizes[5])
         limit = g.op("Mul", g.op("Mul", sizes[0], total), torch.finfo(shift.dtype).eps)
         product = g.op("Mul", g.op("Abs", self.left), g.op("Add", sizes[1], sizes[2]))
         is_inside = g.op("And", g.greater(rows, self.top), g.less(rows, g.op("Sub", self.bottom, 1)))
         begins = g.op("And", g.op("Not", g.greater(product, limit)), is_inside)
-        places = shaped(g.where(begins, rows, g.const(0)), each)
-        found = g.extreme("Max", g.reduce("Max", places, [len(places.sizes) - 1], True), self.top)
-        first = shaped(found, self.top.shape)
+        places = g.where(begins, rows, g.const(0))
+        first = g.extreme("Max", g.reduce("Max", places, [len(places.sizes) - 1], True), self.top)
 
         start: Value | None = None
         for number, vector in enumerate(column_here):
             is_there = g.equal(rows, g.op("Add", first, number) if number else first)
             start = g.where(is_there, self.at(g, vector, first), zero if start is None else start)
         assert start is not None
-        return first, shaped(start, each)
+        return first, start

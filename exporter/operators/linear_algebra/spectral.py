@@ -39,7 +39,7 @@ def _eigen(g: Graph, a: Value, triangle_used: str, with_vectors: bool) -> tuple[
     """The same of symmetric matrices of which one triangle counts."""
     is_upper = triangle_used.upper() == "U"
     other = transposed(g, triangle(g, a, 1 if is_upper else -1, is_upper))
-    whole = shaped(g.op("Add", triangle(g, a, 0, is_upper), other), a.shape)
+    whole = g.op("Add", triangle(g, a, 0, is_upper), other)
     values, vectors = diagonalized(g, whole, with_vectors)
     values, order = g.top_k(values, a.sizes[-1], values.rank - 1, largest=False)
     return values, None if vectors is None else take_columns(g, vectors, order)
@@ -119,10 +119,9 @@ class _Singular(msgspec.Struct, frozen=True):
         side = r.sizes[-1]
         heads = diagonal(g, shaped(g.slice(r, [r.rank - 2], [0], [side]), (*r.sizes[:-2], side, side)))
         is_turned = g.cast(g.less(heads, g.const(0, r.dtype)), r.dtype)
-        signs = shaped(g.op("Sub", g.const(1, r.dtype), g.op("Mul", is_turned, 2)), heads.shape)
+        signs = g.op("Sub", g.const(1, r.dtype), g.op("Mul", is_turned, 2))
         if not same_size(side, columns):
-            padded = g.pad(signs, [0] * signs.rank, [*[0] * (signs.rank - 1), columns - side], value=1)
-            signs = shaped(padded, (*signs.sizes[:-1], columns))
+            signs = g.pad(signs, [0] * signs.rank, [*[0] * (signs.rank - 1), columns - side], value=1)
         return g.op("Mul", q, lying(g, signs))
 
 
@@ -132,7 +131,7 @@ def _lengths(g: Graph, a: Value) -> Value:
 
 
 def _times_scale(g: Graph, vectors: Value, scale: Value) -> Value:
-    return shaped(g.op("Mul", vectors, g.squeeze(scale, [scale.rank - 1])), vectors.shape)
+    return g.op("Mul", vectors, g.squeeze(scale, [scale.rank - 1]))
 
 
 def _first_columns(g: Graph, a: Value, count: Size) -> Value:
@@ -181,7 +180,7 @@ def _inverses(g: Graph, a: Value, values: Value, atol: Value | None, rtol: Value
         tolerance = g.extreme("Max", tolerance, _per_matrix(g, atol, a.dtype))
     is_kept = shaped(g.greater(magnitudes, tolerance), values.shape)
     inverses = g.op("Div", one, g.where(is_kept, values, one))
-    return shaped(g.where(is_kept, inverses, zero), values.shape)
+    return g.where(is_kept, inverses, zero)
 
 
 def _per_matrix(g: Graph, number: Value, dtype: torch.dtype) -> Value:

@@ -90,7 +90,7 @@ def _factor(g: Graph, a: Value) -> tuple[Value, Value]:
         whole = column(g, rest, k)
         square = element(g, whole, k)
         below = g.where(g.less(rows, k), g.const(0, a.dtype), whole)
-        found = shaped(g.op("Div", below, g.op("Sqrt", square)), whole.shape)
+        found = g.op("Div", below, g.op("Sqrt", square))
         return [g.op("Sub", rest, g.op("Mul", standing(g, found), lying(g, found))), found, square]
 
     _, columns, squares = g.repeat(size, [a], step)
@@ -113,8 +113,8 @@ def cholesky(g: Graph, self: Value, upper: bool = False, check_errors: bool = Fa
     factor, squares = _factor(g, _lower(g, self, upper))
     results = [_lower(g, factor, upper)]
     if len(g.node.outputs) > 1 and g.is_used(1):
-        is_positive = shaped(g.greater(squares, g.const(0, squares.dtype)), squares.shape)
-        results.append(first_flagged(g, shaped(g.op("Not", is_positive), squares.shape)))
+        is_positive = g.greater(squares, g.const(0, squares.dtype))
+        results.append(first_flagged(g, g.op("Not", is_positive)))
     return results
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -24,19 +23,18 @@ def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reducti
     order = g.along(classes, last, self.rank)
     absent = g.const(-1, torch.int64)
     end = g.where(g.equal(target, absent), order, g.scalar(classes, torch.int64))
-    is_label = shaped(g.less(order, g.reduce("Min", end, [last], True)), target.shape)
-    label = shaped(g.where(is_label, target, absent), target.shape)
+    is_label = g.less(order, g.reduce("Min", end, [last], True))
+    label = g.where(is_label, target, absent)
     # (..., label, class): whether the label is that class; and (..., class): whether any label is.
     is_class = g.equal(g.unsqueeze(label, [self.rank]), g.along(classes, self.rank, self.rank + 1))
-    is_any = shaped(g.reduce("Max", g.cast(is_class, torch.float32), [last], False), self.shape)
-    index = shaped(g.where(is_label, target, g.const(0, torch.int64)), target.shape)
+    is_any = g.reduce("Max", g.cast(is_class, torch.float32), [last], False)
+    index = g.where(is_label, target, g.const(0, torch.int64))
     own = g.gather_elements(self, index, last)
     margin = g.op("Add", g.op("Sub", 1, g.unsqueeze(own, [self.rank])), g.unsqueeze(self, [last]))
     counted = g.op(
         "And", g.unsqueeze(is_label, [self.rank]), g.op("Not", g.cast(g.unsqueeze(is_any, [last]), torch.bool))
     )
-    sizes = (*self.sizes, classes)
-    lost = g.where(shaped(counted, sizes), shaped(g.op("Relu", margin), sizes), g.const(0, self.dtype))
+    lost = g.where(counted, g.op("Relu", margin), g.const(0, self.dtype))
     loss = g.op("Div", g.reduce("Sum", lost, [last, self.rank], False), g.scalar(classes, self.dtype))
     if reduction and self.rank > 1:
         loss = g.reduce("Mean" if reduction == 1 else "Sum", loss, [0], False)

@@ -77,10 +77,10 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
         return x
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if same_size(wanted, 1):
-        return shaped(_over(g, how, x, axis, True), sizes)
+        return _over(g, how, x, axis, True)
     binned, inside, width = _in_bins(g, x, axis, wanted)
     if inside is None:
-        return shaped(g.squeeze(binned, [axis + 1]), sizes)
+        return g.squeeze(binned, [axis + 1])
     outside = 0 if how == "Mean" else extremes(x.dtype)[0]
     kept = g.where(inside, binned, g.const(outside, x.dtype))
     result = _over(g, "Sum" if how == "Mean" else "Max", kept, axis + 1, False)

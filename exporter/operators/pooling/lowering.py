@@ -286,7 +286,7 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
             fresh = g.const((inside & ~first_is_real).broadcast_to([int(count) for count in windows.counts]))
             better = g.op("Or", better, fresh)
             first_is_real = first_is_real | inside
-        best = shaped(g.where(better, met, best), met.shape)
-        indices = shaped(g.where(better, index, indices), met.shape)
+        best = g.where(better, met, best)
+        indices = g.where(better, index, indices)
     assert best is not None and indices is not None
     return [best, indices]

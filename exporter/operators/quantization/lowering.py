@@ -139,8 +139,8 @@ def clamped_to_grid(
 ) -> Value:
     scales, zero = (beside(g, each, x.dtype, x.rank, axis) for each in (scale, zero_point))
     bounds = [g.op("Mul", g.op("Sub", g.const(bound, x.dtype), zero), scales) for bound in (low, high)]
-    above = shaped(g.extreme("Max", x, bounds[0]), x.sizes)
-    return shaped(g.extreme("Min", above, bounds[1]), x.sizes)
+    above = g.extreme("Max", x, bounds[0])
+    return g.extreme("Min", above, bounds[1])
 
 
 def _rounded_by_arithmetic(
@@ -156,7 +156,7 @@ def rounded_integers(
 ) -> Value:
     """clamp(round(x / scale) + zero_point, low, high), in x's dtype"""
     scales, zero = (beside(g, each, x.dtype, x.rank, axis) for each in (scale, zero_point))
-    integers = g.op("Add", _round(g, shaped(g.op("Div", x, scales), x.sizes)), zero)
+    integers = g.op("Add", _round(g, g.op("Div", x, scales)), zero)
     return clamped(g, integers, low, high, x.sizes)
 
 
@@ -175,12 +175,12 @@ def _nearest(g: Graph, zero_point: Value, low: int, high: int) -> Value:
 
 
 def clamped(g: Graph, integers: Value, low: int, high: int, sizes: Any) -> Value:
-    above = shaped(g.extreme("Max", integers, g.const(low, integers.dtype)), sizes)
-    return shaped(g.extreme("Min", above, g.const(high, integers.dtype)), sizes)
+    above = g.extreme("Max", integers, g.const(low, integers.dtype))
+    return g.extreme("Min", above, g.const(high, integers.dtype))
 
 
 def _round(g: Graph, x: Value) -> Value:
-    return shaped(g.elementary("Round", x), x.shape)
+    return g.elementary("Round", x)
 
 
 def _refuse_mask(g: Graph) -> None:

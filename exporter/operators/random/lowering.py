@@ -10,7 +10,6 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 from onnx_parity.exporter.recording.fakes.pointwise import floats, pointwise
 from onnx_parity.exporter.registry.in_place import DYNAMIC, DYNAMIC_HALVES, copy_back
@@ -116,17 +115,17 @@ def multinomial(g: Graph, self: Value, num_samples: int, replacement: bool = Fal
     """
     logits = g.op("Log", g.cast(self, torch.float32))
     if not replacement:
-        chances = shaped(g.op("Add", logits, _gumbel(g, self.sizes)), self.sizes)
+        chances = g.op("Add", logits, _gumbel(g, self.sizes))
         return g.top_k(chances, num_samples, self.rank - 1, largest=True)[1]
     sizes = [*self.sizes[:-1], num_samples, self.sizes[-1]]
-    chances = shaped(g.op("Add", g.unsqueeze(logits, [self.rank - 1]), _gumbel(g, sizes)), sizes)
+    chances = g.op("Add", g.unsqueeze(logits, [self.rank - 1]), _gumbel(g, sizes))
     return g.squeeze(g.top_k(chances, 1, self.rank, largest=True)[1], [self.rank])
 
 
 @lowering("aten::randperm")
 def randperm(g: Graph, n: Size, dtype: torch.dtype | None = None) -> Value:
     """The order of random numbers"""
-    draws = shaped(g.uniform([n], torch.float64), [n])
+    draws = g.uniform([n], torch.float64)
     return g.cast(g.top_k(draws, n, 0, largest=True)[1], g.out.dtype)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
+from onnx_parity.exporter.lowering.values.shapes import product, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -151,7 +151,7 @@ def any_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Valu
 @lowering("aten::all")
 def all_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     """Whether none is false"""
-    untrue = shaped(g.op("Not", g.cast(self, torch.bool)), self.shape)
+    untrue = g.op("Not", g.cast(self, torch.bool))
     return g.cast(g.op("Not", _any(g, untrue, dim, keepdim)), g.out.dtype)
 
 
@@ -180,13 +180,13 @@ def vector_norm(
         norm = _reduce(g, "L1" if ord == 1 else "L2", x, dim, keepdim)
     elif ord == 0:
         nonzero = g.not_equal(x, g.const(0, x.dtype))
-        norm = _reduce(g, "Sum", shaped(g.cast(nonzero, x.dtype), x.shape), dim, keepdim)
+        norm = _reduce(g, "Sum", g.cast(nonzero, x.dtype), dim, keepdim)
     else:
-        size = shaped(g.op("Abs", x), x.shape)
+        size = g.op("Abs", x)
         if math.isinf(ord):
             norm = _extreme(g, "Max" if ord > 0 else "Min", size, dim, keepdim)
         else:
-            power = shaped(g.op("Pow", size, g.const(ord, x.dtype)), x.shape)
+            power = g.op("Pow", size, g.const(ord, x.dtype))
             norm = g.op("Pow", _reduce(g, "Sum", power, dim, keepdim), g.const(1 / ord, x.dtype))
     return g.cast(norm, g.out.dtype)
 
@@ -207,7 +207,7 @@ def logsumexp(g: Graph, self: Value, dim: Dims, keepdim: bool = False) -> Value:
 def _variance(g: Graph, x: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
     """sum (x - mean)² / max(0, count - correction)"""
     kept = x if x.rank == 0 else g.reduce("Mean", x, axes_of(x, dim), True)
-    centred = shaped(g.op("Sub", x, kept), x.shape)
+    centred = g.op("Sub", x, kept)
     return g.op("Div", _reduce(g, "SumSquare", centred, dim, keepdim), _freedom(g, _count(x, dim), correction, x.dtype))
 
 

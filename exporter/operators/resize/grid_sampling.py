@@ -67,7 +67,7 @@ def _written_out(g: Graph, image: Value, grid: Value, mode: Interpolation, off: 
         # The grid has the coordinate of the last axis first.
         number = len(spatial) - 1 - axis
         normalized = g.reshape(g.slice(grid, [grid.rank - 1], [number], [number + 1]), rows)
-        coordinate = _in_pixels(g, shaped(normalized, rows), size, align_corners)
+        coordinate = _in_pixels(g, normalized, size, align_corners)
         if mode == "bicubic":
             found = [(_onto_image(g, tap, size, off, align_corners), weight) for tap, weight in _cubic(g, coordinate)]
         else:
@@ -80,14 +80,14 @@ def _written_out(g: Graph, image: Value, grid: Value, mode: Interpolation, off: 
         part = _tapped(g, pixels, chosen, [batch, *spatial], rows)
         total = part if total is None else g.op("Add", total, part)
     assert total is not None
-    return g.reshape(g.transpose(shaped(total, [*rows, channels]), [0, 2, 1]), [batch, channels, *out])
+    return g.reshape(g.transpose(total, [0, 2, 1]), [batch, channels, *out])
 
 
 def _pixel_rows(g: Graph, image: Value) -> Value:
     """The image as a row of channels for each pixel, so that one Gather reads all channels."""
     batch, channels, *spatial = image.sizes
     sizes = [product([batch, *spatial]), channels]
-    return shaped(g.reshape(g.transpose(image, [0, *range(2, image.rank), 1]), sizes), sizes)
+    return g.reshape(g.transpose(image, [0, *range(2, image.rank), 1]), sizes)
 
 
 def _tapped(g: Graph, pixels: Value, taps: Sequence[_Tap], sizes: Sequence[Size], rows: Sequence[Size]) -> Value:
@@ -107,7 +107,7 @@ def _tapped(g: Graph, pixels: Value, taps: Sequence[_Tap], sizes: Sequence[Size]
     assert inside is not None
     read = g.op("Gather", pixels, g.flat_index(indices, sizes), axis_i=0)
     if weight is not None:
-        read = g.op("Mul", read, g.unsqueeze(shaped(weight, rows), [2]))
+        read = g.op("Mul", read, g.unsqueeze(weight, [2]))
     inside = shaped(g.unsqueeze(shaped(inside, rows), [2]), [*rows, 1])
     return g.where(inside, shaped(read, [*rows, pixels.sizes[1]]), g.const(0, pixels.dtype))
 
@@ -146,7 +146,7 @@ def _reflected(g: Graph, coordinate: Value, size: Size, align_corners: bool) -> 
         shaped(g.op("Sub", span, rest), coordinate.shape),
         shaped(rest, coordinate.shape),
     )
-    return shaped(g.op("Add", folded, low) if low else folded, coordinate.shape)
+    return g.op("Add", folded, low) if low else folded
 
 
 def _linear(g: Graph, coordinate: Value) -> list[_Tap]:
@@ -160,7 +160,7 @@ def _cubic(g: Graph, coordinate: Value) -> list[_Tap]:
     part = g.op("Sub", coordinate, low)
     rest = g.op("Sub", g.const(1, coordinate.dtype), part)
     return [
-        (shaped(g.op("Add", low, number), coordinate.shape), weight(g, g.op("Add", distance, 1) if away else distance))
+        (g.op("Add", low, number), weight(g, g.op("Add", distance, 1) if away else distance))
         for number, distance, weight, away in (
             (-1, part, _far_weight, True),
             (0, part, _near_weight, False),

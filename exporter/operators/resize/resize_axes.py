@@ -118,11 +118,11 @@ def covering_weights(g: Graph, source: Source, mode: str, corners: bool) -> Valu
     if mode == "linear":
         weight = g.extreme("Max", g.op("Sub", one, distance), zero)
     else:
-        is_near, is_inside = (shaped(g.less(distance, g.const(end, torch.float64)), whole) for end in (1, 2))
-        far = g.where(is_inside, shaped(source.far(distance, -0.5), whole), zero)
-        weight = g.where(is_near, shaped(source.near(distance, -0.5), whole), far)
-    weight = shaped(g.where(covers, shaped(weight, whole), zero), whole)
-    return shaped(g.op("Div", weight, g.reduce("Sum", weight, [0], True)), whole)
+        is_near, is_inside = (g.less(distance, g.const(end, torch.float64)) for end in (1, 2))
+        far = g.where(is_inside, source.far(distance, -0.5), zero)
+        weight = g.where(is_near, source.near(distance, -0.5), far)
+    weight = g.where(covers, weight, zero)
+    return g.op("Div", weight, g.reduce("Sum", weight, [0], True))
 
 
 def weighted_sum(g: Graph, x: Value, axis: Axis, taps: Sequence[tuple[Value, Value]]) -> Value:

@@ -20,7 +20,6 @@ from onnx_parity.exporter.operators.resize.resize_axes import (
     covering_weights,
     known_weights,
     mixed,
-    resized,
     weighted_sum,
 )
 
@@ -45,7 +44,7 @@ def interpolated_bytes(g: Graph, x: Value, axes: Sequence[Axis], mode: str, corn
             rounded = _of_dynamic_coverings(g, result, axis, mode, corners)
         else:
             rounded = _of_dynamic_sizes(g, result, axis, mode, corners)
-        result = shaped(g.clip(rounded, 0, 255), resized(result, axis))
+        result = g.clip(rounded, 0, 255)
     return g.cast(result, torch.uint8)
 
 
@@ -112,7 +111,7 @@ def _of_dynamic_sizes(g: Graph, x: Value, axis: Axis, mode: str, corners: bool) 
     for index, weight in taps:
         scaled = shaped(g.op("Mul", weight, divisor), (axis.after,))
         rounded = g.op("Mul", g.sign(scaled), g.op("Floor", g.op("Add", g.op("Abs", scaled), 0.5)))
-        whole.append((index, shaped(g.cast(rounded, torch.float32), (axis.after,))))
+        whole.append((index, g.cast(rounded, torch.float32)))
     divisor = g.cast(divisor, torch.float32)
     total = g.op("Add", weighted_sum(g, x, axis, whole), g.op("Mul", divisor, 0.5))
     return g.op("Floor", g.op("Div", total, divisor))
@@ -124,12 +123,12 @@ def _of_dynamic_coverings(g: Graph, x: Value, axis: Axis, mode: str, corners: bo
     # As `_bits` finds them: each bit counts up to which the largest weight is within the limit.
     powers = g.const(2.0 ** torch.arange(1, _MOST_BITS + 1, dtype=torch.float64))
     scaled = g.op("Floor", g.op("Add", g.op("Mul", largest, powers), 0.5))
-    fits = shaped(g.less(scaled, g.const(_WEIGHT_LIMIT, torch.float64)), (1, _MOST_BITS))
-    reached = shaped(g.where(fits, powers, g.const(1.0, torch.float64)), (1, _MOST_BITS))
+    fits = g.less(scaled, g.const(_WEIGHT_LIMIT, torch.float64))
+    reached = g.where(fits, powers, g.const(1.0, torch.float64))
     divisor = g.reduce("Max", reached, [0, 1], False)
-    scaled = shaped(g.op("Mul", weights, divisor), weights.shape)
+    scaled = g.op("Mul", weights, divisor)
     whole = g.op("Mul", g.sign(scaled), g.op("Floor", g.op("Add", g.op("Abs", scaled), 0.5)))
-    total = mixed(g, g.cast(x, torch.float64), axis, shaped(whole, weights.shape))
+    total = mixed(g, g.cast(x, torch.float64), axis, whole)
     return g.cast(g.op("Floor", g.op("Div", g.op("Add", total, g.op("Mul", divisor, 0.5)), divisor)), torch.float32)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.shapes import product
 from onnx_parity.exporter.lowering.values.value import Number, Value
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.results import Contiguous, result_of
@@ -145,7 +145,7 @@ def _runs(
     starts = g.op("Concat", first, changes, axis_i=0)
     inverse = counts = None
     if return_inverse:
-        inverse = shaped(g.op("Sub", g.cumulative_count(starts, size), g.const(1, torch.int64)), [size])
+        inverse = g.op("Sub", g.cumulative_count(starts, size), g.const(1, torch.int64))
     if return_counts:
         first = g.reshape(g.op("NonZero", starts), [-1])
         ends = g.op("Concat", g.slice(first, [0], [1], [2**63 - 1]), g.ints([size]), axis_i=0)

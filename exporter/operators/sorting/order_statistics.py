@@ -15,7 +15,7 @@ from onnx_parity.exporter.registry.lowerings import lowering
 @lowering("aten::median", "aten::nanmedian")
 def median_of_all(g: Graph, self: Value) -> Value:
     size = product(self.sizes)
-    flat = shaped(g.reshape(self, [size]), [size])
+    flat = g.reshape(self, [size])
     if not (isinstance(size, int) and size > 0):
         # The median of no elements is NaN, in their dtype.
         nan = g.const(torch.tensor([math.nan]).to(self.dtype))
@@ -42,8 +42,8 @@ def _median(g: Graph, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]
     one = [*x.sizes[:axis], 1, *x.sizes[axis + 1 :]]
     middle = g.full(one, (size - 1) // 2, torch.int64)
     if x.dtype.is_floating_point:
-        missing = shaped(g.is_nan(x), x.sizes)
-        absent = shaped(g.reduce("Sum", g.cast(missing, torch.int64), [axis], keepdim=True), one)
+        missing = g.is_nan(x)
+        absent = g.reduce("Sum", g.cast(missing, torch.int64), [axis], keepdim=True)
         counted = g.op("Sub", g.scalar(size, torch.int64), absent)
         if g.operator == "aten::nanmedian":
             # If all are NaN the median is NaN, the first element.
@@ -51,7 +51,7 @@ def _median(g: Graph, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]
             middle = shaped(g.op("Div", last, 2), one)
         else:
             # If any is NaN it is the median: the first element after all numbers.
-            is_missing = shaped(g.greater(absent, g.const(0, torch.int64)), one)
+            is_missing = g.greater(absent, g.const(0, torch.int64))
             middle = g.where(is_missing, shaped(counted, one), middle)
     found = [g.gather_elements(each, middle, axis) for each in (ordered, indices)]
     value, index = found if keepdim else (g.squeeze(each, [axis]) for each in found)
@@ -95,7 +95,7 @@ def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bo
     beyond = g.greater(each, value) if right else g.greater_or_equal(each, value)
     before = g.cast(g.op("Not", beyond), torch.int64)
     count = g.reduce("Sum", before, [values.rank], keepdim=False)
-    return g.cast(shaped(count, values.sizes), g.out.dtype)
+    return g.cast(count, g.out.dtype)
 
 
 def _as_searched(g: Graph, sequence: Value) -> Value:
@@ -120,5 +120,5 @@ def _as_searched(g: Graph, sequence: Value) -> Value:
         candidates = g.where(shaped(is_met, [size]), g.iota(size), g.const(-1))
     last = g.reduce("Max", g.where(g.is_nan(sequence), g.const(-1), candidates), [axis], True)
     # If none of them is a number, -1 stands for the last element, which is NaN.
-    places = shaped(g.extreme("Min", g.iota(size), last), sequence.shape)
+    places = g.extreme("Min", g.iota(size), last)
     return g.gather_elements(sequence, places, axis)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.series import choose, number, result, wide
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -43,7 +43,7 @@ def _regularized(g: Graph, a_given: Value, x_given: Value, is_lower: bool) -> Va
     inside = g.op("And", inside, g.op("Not", g.op("Or", g.is_infinite(a), g.is_infinite(x))))
     # Outside of the domain the functions are computed of 1, and replaced below.
     order, argument = choose(g, inside, a, one), choose(g, inside, x, one)
-    by_series = shaped(g.less(argument, g.op("Add", order, 1)), a.shape)
+    by_series = g.less(argument, g.op("Add", order, 1))
     factor = _factor(g, order, argument)
     lower = g.op("Mul", g.op("Div", factor, order), _series(g, order, choose(g, by_series, argument, zero)))
     far = choose(g, by_series, g.op("Add", order, 20), argument)
@@ -78,7 +78,7 @@ def _factor(g: Graph, a: Value, x: Value) -> Value:
 
     For large a, that is sqrt(a / 2 pi) * exp(a * (log(x / a) - (x - a) / a) - Stirling's series).
     """
-    is_large = shaped(g.less(number(g, _LARGE), a), a.shape)
+    is_large = g.less(number(g, _LARGE), a)
     above = choose(g, is_large, a, g.op("Add", a, _LARGE))
     inverse = g.op("Reciprocal", above)
     rest = g.op("Mul", inverse, g.polynomial(_STIRLING, g.op("Mul", inverse, inverse)))
@@ -100,10 +100,10 @@ def _series(g: Graph, a: Value, x: Value) -> Value:
     def step(number_of: Value, carried: list[Value]) -> Sequence[Value]:
         total, term, divisor = carried
         divisor = g.op("Add", divisor, 1)
-        term = shaped(g.op("Div", g.op("Mul", term, x), divisor), a.shape)
-        total = shaped(g.op("Add", total, term), a.shape)
+        term = g.op("Div", g.op("Mul", term, x), divisor)
+        total = g.op("Add", total, term)
         goes_on = g.greater(term, g.op("Mul", total, _PRECISION))
-        return [_any(g, shaped(goes_on, a.shape)), total, term, shaped(divisor, a.shape)]
+        return [_any(g, goes_on), total, term, divisor]
 
     ones = g.full(g.out.shape, 1, torch.float64)
     return g.repeat_while(_MOST_TERMS, [ones, ones, a], step)[0]
@@ -116,15 +116,15 @@ def _continued_fraction(g: Graph, a: Value, x: Value) -> Value:
         total, ratio, inverse, last = carried
         i = g.cast(g.op("Add", iteration, 1), torch.float64)
         numerator = g.op("Mul", i, g.op("Sub", a, i))
-        last = shaped(g.op("Add", last, 2), a.shape)
+        last = g.op("Add", last, 2)
         inverse = _reciprocal(g, g.op("Add", g.op("Mul", numerator, inverse), last))
         ratio = _not_zero(g, g.op("Add", last, g.op("Div", numerator, ratio)))
         change = g.op("Mul", ratio, inverse)
-        total = shaped(g.op("Mul", total, change), a.shape)
+        total = g.op("Mul", total, change)
         goes_on = g.greater(g.op("Abs", g.op("Sub", change, 1)), number(g, 2 * _PRECISION))
-        return [_any(g, shaped(goes_on, a.shape)), total, ratio, inverse, last]
+        return [_any(g, goes_on), total, ratio, inverse, last]
 
-    first = shaped(g.op("Sub", g.op("Add", x, 1), a), a.shape)
+    first = g.op("Sub", g.op("Add", x, 1), a)
     inverse = _reciprocal(g, first)
     huge = g.full(g.out.shape, 1 / _TINY, torch.float64)
     return g.repeat_while(_MOST_TERMS, [inverse, huge, inverse, first], step)[0]
@@ -135,7 +135,7 @@ def _not_zero(g: Graph, x: Value) -> Value:
 
 
 def _reciprocal(g: Graph, x: Value) -> Value:
-    return shaped(g.op("Reciprocal", _not_zero(g, x)), g.out.shape)
+    return g.op("Reciprocal", _not_zero(g, x))
 
 
 def _any(g: Graph, flags: Value) -> Value:

@@ -12,7 +12,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.series import choose, number, result, wide
 from onnx_parity.exporter.registry.lowerings import lowering
@@ -93,13 +93,13 @@ def polynomial(g: Graph, x: Value | float, n: Value | float) -> Value:
         k = g.cast(g.op("Add", iteration, 1), torch.float64)
         following = family.next(g, k, argument, last, before)
         is_reached = g.equal(degree, g.op("Add", k, 1))
-        return [choose(g, is_reached, following, found), shaped(following, g.out.shape), last]
+        return [choose(g, is_reached, following, found), following, last]
 
     zero, one = number(g, 0), g.full(g.out.shape, 1, torch.float64)
     start = choose(g, g.less(degree, zero), zero, choose(g, g.less(degree, one), one, first))
     steps = g.cast(g.op("Sub", g.reduce("Max", degree, list(range(degree.rank)), False), 1), torch.int64)
-    trips = g.extreme("Max", shaped(steps, ()), g.const(0))
-    found, _, _ = g.repeat(trips, [start, shaped(first, g.out.shape), one], step)
+    trips = g.extreme("Max", steps, g.const(0))
+    found, _, _ = g.repeat(trips, [start, first, one], step)
     if "hermite" in name:
         is_too_high = g.greater(degree, number(g, _MOST_HERMITE[g.out.dtype]))
         found = choose(g, is_too_high, number(g, math.nan), found)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["Series", "chebyshev", "choose", "number", "result", "wide"]
@@ -15,7 +14,7 @@ __all__ = ["Series", "chebyshev", "choose", "number", "result", "wide"]
 
 def wide(g: Graph, x: Value) -> Value:
     """An argument in float64."""
-    return shaped(g.cast(x, torch.float64), x.shape)
+    return g.cast(x, torch.float64)
 
 
 def result(g: Graph, x: Value) -> Value:
@@ -29,7 +28,7 @@ def number(g: Graph, value: float) -> Value:
 
 def choose(g: Graph, condition: Value, a: Value, b: Value) -> Value:
     """`a` where the condition holds, else `b`, of the shape of the result."""
-    return g.where(shaped(condition, g.out.shape), shaped(a, g.out.shape), shaped(b, g.out.shape))
+    return g.where(condition, a, b)
 
 
 def chebyshev(g: Graph, coefficients: Sequence[float], twice: Value) -> Value:

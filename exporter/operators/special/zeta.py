@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
+from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.special.lowering import digamma
 from onnx_parity.exporter.operators.special.series import choose, number, result, wide
@@ -52,11 +52,11 @@ def _zeta(g: Graph, s: Value, q: Value) -> Value:
         total, place = carried
         power = g.op("Pow", g.op("Abs", place), g.op("Neg", exponent))
         term = g.op("Mul", power, choose(g, g.less(place, zero), even, one))
-        return [shaped(g.op("Add", total, term), place.shape), shaped(g.op("Add", place, 1), place.shape)]
+        return [g.op("Add", total, term), g.op("Add", place, 1)]
 
     least = g.reduce("Min", start, list(range(start.rank)), False)
     count = g.clip(g.op("Ceil", g.op("Sub", number(g, _ONE_BY_ONE), least)), 0, _MOST_TERMS)
-    terms = shaped(g.cast(count, torch.int64), ())
+    terms = g.cast(count, torch.int64)
     total, place = g.repeat(terms, [g.full(g.out.shape, 0, torch.float64), start], step)
     found = g.op("Add", total, _rest(g, exponent, place))
     # Of an infinite q the sum is 0, and torch's is NaN.

@@ -7,7 +7,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.shapes import product
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import lowering
 
@@ -32,7 +32,7 @@ def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: Siz
 def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
     """How many elements are in each of `bins` equal intervals from min to max, or over the range of the elements"""
     size = product(self.sizes)
-    x = shaped(g.reshape(self, [size]), [size])
+    x = g.reshape(self, [size])
     of_integers = not x.dtype.is_floating_point  # As torch does on a GPU only.
     if of_integers:
         x = g.cast(x, torch.int64)
@@ -52,10 +52,10 @@ def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0
     else:
         position = g.op("Floor", g.op("Mul", g.op("Div", above, width), bins))
     # The last interval has its upper end too.
-    bin_index = shaped(g.extreme("Min", position, g.const(bins - 1, x.dtype)), [size])
+    bin_index = g.extreme("Min", position, g.const(bins - 1, x.dtype))
     inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
     hits = g.equal(g.const(torch.arange(bins)[:, None], x.dtype), g.unsqueeze(bin_index, [0]))
-    return _counts(g, g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0])), self.dtype)
+    return _counts(g, g.op("And", hits, g.unsqueeze(inside, [0])), self.dtype)
 
 
 #: Up to so many intervals, and up to such numbers, float32's rounding changes no interval of a whole number.

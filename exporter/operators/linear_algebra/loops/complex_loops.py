@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.values.shapes import broadcast, shaped
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.operators.linear_algebra.loops.matrix_loops import (
     identity_matrix,
@@ -57,19 +57,18 @@ def by_i(g: Graph, x: Value) -> Value:
 
 def conjugate(g: Graph, x: Value) -> Value:
     signs = torch.tensor([1.0, -1.0], dtype=x.dtype).reshape(2, *[1] * (x.rank - 1))
-    return shaped(g.op("Mul", x, g.const(signs)), x.shape)
+    return g.op("Mul", x, g.const(signs))
 
 
 def times(g: Graph, x: Value, y: Value) -> Value:
     """x * y"""
-    product = g.op("Add", g.op("Mul", x, real_part(g, y)), g.op("Mul", by_i(g, x), imaginary_part(g, y)))
-    return shaped(product, broadcast(x, y))
+    return g.op("Add", g.op("Mul", x, real_part(g, y)), g.op("Mul", by_i(g, x), imaginary_part(g, y)))
 
 
 def complex_product(g: Graph, x: Value, y: Value) -> Value:
     """x @ y"""
     crossed = by_i(g, matrix_product(g, x, imaginary_part(g, y)))
-    return shaped(g.op("Add", matrix_product(g, x, real_part(g, y)), crossed), crossed.shape)
+    return g.op("Add", matrix_product(g, x, real_part(g, y)), crossed)
 
 
 def magnitude(g: Graph, x: Value) -> Value:
@@ -80,9 +79,9 @@ def magnitude(g: Graph, x: Value) -> Value:
 def inverse(g: Graph, x: Value) -> Value:
     """1 / x, without squares that overflow; x must not be 0."""
     scale = g.reduce("Max", g.op("Abs", x), [0], True)
-    scaled = shaped(g.op("Div", x, scale), x.shape)
+    scaled = g.op("Div", x, scale)
     squares = g.op("Mul", g.reduce("Sum", g.op("Mul", scaled, scaled), [0], True), scale)
-    return shaped(g.op("Div", conjugate(g, scaled), squares), x.shape)
+    return g.op("Div", conjugate(g, scaled), squares)
 
 
 def number_of(g: Graph, real: float, rank: int, dtype: torch.dtype) -> Value:
@@ -99,7 +98,7 @@ def complex_identity(g: Graph, a: Value, rows: int, columns: int) -> Value:
     ones = identity_matrix(g, a.sizes[rows], a.sizes[columns], a.dtype)
     whole = g.op("Mul", ones, number_of(g, 1.0, 3, a.dtype))
     shape = (a.sizes[rows], a.sizes[columns])
-    spread = g.unsqueeze(shaped(whole, (2, *shape)), list(range(1, a.rank - 2)))
+    spread = g.unsqueeze(whole, list(range(1, a.rank - 2)))
     return g.expand(spread, (*a.sizes[:-2], *shape))
 
 
@@ -118,29 +117,28 @@ class Reflection(msgspec.Struct, frozen=True):
     def of(cls, g: Graph, source: Value, is_head: Value, is_tail: Value) -> Reflection:
         """The one whose adjoint leaves, of a head and a tail, only the head, and makes it real: LAPACK's larfg."""
         zero, one = g.const(0, source.dtype), g.const(1, source.dtype)
-        head = sum_over(g, shaped(g.where(is_head, source, zero), source.shape), -1, keepdim=True)
-        tail = shaped(g.where(is_tail, source, zero), source.shape)
+        head = sum_over(g, g.where(is_head, source, zero), -1, keepdim=True)
+        tail = g.where(is_tail, source, zero)
         tail_norm = g.reduce("L2", tail, [0, tail.rank - 1], True)
         a_part, b_part, size = real_part(g, head), imaginary_part(g, head), magnitude(g, head)
         norm = g.op("Sqrt", g.op("Add", g.op("Mul", size, size), g.op("Mul", tail_norm, tail_norm)))
-        each = a_part.shape
-        reflected = shaped(g.where(shaped(g.less(a_part, zero), each), norm, g.op("Neg", norm)), each)
+        reflected = g.where(g.less(a_part, zero), norm, g.op("Neg", norm))
         # What is real, and has a tail of zeros, stays as it is.
-        stays = shaped(g.op("And", g.equal(tail_norm, zero), g.equal(b_part, zero)), each)
+        stays = g.op("And", g.equal(tail_norm, zero), g.equal(b_part, zero))
         divisor = g.where(stays, one, reflected)
         parts = [g.op("Div", g.op("Sub", reflected, a_part), divisor), g.op("Div", g.op("Neg", b_part), divisor)]
-        tau = joined(g, *(shaped(g.where(stays, zero, part), each) for part in parts))
-        beyond = joined(g, shaped(g.op("Sub", a_part, reflected), each), b_part)
-        beyond = shaped(g.where(stays, number_of(g, 1.0, head.rank, source.dtype), beyond), head.shape)
+        tau = joined(g, *(g.where(stays, zero, part) for part in parts))
+        beyond = joined(g, g.op("Sub", a_part, reflected), b_part)
+        beyond = g.where(stays, number_of(g, 1.0, head.rank, source.dtype), beyond)
         multiples = times(g, tail, inverse(g, beyond))
         v = g.where(is_head, number_of(g, 1.0, source.rank, source.dtype), multiples)
-        return cls(shaped(v, source.shape), tau)
+        return cls(v, tau)
 
     def applied(self, g: Graph, x: Value, *, adjoint: bool = False) -> Value:
         """H @ x, or H.H @ x"""
         tau = conjugate(g, self.tau) if adjoint else self.tau
         products = complex_product(g, lying(g, conjugate(g, self.v)), x)
-        return shaped(g.op("Sub", x, times(g, standing(g, times(g, self.v, tau)), products)), x.shape)
+        return g.op("Sub", x, times(g, standing(g, times(g, self.v, tau)), products))
 
     def applied_from_right(self, g: Graph, x: Value) -> Value:
         """x @ H"""

@@ -42,7 +42,7 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
     size = a.sizes[-1]
     tournament = Tournament.of(g, size)
     scale = power_of_two_near(g, largest(g, a, 2))
-    scaled = shaped(g.op("Div", a, scale), a.shape)
+    scaled = g.op("Div", a, scale)
     is_diagonal = on_diagonal(g, size, size)
     zero = g.const(0, a.dtype)
 
@@ -52,16 +52,16 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
         met = partners(g, x, partner, x.rank - 1)
         d, off = diagonal(g, x), diagonal(g, met)
         # A column without a partner meets itself.
-        is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
+        is_pair = g.not_equal(partner, tournament.columns)
         off = g.where(is_pair, off, zero)
-        off = _of_first(g, shaped(off, d.shape), partner, goes_first)
+        off = _of_first(g, off, partner, goes_first)
         rotation = Rotation.of(g, d, partners(g, d, partner, d.rank - 1), off, goes_first)
         turned = rotation.of_columns(g, x, met)
         turned = rotation.of_rows(g, turned, partners(g, turned, partner, x.rank - 2))
         # The element that the rotation makes zero is set to zero, or its rounding error would remain.
         gone = g.op("And", g.equal(standing(g, partner), lying(g, tournament.columns)), g.op("Not", is_diagonal))
-        turned = shaped(g.where(shaped(gone, is_diagonal.shape), zero, turned), x.shape)
-        beside = largest(g, shaped(g.where(is_diagonal, zero, turned), x.shape), x.rank)
+        turned = g.where(gone, zero, turned)
+        beside = largest(g, g.where(is_diagonal, zero, turned), x.rank)
         limit = g.const(torch.finfo(a.dtype).eps ** 2, a.dtype)
         goes_on = g.reshape(g.greater(beside, limit), [])
         return [goes_on, turned, *(rotation.of_columns(g, v, partners(g, v, partner, v.rank - 1)) for v in vectors)]
@@ -70,7 +70,7 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
     if with_vectors:
         initial.append(g.expand(identity_matrix(g, size, size, a.dtype), a.sizes))
     turned, *vectors = g.repeat_while(tournament.rounds * MOST_SWEEPS, initial, step)
-    values = shaped(g.op("Mul", diagonal(g, turned), g.squeeze(scale, [a.rank - 1])), a.sizes[:-1])
+    values = g.op("Mul", diagonal(g, turned), g.squeeze(scale, [a.rank - 1]))
     return values, vectors[0] if vectors else None
 
 
@@ -92,20 +92,20 @@ def orthogonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value
         met = partners(g, x, partner, x.rank - 1)
         lengths = sum_over(g, g.op("Mul", x, x), -2)
         others = partners(g, lengths, partner, lengths.rank - 1)
-        is_pair = shaped(g.not_equal(partner, tournament.columns), partner.shape)
+        is_pair = g.not_equal(partner, tournament.columns)
         product = g.where(is_pair, sum_over(g, g.op("Mul", x, met), -2), g.const(0, a.dtype))
-        product = _of_first(g, shaped(product, lengths.shape), partner, goes_first)
+        product = _of_first(g, product, partner, goes_first)
         rotation = Rotation.of(g, lengths, others, product, goes_first)
         # Below this a product is due to rounding: the error of each column is that of the largest.
         total = g.op("Mul", sum_over(g, lengths, -1, keepdim=True), epsilon)
         limit = g.op("Add", g.op("Sqrt", g.op("Mul", lengths, others)), total)
         goes_on = g.greater(g.op("Abs", product), g.op("Mul", limit, 8 * epsilon))
-        turns = g.reduce("Max", g.cast(shaped(goes_on, lengths.shape), torch.int64), list(range(lengths.rank)), False)
-        quiet = shaped(g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns)), ())
+        turns = g.reduce("Max", g.cast(goes_on, torch.int64), list(range(lengths.rank)), False)
+        quiet = g.op("Mul", g.op("Add", quiet, 1), g.op("Sub", g.const(1), turns))
         turned = [rotation.of_columns(g, v, partners(g, v, partner, v.rank - 1)) for v in vectors]
         return [g.less(quiet, tournament.count), quiet, rotation.of_columns(g, x, met), *turned]
 
-    initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape)]
+    initial = [g.const(0), g.op("Div", a, scale)]
     if with_vectors:
         square = (*a.sizes[:-2], size, size)
         initial.append(g.expand(identity_matrix(g, size, size, a.dtype), square))
@@ -131,7 +131,7 @@ class Tournament(msgspec.Struct, frozen=True):
         met = g.remainder(place, self.count)
         exists = g.less(met, g.scalar(self.columns.sizes[0], torch.int64))
         partner = shaped(g.where(shaped(exists, self.columns.shape), met, self.columns), self.columns.shape)
-        return partner, shaped(g.less(self.columns, partner), self.columns.shape)
+        return partner, g.less(self.columns, partner)
 
 
 def partners(g: Graph, x: Value, partner: Value, axis: int) -> Value:
@@ -146,7 +146,7 @@ def _of_first(g: Graph, product: Value, partner: Value, goes_first: Value) -> Va
     and the pair would rotate by two different angles.
     """
     others = partners(g, product, partner, product.rank - 1)
-    return shaped(g.where(goes_first, product, others), product.shape)
+    return g.where(goes_first, product, others)
 
 
 class Rotation(msgspec.Struct, frozen=True):
@@ -165,17 +165,17 @@ class Rotation(msgspec.Struct, frozen=True):
         Its tangent is 2p / (|d| + sqrt(d² + 4p²)), with the sign of d = other - one.
         """
         zero, unit = g.const(0, one.dtype), g.const(1, one.dtype)
-        difference = shaped(g.op("Sub", other, one), one.shape)
-        twice = shaped(g.op("Add", product, product), one.shape)
+        difference = g.op("Sub", other, one)
+        twice = g.op("Add", product, product)
         root = g.op("Sqrt", g.op("Add", g.op("Mul", difference, difference), g.op("Mul", twice, twice)))
-        divisor = shaped(g.op("Add", g.op("Abs", difference), root), one.shape)
+        divisor = g.op("Add", g.op("Abs", difference), root)
         is_positive = g.op("Or", g.greater(difference, zero), g.op("And", g.equal(difference, zero), goes_first))
-        signed = g.where(shaped(is_positive, one.shape), twice, g.op("Neg", twice))
-        kept = g.where(shaped(g.greater(divisor, zero), one.shape), divisor, unit)
-        tangent = shaped(g.op("Div", signed, kept), one.shape)
+        signed = g.where(is_positive, twice, g.op("Neg", twice))
+        kept = g.where(g.greater(divisor, zero), divisor, unit)
+        tangent = g.op("Div", signed, kept)
         cosine = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("Mul", tangent, tangent), 1)))
-        sine = shaped(g.op("Mul", cosine, tangent), one.shape)
-        return cls(sine, shaped(g.op("Div", sine, g.op("Add", cosine, 1)), one.shape))
+        sine = g.op("Mul", cosine, tangent)
+        return cls(sine, g.op("Div", sine, g.op("Add", cosine, 1)))
 
     def of_columns(self, g: Graph, x: Value, met: Value) -> Value:
         return self._of(g, x, met, lying)
@@ -186,4 +186,4 @@ class Rotation(msgspec.Struct, frozen=True):
     def _of(self, g: Graph, x: Value, met: Value, along: Callable[[Graph, Value], Value]) -> Value:
         """cos * x - sin * met, as x - sin * (met + tan(angle / 2) * x), whose rounding errors shrink with the angle"""
         mixed = g.op("Add", met, g.op("Mul", x, along(g, self.half_tangent)))
-        return shaped(g.op("Sub", x, g.op("Mul", mixed, along(g, self.sine))), x.shape)
+        return g.op("Sub", x, g.op("Mul", mixed, along(g, self.sine)))

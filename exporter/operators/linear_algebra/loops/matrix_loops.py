@@ -92,12 +92,12 @@ def take_columns(g: Graph, a: Value, order: Value) -> Value:
 
 def on_diagonal(g: Graph, rows: Size, columns: Size) -> Value:
     """True on the diagonal of a matrix."""
-    return shaped(g.equal(g.along(rows, 0, 2), g.along(columns, 1, 2)), (rows, columns))
+    return g.equal(g.along(rows, 0, 2), g.along(columns, 1, 2))
 
 
 def identity_matrix(g: Graph, rows: Size, columns: Size, dtype: torch.dtype) -> Value:
     """Ones on the diagonal of a matrix, zeros elsewhere."""
-    return shaped(g.cast(on_diagonal(g, rows, columns), dtype), (rows, columns))
+    return g.cast(on_diagonal(g, rows, columns), dtype)
 
 
 def triangle(g: Graph, a: Value, diagonal: int, upper: bool) -> Value:
@@ -111,7 +111,7 @@ def diagonal(g: Graph, a: Value) -> Value:
     others_zero = g.where(on_diagonal(g, rows, columns), a, g.const(0, a.dtype))
     # Summed over the longer side.
     over = -2 if isinstance(rows, int) and isinstance(columns, int) and rows > columns else -1
-    return sum_over(g, shaped(others_zero, a.sizes), over)
+    return sum_over(g, others_zero, over)
 
 
 # --- computations -----------------------------------------------------------------------------------------------------
@@ -119,13 +119,13 @@ def diagonal(g: Graph, a: Value) -> Value:
 
 def below_diagonal(g: Graph, size: Size) -> Value:
     """The places left of the diagonal's, which are those of the first diagonal below it."""
-    return shaped(g.equal(g.along(size, 0, 2), g.op("Add", g.along(size, 1, 2), 1)), (size, size))
+    return g.equal(g.along(size, 0, 2), g.op("Add", g.along(size, 1, 2), 1))
 
 
 def beside_diagonal(g: Graph, a: Value, is_left: Value) -> tuple[Value, Value, Value]:
     """Of each row: the element on the diagonal, the one left of it, and the one above it; 0 if there is none."""
     zero = g.const(0, a.dtype)
-    left, above = (sum_over(g, shaped(g.where(is_left, each, zero), a.shape), -1) for each in (a, transposed(g, a)))
+    left, above = (sum_over(g, g.where(is_left, each, zero), -1) for each in (a, transposed(g, a)))
     return diagonal(g, a), left, above
 
 
@@ -152,8 +152,8 @@ def power_of_two_near(g: Graph, magnitude: Value) -> Value:
     # The comparisons are false for NaN and infinities.
     above, below = g.const(-top, magnitude.dtype), g.const(top, magnitude.dtype)
     usual = g.op("And", g.greater(exponent, above), g.less(exponent, below))
-    kept = g.where(shaped(usual, magnitude.shape), shaped(exponent, magnitude.shape), g.const(0, magnitude.dtype))
-    return shaped(g.op("Pow", g.const(2, magnitude.dtype), kept), magnitude.shape)
+    kept = g.where(usual, exponent, g.const(0, magnitude.dtype))
+    return g.op("Pow", g.const(2, magnitude.dtype), kept)
 
 
 def first_flagged(g: Graph, flags: Value) -> Value:

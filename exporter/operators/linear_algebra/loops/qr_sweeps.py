@@ -82,7 +82,7 @@ def hessenberg(g: Graph, a: Value, vectors: Value, reflections: type[Reflects]) 
     def step(k: Value, carried: list[Value]) -> Sequence[Value]:
         h, z = carried
         head = g.op("Add", k, 1)
-        is_head, is_tail = (shaped(f(rows, head), rows.shape) for f in (g.equal, g.greater))
+        is_head, is_tail = (f(rows, head) for f in (g.equal, g.greater))
         return _similar(g, reflections.of(g, column(g, h, k), is_head, is_tail), h, z)
 
     h, z = g.repeat(a.sizes[-1], [a, vectors], step)
@@ -101,15 +101,15 @@ def swept(g: Graph, h: Value, z: Value, per_matrix: Sequence[Size], window: type
         h, z, bottom, sweeps = carried
         found = window.of(g, h, bottom)
         h, z = found.swept(g, z, sweeps)
-        bottom = shaped(g.where(found.is_done, g.op("Sub", found.top, 1), bottom), per_matrix)
-        sweeps = shaped(g.where(found.is_done, g.const(1), g.op("Add", sweeps, 1)), per_matrix)
+        bottom = g.where(found.is_done, g.op("Sub", found.top, 1), bottom)
+        sweeps = g.where(found.is_done, g.const(1), g.op("Add", sweeps, 1))
         most = g.reduce("Max", bottom, list(range(bottom.rank)), False)
         return [g.greater(most, g.const(0)), h, z, bottom, sweeps]
 
     initial = [h, z, g.expand(last, per_matrix), g.full(per_matrix, 1, torch.int64)]
     t, z, bottom, _ = g.repeat_while(size * MOST_SWEEPS, initial, step)
-    is_left = shaped(g.greater(bottom, g.const(0)), bottom.shape)
-    return shaped(g.where(standing(g, is_left), g.const(float("nan"), t.dtype), t), t.shape), z
+    is_left = g.greater(bottom, g.const(0))
+    return g.where(standing(g, is_left), g.const(float("nan"), t.dtype), t), z
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -137,16 +137,16 @@ class Window(msgspec.Struct, frozen=True):
         is_left = below_diagonal(g, size)
         own, left, above = beside_diagonal(g, h, is_left)
         before = before_each(g, own)
-        distance = shaped(g.op("Sub", before, own), own.shape)
+        distance = g.op("Sub", before, own)
         is_small = _is_negligible(g, *(cls.magnitude(g, each) for each in (left, above, own, before, distance)))
-        is_cut = g.op("And", is_small, g.op("Not", shaped(g.greater(rows, bottom), is_small.shape)))
-        places = shaped(g.where(is_cut, rows, g.const(0)), is_small.shape)
+        is_cut = g.op("And", is_small, g.op("Not", g.greater(rows, bottom)))
+        places = g.where(is_cut, rows, g.const(0))
         top = g.reduce("Max", places, [own.rank - 1], True)
-        is_top = shaped(g.equal(rows, top), is_small.shape)
-        h = shaped(g.where(g.op("And", standing(g, is_top), is_left), zero, h), h.shape)
-        left = shaped(g.where(is_top, zero, left), own.shape)
+        is_top = g.equal(rows, top)
+        h = g.where(g.op("And", standing(g, is_top), is_left), zero, h)
+        left = g.where(is_top, zero, left)
         last_top = g.op("Add", top, cls.span - 1) if cls.span > 1 else top
-        is_done = shaped(g.greater_or_equal(last_top, bottom), bottom.shape)
+        is_done = g.greater_or_equal(last_top, bottom)
         return cls(h, rows, top, bottom, is_done, own, left, above)
 
     @staticmethod
@@ -166,14 +166,14 @@ class Window(msgspec.Struct, frozen=True):
         def step(k: Value, carried: list[Value]) -> Sequence[Value]:
             h, vectors = carried
             before = column(g, h, g.extreme("Max", g.op("Sub", k, 1), g.const(0)))
-            source = shaped(g.where(g.equal(first, k), start, before), start.shape)
+            source = g.where(g.equal(first, k), start, before)
             end = g.extreme("Min", g.op("Add", k, self.span), self.bottom)
-            is_head = shaped(g.equal(rows, k), rows.shape)
+            is_head = g.equal(rows, k)
             is_tail = g.op("And", g.greater(rows, k), g.op("Not", g.greater(rows, end)))
-            found = self.reflections.of(g, source, is_head, shaped(is_tail, (*self.top.sizes[:-1], rows.sizes[0])))
+            found = self.reflections.of(g, source, is_head, is_tail)
             is_beyond = g.op("Not", g.less(k, self.bottom))
             rests = g.op("Or", g.op("Or", self.is_done, g.greater(first, k)), is_beyond)
-            tau = shaped(g.where(rests, zero, found.tau), found.tau.shape)
+            tau = g.where(rests, zero, found.tau)
             return _similar(g, self.reflections(found.v, tau), h, vectors)
 
         h, z = g.repeat(rows.sizes[0], [self.h, z], step)
@@ -182,7 +182,7 @@ class Window(msgspec.Struct, frozen=True):
     def at(self, g: Graph, vector: Value, place: Value) -> Value:
         """The element of each vector at a place."""
         is_there = g.equal(self.rows, place)
-        return sum_over(g, shaped(g.where(is_there, vector, g.const(0, vector.dtype)), vector.shape), -1, keepdim=True)
+        return sum_over(g, g.where(is_there, vector, g.const(0, vector.dtype)), -1, keepdim=True)
 
 
 def before_each(g: Graph, own: Value) -> Value:
@@ -218,4 +218,4 @@ def _is_negligible(g: Graph, left: Value, above: Value, own: Value, before: Valu
     limit = g.op("Mul", g.op("Mul", narrow, g.op("Div", wide, whole)), info.eps)
     is_explained = g.op("Not", g.greater(product, g.extreme("Max", limit, g.const(info.tiny / info.eps, own.dtype))))
     negligible = g.op("Or", is_tiny, g.op("And", is_small, is_explained))
-    return shaped(g.op("Or", negligible, g.equal(g.iota(own.sizes[-1]), g.const(0))), own.shape)
+    return g.op("Or", negligible, g.equal(g.iota(own.sizes[-1]), g.const(0)))
