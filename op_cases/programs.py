@@ -239,6 +239,20 @@ def reachable(mask: torch.Tensor) -> torch.Tensor:
     return result
 
 
+def by_rank(row: torch.Tensor) -> torch.Tensor:
+    return row.gather(0, row.argsort()) * torch.stack([row.sum(), row[0]]).repeat_interleave(2)
+
+
+def written_in_rows(x: torch.Tensor) -> torch.Tensor:
+    def first_halved(row: torch.Tensor) -> torch.Tensor:
+        row[0] /= 2
+        return row.index_select(0, torch.tensor([1, 0]))
+
+    copied = x.clone()
+    result: torch.Tensor = torch.vmap(first_halved, out_dims=1)(copied)
+    return result.t() + copied[:, :2]
+
+
 def cubes(x: torch.Tensor) -> torch.Tensor:
     return (x**3).sum()
 
@@ -262,6 +276,10 @@ checkpointed = op(
     dynamic=BATCH,
 )
 vmapped = op(torch.vmap(unit), floats(3, 4), dynamic=BATCH)
+# torch's own rules for one more axis do not take dynamic sizes.
+vmapped_as_a_loop = op(torch.vmap(by_rank), floats(3, 4), dynamic=BATCH)
+vmapped_with_writes = op(written_in_rows, floats(3, 4), dynamic=BATCH)
+vmapped_in_chunks = op(torch.vmap(unit, chunk_size=2), floats(3, 4), dynamic=BATCH)
 vmapped_in_a_mode = op(reachable, bools(3, 5), dynamic={"x": {0: "batch", 1: "tokens"}})
 gradient_of = op(torch.func.grad(cubes), floats(3, 4), dynamic=BATCH)
 

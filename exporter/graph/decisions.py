@@ -50,6 +50,8 @@ class Decision(enum.Enum):
     PATHS = enum.auto()
     #: That did not help: no code is written down otherwise.
     AS_WRITTEN = enum.auto()
+    #: `torch.vmap` over a dynamic axis is a loop over it, and not torch's rule of each operator for one more axis.
+    VMAP_AS_LOOP = enum.auto()
     #: Numbers that are read from tensors are those of the example inputs, and become constants, with a warning.
     NUMBERS_OF_EXAMPLE = enum.auto()
 

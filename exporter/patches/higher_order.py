@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.torch_inside.higher_order_ops import (
     associative_scan,
     associative_scan_op,
@@ -18,11 +22,14 @@ from onnx_parity.exporter.torch_inside.higher_order_ops import (
     map_impl,
     scan,
     scan_op,
+    vmap_impl,
+    vmap_of_leaves,
     while_loop,
     while_loop_op,
 )
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch, of_module
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
+from onnx_parity.exporter.torch_inside.transforms import Transform, transforms
 
 __all__ = ["FUNCTIONS", "OPERATORS", "PATCHES"]
 
@@ -70,7 +77,44 @@ def _of_operator(operator: Any, name: str) -> Patch:
     return FunctionAttribute(type(operator), "__call__", call)
 
 
+def _vmap(
+    torchs: Callable[..., Any],
+    func: Any,
+    in_dims: Any,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: int | None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    # The size of a chunk bounds the memory that torch takes, and the results do not depend on it.
+    return torchs(func, in_dims, out_dims, randomness, None, *args, **kwargs)
+
+
+def _vmap_of_leaves(
+    torchs: Callable[..., Any], func: Any, batch_size: Any, in_dims: Any, leaves: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """torch's rules for one more axis are written in C++, and many of them ask for sizes as numbers. What they refuse
+    of tensors with dynamic sizes is recorded as a loop over the axis."""
+    given = func, batch_size, in_dims, leaves, *args
+    sizes = [size for each in leaves if isinstance(each, torch.Tensor) for size in each.shape]
+    if all(isinstance(size, int) for size in sizes) or any(each.key() == Transform.Vmap for each in transforms()):
+        return torchs(*given, **kwargs)
+    if Decision.VMAP_AS_LOOP in recorder_here().decisions:
+        return _recorded("vmap", *given, **kwargs)
+    try:
+        return torchs(*given, **kwargs)
+    except Reconsider:
+        raise
+    except CaptureError as refusal:
+        raise Reconsider(Decision.VMAP_AS_LOOP, refusal=refusal) from refusal
+    except RuntimeError as error:
+        raise Reconsider(Decision.VMAP_AS_LOOP) from error
+
+
 PATCHES: tuple[Patch, ...] = (
+    FunctionCode(of_module(vmap_impl.__module__), vmap_impl.__name__, _vmap),
+    FunctionCode(of_module(vmap_of_leaves.__module__), vmap_of_leaves.__name__, _vmap_of_leaves),
     *(_of_function(function, name) for function, name in FUNCTIONS.items()),
     *(_of_operator(operator, name) for operator, name in OPERATORS.items()),
 )

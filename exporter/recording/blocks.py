@@ -388,6 +388,7 @@ class Blocks(Branches):
         )
         ends = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
         ends += [self._stacked(out, count) for out in outs[len(starts) :]]
+        self._refuse_derivative("a loop", ends, [*initial, *over])
         arguments = {
             "initial": [recorder.value_of(start) for start in starts],
             "over": [recorder.value_of(whole) for whole in wholes],

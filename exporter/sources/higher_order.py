@@ -1,4 +1,4 @@
-"""torch's higher-order operators, recorded: cond, while_loop, scan, associative_scan, map, flex_attention.
+"""torch's higher-order operators, recorded: cond, while_loop, scan, associative_scan, map, vmap, flex_attention.
 
 Each has two forms: the function that programs call, with structures of tensors, and the operator that graphs of
 `torch.export` call, with flat lists.
@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.recording.blocks import Blocks, Iteration
-from onnx_parity.exporter.recording.leaves import Leaf, is_number
+from onnx_parity.exporter.recording.leaves import Leaf, is_number, spelled
 from onnx_parity.exporter.recording.results import spelled_structure
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.higher_order_ops import math_attention
@@ -26,6 +27,7 @@ __all__ = [
     "map_flat",
     "scan",
     "scan_flat",
+    "vmap",
     "while_loop",
 ]
 
@@ -149,6 +151,51 @@ def map_(blocks: Blocks, f: Callable[..., Any], xs: Any, *args: Any) -> Any:
 
     results = map_flat(blocks, flat, over, ())
     return pytree.tree_unflatten(results, specs[-1])
+
+
+def vmap(
+    blocks: Blocks,
+    func: Callable[..., Any],
+    batch_size: Size,
+    in_dims: Sequence[int | None],
+    leaves: Sequence[Any],
+    spec: pytree.TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    **kwargs: Any,
+) -> Any:
+    """Record `torch.vmap` as a loop over the axis. Each iteration writes to slices of its own, which are copied back
+    to the tensors of which they are slices."""
+    places = [place for place, axis in enumerate(in_dims) if axis is not None]
+    wholes = [leaves[place].movedim(in_dims[place], 0) for place in places]
+    specs: list[pytree.TreeSpec] = []
+    written: list[int] = []
+
+    def body(number: torch.Tensor, _: Sequence[Leaf], __: Sequence[torch.Tensor]) -> Iteration:
+        slices = [whole.index_select(0, number.reshape(1)).squeeze(0) for whole in wholes]
+        before = blocks.settled(slices)
+        given = [*leaves]
+        for place, each in zip(places, slices, strict=True):
+            given[place] = each
+        returned, returned_spec = pytree.tree_flatten(func(*pytree.tree_unflatten(given, spec), **kwargs))
+        specs.append(returned_spec)
+        for each in returned:
+            if not isinstance(each, torch.Tensor):
+                raise blocks.error(f"a function given to torch.vmap returns {spelled(each)}: return tensors only")
+        written[:] = [n for n, each in enumerate(slices) if blocks.take(each) is not before[n]]
+        return Iteration(True, [], [*returned, *(slices[n] for n in written)])
+
+    _, results = blocks.loop(batch_size, True, [], body)
+    axes = pytree.leaves_for_structure(out_dims, specs[-1])
+    if axes is None or None in axes or randomness == "same":
+        raise blocks.error(
+            "torch.vmap over a dynamic axis is recorded as a loop over it, which has no `out_dims` of None, nor the "
+            '`randomness` "same": give other ones, or remove that axis from dynamic_axes'
+        )
+    for number, new in zip(written, results[len(axes) :], strict=True):
+        wholes[number].copy_(new)
+    moved = [each.movedim(0, axis) for each, axis in zip(results, axes, strict=False)]
+    return pytree.tree_unflatten(moved, specs[-1])
 
 
 def flex_attention(blocks: Blocks, *args: Any, **kwargs: Any) -> Any:

@@ -127,12 +127,8 @@ def looked_up(weight: torch.Tensor, indices: torch.Tensor, *options: Any) -> Any
 # --- what is recorded instead -----------------------------------------------------------------------------------------
 
 
-@instead_of("aten::one_hot", why="torch's decomposition reads the greatest value as a plain int")
+@instead_of("aten::one_hot", why="torch's reads the greatest value as a plain int, and its checks end torch.vmap")
 def one_hot(x: torch.Tensor, num_classes: Size = -1) -> Any:
-    count: Any = num_classes
-    if isinstance(num_classes, int):
-        if num_classes != -1:
-            return NotImplemented
-        count = x.max().item() + 1
-    classes = torch.arange(count, device=x.device)
+    count: Any = x.max().item() + 1 if isinstance(num_classes, int) and num_classes == -1 else num_classes
+    classes = torch.arange(count, dtype=x.dtype, device=x.device)
     return (x.unsqueeze(-1) == classes).to(torch.int64, memory_format=torch.contiguous_format)

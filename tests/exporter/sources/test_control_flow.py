@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch._higher_order_ops import while_loop
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.map import map as map_rows
 
 import onnx_parity
 from tests.exporter.subjects import assert_agrees
@@ -218,3 +219,16 @@ def test_an_exported_program_keeps_its_branches() -> None:
     assert "If" in operators(program.model_proto.graph)
     for x in (X, -X):
         assert_agrees(program, lambda x: model.linear(x) if x.sum() > 0 else x * 2, x)
+
+
+def sines(row: torch.Tensor, *_: Any) -> torch.Tensor:
+    return row.sin()
+
+
+def test_derivatives_through_a_map_are_refused() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        gradient: torch.Tensor = torch.func.grad(lambda y: map_rows(sines, y).pow(2).sum())(x)
+        return gradient
+
+    with pytest.raises(onnx_parity.errors.CaptureError, match="asks for gradients through a loop"):
+        onnx_parity.export(program, (X,))

@@ -55,6 +55,7 @@ from tests.exporter.torch_inside.programs import (
     map_rows,
     number_of_stack_traces,
     on_two_devices,
+    order,
     padded_back,
     plain_cond,
     plain_map_rows,
@@ -243,6 +244,12 @@ WITNESSES: dict[str, Witness] = {
     ),
     "higher_order: torch._higher_order_ops.flex_attention.FlexAttentionHOP.__call__": Witness(
         exporting(attend, HEADS), "could not find kernel"
+    ),
+    "higher_order: torch._functorch.vmap._flat_vmap": Witness(
+        exporting(torch.vmap(order), X, **ROWS), "asks for the sizes of a tensor"
+    ),
+    "higher_order: torch._functorch.vmap.vmap_impl": Witness(
+        exporting(torch.vmap(torch.sum, chunk_size=2), X, **ROWS), r"needs \(x_dim_0//2\) to be"
     ),
     "math_functions: math.sqrt": Witness(
         exporting(lambda x: x + math.sqrt(x.shape[0]), X, **ROWS), "is fixed by the program"
