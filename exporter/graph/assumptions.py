@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 import torch
 
-from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Expression, Symbol
+from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Expression, Number, Symbol
+from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv
 from onnx_parity.exporter.graph.graph import Origin, Value
 from onnx_parity.exporter.graph.names_of_axes import renamed
+from onnx_parity.exporter.request.size_expressions import multiple_of
 
 __all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "LayoutOfInput", "as_json", "assumptions_in"]
 
@@ -94,7 +96,15 @@ class Assumption(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The same, with other names of axes."""
         if self.of_sizes is None:
             return self
-        symbols = {each: Symbol(renamed(str(each), names)) for each in self.of_sizes.free_symbols}
+        bases = {known.base: (name, known) for name in names if (known := multiple_of(name)) is not None}
+        symbols: dict[Expression, Expression] = {}
+        for each in self.of_sizes.free_symbols:
+            if str(each) in bases and str(each) not in names:
+                # The name that the axis "8*h" had said what h is; its new one does not.
+                name, known = bases[str(each)]
+                symbols[each] = FloorDiv.of(Symbol(names[name]) - Number(known.offset), Number(known.factor))
+            else:
+                symbols[each] = Symbol(renamed(str(each), names))
         condition = self.of_sizes.xreplace(symbols)
         return msgspec.structs.replace(self, condition=str(condition), of_sizes=condition)
 

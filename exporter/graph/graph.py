@@ -215,6 +215,20 @@ class Input(msgspec.Struct, eq=False):
     example: torch.Tensor
 
 
+class SymbolSource(NamedTuple):
+    """Where a symbol is read: from the size of a value's axis, or from the value itself, which has one number."""
+
+    value: Value
+    axis: int | None
+    #: The size is the symbol times `factor`, and `offset`: those of the axis "8*h + 3", from which h is read.
+    factor: int = 1
+    offset: int = 0
+
+    def of_size(self, size: Any) -> Any:
+        """The symbol's number, where the axis has this size."""
+        return size if (self.factor, self.offset) == (1, 0) else (size - self.offset) // self.factor
+
+
 #: A size that is computed from more numbers than this is not named by its expression.
 _LONGEST_NAME = 500
 
@@ -227,9 +241,8 @@ class Graph(msgspec.Struct, eq=False):
     outputs: list[Value]
     #: Names of the symbols of dynamic axes: `s0` to `batch`.
     axis_names: dict[str, str] = {}
-    #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
-    #: it is the value itself.
-    symbol_sources: dict[str, tuple[Value, int | None]] = {}
+    #: By the names of symbols, for sizes of inputs and data-dependent sizes.
+    symbol_sources: dict[str, SymbolSource] = {}
     #: Whether the program has complex tensors, of which the graph has the parts.
     has_complex: bool = False
     #: Whether the program asks autograd for gradients.
@@ -267,7 +280,7 @@ class Graph(msgspec.Struct, eq=False):
 
     def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value], known: Container[Value] = ()) -> list[Node]:
         """Those of a block's nodes that its outputs depend on, found in linear time."""
-        computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
+        computed = {name: each.value for name, each in self.symbol_sources.items() if each.value.node is not None}
         needed = {id(value) for value in outputs}
         if computed:
             needed.update(id(computed[name]) for value in outputs for name in _symbols(value.shape, computed))

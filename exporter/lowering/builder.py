@@ -22,7 +22,7 @@ import torch
 
 from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.graph.graph import Block, Node, operator_name
+from onnx_parity.exporter.graph.graph import Block, Node, SymbolSource, operator_name
 from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.constants import Constants
 from onnx_parity.exporter.lowering.schema.call_plans import CallPlan, call_plan
@@ -284,12 +284,12 @@ class Graph(Constants):
                 self._names[name] = 1
                 return name
 
-    def bind_symbols(self, find: Callable[[str], tuple[Value, int | None]]) -> None:
-        """Set the function that finds the value and the axis whose size a symbol is."""
+    def bind_symbols(self, find: Callable[[str], tuple[Value, SymbolSource]]) -> None:
+        """Set the function that finds the value that a symbol is read from, and how."""
         self._find_symbol = find
 
-    def symbol(self, name: str) -> tuple[Value, int | None]:
-        """The value and its axis whose size the symbol is. Without an axis, the symbol is the number in the value."""
+    def symbol(self, name: str) -> tuple[Value, SymbolSource]:
+        """The value that the symbol is read from, and how."""
         return self._find_symbol(name)
 
     def unsupported(self, reason: str, since: int | None = None) -> NoReturn:

@@ -105,8 +105,8 @@ class Constants(Forms):
         """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
         if isinstance(number, torch.SymInt):
             if number.node.expr.is_Symbol:
-                value, axis = self.symbol(str(number.node.expr))
-                if axis is None and value.shape == ():
+                value, source = self.symbol(str(number.node.expr))
+                if source.axis is None and value.shape == ():
                     return self.cast(value, dtype)
             return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
         if isinstance(number, torch.SymFloat):

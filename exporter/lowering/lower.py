@@ -79,7 +79,7 @@ class _ModelLowering:
         numbers = {
             str(symbol) for each in conditions if each.of_values is not None for symbol in each.of_values.free_symbols
         }
-        of_numbers = [value for name, (value, _) in self.graph.symbol_sources.items() if name in numbers]
+        of_numbers = [each.value for name, each in self.graph.symbol_sources.items() if name in numbers]
         read = [*of_numbers, *(value for each in conditions for value in each.values)]
         live: Sequence[Node] = self.graph.live_nodes(known, read)
         if self.options.reads_weights:
@@ -87,7 +87,7 @@ class _ModelLowering:
             if made_of:
                 live = self.graph.live_in(live, [*self.graph.outputs, *read], known)
             self.values.read(made_of)
-        sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
+        sources = {name: each.value for name, each in self.graph.symbol_sources.items() if each.value.node is not None}
         self.g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs, *read))
         self.g.lone_weights = lone_weights(live)
         self.g.quantizes_per_channel = quantizes_per_channel(live)

@@ -16,7 +16,7 @@ import torch
 from onnx_parity.exporter.dtypes import TO_ONNX, type_of
 from onnx_parity.exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
-from onnx_parity.exporter.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Origin, Primitive, SymbolSource, operator_name
 from onnx_parity.exporter.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.graph.names_of_axes import in_names_of_axes
@@ -176,11 +176,11 @@ class NodeLowering:
             return [self._lowered(item) for item in argument]
         return argument
 
-    def _source_of_symbol(self, name: str) -> tuple[Value, int | None]:
-        value, axis = self.graph.symbol_sources[name]
-        if value in self._refused:
+    def _source_of_symbol(self, name: str) -> tuple[Value, SymbolSource]:
+        source = self.graph.symbol_sources[name]
+        if source.value in self._refused:
             raise _InputRefused(f"the size {name} is that of a refused operator's result")
-        return self.values[value], axis
+        return self.values[source.value], source
 
     # --- the results ----------------------------------------------------------------------------------------------
 

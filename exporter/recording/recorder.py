@@ -17,7 +17,7 @@ from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
 from onnx_parity.exporter.dispatch.functional import unwrapped
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
-from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, Value
+from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, SymbolSource, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
@@ -463,9 +463,10 @@ class Recorder(Uncompiled, TorchDispatchMode):
             ):
                 self.size_sources.setdefault(str(size.node.expr), (value, axis))
 
-    def symbol_sources(self) -> dict[str, tuple[Value, int | None]]:
+    def symbol_sources(self) -> dict[str, SymbolSource]:
         """The values that symbols can be read from: the sizes of results (with an axis), and numbers (without)."""
-        return {**self.size_sources, **{name: (value, None) for name, value in self.reader.scalars.items()}}
+        sizes = {name: SymbolSource(value, axis) for name, (value, axis) in self.size_sources.items()}
+        return sizes | {name: SymbolSource(value, None) for name, value in self.reader.scalars.items()}
 
     # --- reading values -------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
-from onnx_parity.exporter.graph.graph import Block, Node, Size, Value, same_shape, same_size
+from onnx_parity.exporter.graph.graph import Block, Node, Size, SymbolSource, Value, same_shape, same_size
 from onnx_parity.exporter.recurrences.all_tokens import AllTokens, NotForAllTokens, bare
 from onnx_parity.exporter.recurrences.factors import both_operands, factors_of
 from onnx_parity.exporter.recurrences.linear_attention import LINEAR_ATTENTION
@@ -40,9 +40,9 @@ _VIEWS = frozenset(
 _WRITES = frozenset({_aten.select_scatter.default, _aten.slice_scatter.default})
 
 
-def with_all_tokens(nodes: Sequence[Node], sources: Mapping[str, tuple[Value, int | None]]) -> list[Node]:
+def with_all_tokens(nodes: Sequence[Node], sources: Mapping[str, SymbolSource]) -> list[Node]:
     """The nodes of a graph, with other ones for the loops that are recognised. `sources` are the values of symbols."""
-    numbers = {id(value): name for name, (value, axis) in sources.items() if axis is None}
+    numbers = {id(each.value): name for name, each in sources.items() if each.axis is None}
     found: list[Node] = []
     for node in nodes:
         loop = _Loop.of(node, numbers) if node.op in (LOOP, SCAN) else None
@@ -98,11 +98,11 @@ def _number(value: Value) -> Size | None:
 class _Recurrence:
     """The one state of a loop that is no result, and what is computed with it."""
 
-    def __init__(self, loop: _Loop, sources: Mapping[str, tuple[Value, int | None]]) -> None:
+    def __init__(self, loop: _Loop, sources: Mapping[str, SymbolSource]) -> None:
         self._loop = loop
         self._inside: dict[int, Node | None] = {id(each): None for each in loop.block.inputs}
         self._inside |= {id(each): node for node in loop.block.nodes for each in node.outputs if each is not None}
-        self._symbols = {name for name, (value, _) in sources.items() if id(value) in self._inside}
+        self._symbols = {name for name, each in sources.items() if id(each.value) in self._inside}
         count = len(loop.carried)
         self._after, self._stacked = loop.results[:count], loop.results[count:]
         states = [place for place in range(count) if self._written(place) is None]

@@ -39,8 +39,15 @@ class Axes(msgspec.Struct, frozen=True):
     must_vary: bool = False
     #: By name, the declared smallest and largest size of an axis; torch's `int_oo` is no largest size.
     ranges: dict[str, tuple[Any, Any]] = {}
+    #: Names that no axis has itself, and that the names of others are computed from: h of the axis "8*h".
+    bases: frozenset[str] = frozenset()
     #: Whether these are the ranges of a program of torch.export, where an axis with a hint has 2 as its smallest size.
     are_torchs: bool = False
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all dynamic sizes of inputs."""
+        return {*self.bases, *(name for named in self.inputs.values() for name in named.values())}
 
     def without(self, names: Container[str]) -> Axes:
         """These axes without those of the given names, which become static."""
@@ -67,7 +74,7 @@ class Axes(msgspec.Struct, frozen=True):
             for position, named in self.inputs.items()
         }
         ranges = {names.get(name, name): bounds for name, bounds in self.ranges.items()}
-        return Axes(renamed, requested.outputs, self.automatic, requested.must_vary, ranges, self.are_torchs)
+        return Axes(renamed, requested.outputs, self.automatic, requested.must_vary, ranges, are_torchs=self.are_torchs)
 
 
 def axes_from_dynamic_axes(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 from torch.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection
 
 from onnx_parity.exporter.errors import ArgumentError
@@ -94,7 +95,7 @@ def axes_from_dynamic_shapes(
     """Read a structure like that of the arguments, with a dict or list of dimensions in place of each tensor."""
     spec = shapes_by_argument(given, arguments)
     axes, automatic = Axes(), set[str]()
-    _refuse_underived(spec, arguments)
+    bases = _bases_of_derived(spec, arguments)
     names = list(inputs)
     position = 0
     for name, argument in arguments.items():
@@ -103,11 +104,15 @@ def axes_from_dynamic_shapes(
             if named:
                 axes.inputs[position] = named
             position += 1
-    return Axes(axes.inputs, axes.outputs, frozenset(automatic), must_vary=True, ranges=axes.ranges)
+    without_axis = bases.keys() - {name for named in axes.inputs.values() for name in named.values()}
+    axes.ranges.update({name: limits for name in without_axis if (limits := bases[name]) is not None})
+    return replace(axes, automatic=frozenset(automatic), must_vary=True, bases=frozenset(without_axis))
 
 
-def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse an example whose sizes contradict a derived dimension such as `2 * Dim("n")`."""
+def _bases_of_derived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, tuple[Any, Any] | None]:
+    """The names of dimensions that no axis has itself, but one that is derived from it, such as `2 * Dim("n")`, with
+    their limits. Refuses an example whose sizes contradict a derived dimension."""
+    bases: dict[str, tuple[Any, Any] | None] = {}
     sizes: dict[str, int] = {}
     derived: list[tuple[str, Any, int]] = []
     for name, argument in arguments.items():
@@ -126,6 +131,7 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
         if root is None:
             # No axis has the size n itself, so n is computed from the first dimension that is derived from it.
             root = sizes[dimension.root.__name__] = _root_of(dimension, size)
+            bases[dimension.root.__name__] = limits_of(dimension.root)
             if dimension.fn(root) != size:
                 raise ArgumentError(
                     f"dynamic_shapes[{name!r}] is {dimension.__name__}, but the example's size is {size}, which no "
@@ -136,6 +142,7 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
                 f"dynamic_shapes[{name!r}] asks for {dimension.__name__}, which is {dimension.fn(root)} for "
                 f"{dimension.root.__name__} = {root}, but the example's size is {size}: give an example that fits"
             )
+    return bases
 
 
 def _root_of(dimension: Any, size: int) -> int:

@@ -16,7 +16,7 @@ from onnx_parity.exporter.dtypes import TO_ONNX, TO_TORCH
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, OrNone, is_input
-from onnx_parity.exporter.request.size_expressions import AxisSize, size_named
+from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, size_named
 from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = ["feeds_of"]
@@ -83,6 +83,10 @@ def feeds_of(
                 f"{place} is {number!r}, but the model takes it to be the size of the axis {axis!r}, as in the example "
                 f"that it was exported with, and {sizes[axis][1]!r} has size {sizes[axis][0]} there"
             )
+    if not all(map(str.isidentifier, sizes)):
+        # An object that holds no tensor yet says nothing of sizes.
+        given = [(value, each) for value, each in zip(inputs, fed, strict=True) if not isinstance(each, _NotHeld)]
+        _refuse_other_than_named(sizes if len(given) == len(fed) else _check(*zip(*given, strict=True)))
     return dict(zip(names, values, strict=True))
 
 
@@ -229,6 +233,17 @@ def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> dict[str, tuple[
     return seen
 
 
+def _refuse_other_than_named(sizes: Mapping[str, tuple[int, str]]) -> None:
+    """Refuse sizes of which one is not what its name computes from others."""
+    known = {name: size for name, (size, _) in sizes.items()}
+    for name, (size, holder) in sizes.items():
+        if is_expression(name, known) and (wanted := evaluated(name, known)) != size:
+            raise ArgumentError(
+                f"the axis {name!r} has size {size} in {holder!r}, but the axes that it names give {wanted}: give "
+                "tensors that fit"
+            )
+
+
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
     """Check one tensor. `seen` has the sizes of named axes so far; each tensor of a list has its own sizes."""
     if tensor.is_meta:
@@ -244,7 +259,7 @@ def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[i
         advice = "to let an axis have any size, name it in dynamic_axes when the program is exported"
     else:
         for wanted, size in zip(shape, tensor.shape, strict=True):
-            if isinstance(wanted, str) and wanted.isidentifier():
+            if isinstance(wanted, str):
                 first, where = seen.setdefault(wanted, (size, value.name or ""))
                 if first != size:
                     raise ArgumentError(

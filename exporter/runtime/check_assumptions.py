@@ -16,6 +16,7 @@ from onnx_parity.exporter.graph.graph import Graph, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.fakes.input_layouts import lies_like
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.request.size_expressions import with_bases
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
 __all__ = ["broken_assumption", "check_assumptions"]
@@ -60,7 +61,7 @@ def broken_assumption(
 
 
 def _sizes(inputs: Sequence[ir.Value], feeds: Mapping[str, Given]) -> dict[str, int]:
-    """The sizes of the named axes of tensors."""
+    """The sizes of the named axes of tensors, and those of which they are multiples."""
     sizes: dict[str, int] = {}
     for value in inputs:
         given = feeds[value.name or ""]
@@ -68,7 +69,7 @@ def _sizes(inputs: Sequence[ir.Value], feeds: Mapping[str, Given]) -> dict[str, 
             for wanted, size in zip(value.shape, in_pairs(given).shape, strict=False):
                 if isinstance(wanted, ir.SymbolicDim) and wanted.value:
                     sizes[wanted.value] = size
-    return sizes
+    return with_bases(sizes)
 
 
 def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Graph) -> bool:
@@ -81,23 +82,23 @@ def _are_as_expected(assumption: Assumption, feeds: Sequence[Given], graph: Grap
 
     def number_of(expression: Expression) -> SymbolicNumber:
         return SymbolicNumber(
-            expression, tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
+            expression, tuple((symbol, graph.symbol_sources[str(symbol)]) for symbol in expression.free_symbols)
         )
 
     def number_in(size: Varying, tensors: Mapping[Any, Any]) -> Any:
         number = number_of(size.node.expr)
         # What is inside of a branch or a loop has been computed there before it is read.
-        for _, value, _ in number.sources:
-            if value not in tensors:
-                interpreter.run(nodes_behind(value, known), known)
+        for _, source in number.sources:
+            if source.value not in tensors:
+                interpreter.run(nodes_behind(source.value, known), known)
         return number.of({**known, **tensors})
 
     interpreter = TensorInterpreter(number_in)
     with outside_of_recording(), torch.no_grad():
         if assumption.of_values is not None:
             condition = number_of(assumption.of_values)
-            for _, value, _ in condition.sources:
-                interpreter.run(nodes_behind(value, known), known)
+            for _, source in condition.sources:
+                interpreter.run(nodes_behind(source.value, known), known)
             return bool(condition.of(known))
         for value, expected in zip(assumption.values, assumption.expected, strict=True):
             interpreter.run(nodes_behind(value, known), known)

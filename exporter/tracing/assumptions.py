@@ -26,6 +26,7 @@ from onnx_parity.exporter.graph.graph import Input, Origin
 from onnx_parity.exporter.recording.reads import Read
 from onnx_parity.exporter.recording.values_read import TracerWarning
 from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.request.size_expressions import multiple_of, with_bases
 from onnx_parity.exporter.sizes.answers import declared_range
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def assumptions_of(
             # One line of a loop asks the same of other values each time, and `0 < number < 3` asks twice.
             values = tuple(map(id, assumption.values))
             assumptions.setdefault((assumption.condition, origin, assumption.of_values, values), assumption)
-    return [*assumptions.values(), *_of_limits(named)]
+    return [*assumptions.values(), *_of_limits(named), *_of_multiples(named)]
 
 
 def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:
@@ -94,7 +95,10 @@ def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:
             limits = declared_range(axes.ranges.get(name))
             least = 0 if axes.are_torchs and limits.lower <= 2 else limits.lower
             found.setdefault(name, DeclaredSize(name, inputs[number].example.shape[axis], least, limits.upper))
-    return [*found.values()]
+    examples = with_bases({each.name: each.example for each in found.values()})
+    # What is declared of these is declared of the axes that are multiples of them.
+    bases = [DeclaredSize(name, examples[name], 0, math.inf) for name in sorted(axes.bases)]
+    return [*found.values(), *bases]
 
 
 def spelled(expression: Expression, axis_names: Mapping[str, str]) -> str:
@@ -170,6 +174,34 @@ def _of_limits(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
                     is_stated=True,
                     of_sizes=condition,
                 )
+
+
+def _of_multiples(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
+    """That axes are multiples of sizes that no axis has itself, as their names declare: "8*h" of h."""
+    names = {each.name for each in declared}
+    first: dict[str, Expression] = {}
+    for each in declared:
+        known = multiple_of(each.name)
+        if known is None or known.base not in names:
+            continue
+        from onnx_parity.exporter.expressions.conditions import Equal
+        from onnx_parity.exporter.expressions.expression import Number, Symbol
+        from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Mod
+
+        size, factor = Symbol(each.name), Number(known.factor)
+        if known.base in first:
+            condition = Equal.of(size, first[known.base] * factor + known.offset)
+        else:
+            first[known.base] = FloorDiv.of(size - Number(known.offset), factor)
+            condition = Equal.of(Mod.of(size, factor), Number(known.offset % known.factor))
+        if condition.free_symbols:
+            yield Assumption(
+                condition=str(condition),
+                origin=Origin("", 0),
+                otherwise="the size is not the multiple that was declared",
+                is_stated=True,
+                of_sizes=condition,
+            )
 
 
 def _of_layouts(layouts: Sequence[LayoutOfInput]) -> Iterator[_Found]:

@@ -240,7 +240,7 @@ def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> No
     """Refuse a program that looked at the values of an input, decided by them, and does not use the input otherwise."""
     used = {id(value) for node in graph.live_nodes() for value in node.inputs()}
     used.update(id(output) for output in graph.outputs)
-    used.update(id(value) for value, axis in graph.symbol_sources.values() if axis is None)
+    used.update(id(each.value) for each in graph.symbol_sources.values() if each.axis is None)
     ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
     if not ignored:
         return

@@ -35,7 +35,7 @@ def runs_with_another_size(
     `fixed` has the comparison that fixes each axis. `runs` records the program in an attempt, in which all axes are
     static.
     """
-    every = {each for named in attempt.axes.inputs.values() for each in named.values()}
+    every = attempt.axes.names
     if any(is_expression(each, every) for each in every):
         return True
     static = replace(attempt, axes=Axes())

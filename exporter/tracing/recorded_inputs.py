@@ -9,14 +9,21 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
-from onnx_parity.exporter.graph.graph import Input, Size, Value, same_size
+from onnx_parity.exporter.graph.graph import Input, Size, SymbolSource, Value, same_size
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, strides_like
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
-from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
-from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression, minuend, size_named
+from onnx_parity.exporter.request.marked_inputs import Held, ListOf, example_of, is_input
+from onnx_parity.exporter.request.size_expressions import (
+    AxisSize,
+    evaluated,
+    is_expression,
+    minuend,
+    multiple_of,
+    size_named,
+)
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 
@@ -67,8 +74,8 @@ class RecordedInputs:
         self.fakes: list[FakeTensor] = []
         #: The name that the user gave to the axis of each symbol.
         self.axis_names: dict[str, str] = {}
-        #: For each symbol, an input and the axis of it that has this size.
-        self.size_sources: dict[str, tuple[Value, int]] = {}
+        #: For each symbol, the axis of an input that it is read from.
+        self.size_sources: dict[str, SymbolSource] = {}
         self._sizes: dict[str, Size] = {} if empty is None else {empty: 0}
         self._example = (tuple(args), dict(kwargs))
         self._leaves, self._spec = pytree.tree_flatten(self._example)
@@ -93,15 +100,25 @@ class RecordedInputs:
 
     def _make_sizes(self, inputs: Sequence[Any]) -> None:
         """Make the sizes of axes whose names are expressions over the names of others, from the sizes of those."""
-        names = {name for named in self._axes.inputs.values() for name in named.values()}
+        names = self._axes.names
         expressions = [name for name in names if is_expression(name, names)]
         if not expressions:
             return
+        self._make_bases(inputs)
         for number, named in self._axes.inputs.items():
             if isinstance(inputs[number], torch.Tensor):
                 self._shape(inputs[number], {axis: name for axis, name in named.items() if name not in expressions})
         for name in sorted(expressions):
             self._sizes[name] = evaluated(name, self._sizes)
+
+    def _make_bases(self, inputs: Sequence[Any]) -> None:
+        """Make the sizes that no axis has itself, from the first axes that are multiples of them."""
+        for number, named in self._axes.inputs.items():
+            for axis, name in named.items():
+                known = multiple_of(name)
+                if known is None or known.base not in self._axes.bases or known.base in self._sizes:
+                    continue
+                self._make_size(known.base, known.base_of(example_of(inputs[number]).shape[axis]))
 
     def _add_tensor(self, number: int, example: torch.Tensor) -> None:
         recorder, name, dynamic = self._recorder, self._names[number], self._axes.inputs.get(number, {})
@@ -111,9 +128,22 @@ class RecordedInputs:
         for axis, axis_name in dynamic.items():
             size = self._sizes[axis_name]
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                self.size_sources.setdefault(str(size.node.expr), (value, axis))
+                self.size_sources.setdefault(str(size.node.expr), SymbolSource(value, axis))
+            self._note_base(axis_name, value, axis, example)
         self.inputs.append(Input(value, name, example))
         self.fakes.append(recorder.writable(fake))
+
+    def _note_base(self, name: str, value: Value, axis: int, example: torch.Tensor) -> None:
+        """Note that a size which no axis has itself is read from an axis that is a multiple of it. The size of this
+        axis is a symbol too, in which the conditions are that the caller declares for it."""
+        known = multiple_of(name) if self._axes.bases else None
+        if known is None or known.base not in self._axes.bases or name in self.axis_names.values():
+            return
+        base = self._sizes[known.base]
+        if isinstance(base, torch.SymInt):
+            self.size_sources.setdefault(str(base.node.expr), SymbolSource(value, axis, known.factor, known.offset))
+        whole = self._symbol(name, example.shape[axis])
+        self.size_sources[str(whole.node.expr)] = SymbolSource(value, axis)
 
     def _marked_input(self, number: int, leaf: Held) -> MarkedInput:
         from onnx_parity.exporter.recording.marked_arguments import MarkedInput
@@ -128,13 +158,19 @@ class RecordedInputs:
         shape: list[Size] = list(example.shape)
         for axis, name in dynamic.items():
             if name not in self._sizes:
-                symbols = self._recorder.fakes.symbols
-                assert symbols is not None
-                size = symbols.new_size(name, example.shape[axis], self._axes.ranges.get(name), self._others.get(name))
-                self._sizes[name] = size
-                self.axis_names[str(size.node.expr)] = name
+                self._make_size(name, example.shape[axis])
             shape[axis] = self._sizes[name]
         return shape
+
+    def _make_size(self, name: str, example: int) -> None:
+        self._sizes[name] = self._symbol(name, example)
+
+    def _symbol(self, name: str, example: int) -> torch.SymInt:
+        symbols = self._recorder.fakes.symbols
+        assert symbols is not None
+        size = symbols.new_size(name, example, self._axes.ranges.get(name), self._others.get(name))
+        self.axis_names[str(size.node.expr)] = name
+        return size
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the program with: these tensors in the place of the examples."""

@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
-from onnx_parity.exporter.graph.graph import Value, Varying
+from onnx_parity.exporter.graph.graph import SymbolSource, Value, Varying
 
 __all__ = ["SymbolicNumber"]
 
@@ -18,14 +18,15 @@ class SymbolicNumber(msgspec.Struct, frozen=True):
     """An expression, and the graph values from which its symbols are read."""
 
     expression: Expression
-    #: For each symbol, a value and the axis whose size it is. The axis is None if the symbol is the value itself.
-    sources: tuple[tuple[Symbol, Value, int | None], ...]
+    sources: tuple[tuple[Symbol, SymbolSource], ...]
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
         """The number for these tensors. While a program is recorded with symbolic sizes, the number is a symbol too."""
         numbers: dict[Symbol, Any] = {
-            symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
-            for symbol, value, axis in self.sources
+            symbol: tensors[source.value].item()
+            if source.axis is None
+            else source.of_size(tensors[source.value].shape[source.axis])
+            for symbol, source in self.sources
         }
         symbolic = next((each for each in numbers.values() if isinstance(each, Varying)), None)
         if symbolic is None:

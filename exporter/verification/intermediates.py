@@ -69,7 +69,7 @@ def computed(
     known: dict[Value, Any] = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
 
     def number(size: Varying, tensors: Mapping[Value, Any]) -> Any:
-        sources = tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in size.node.expr.free_symbols)
+        sources = tuple((symbol, graph.symbol_sources[str(symbol)]) for symbol in size.node.expr.free_symbols)
         return SymbolicNumber(size.node.expr, sources).of(tensors)
 
     interpreter = TensorInterpreter(number)
@@ -86,4 +86,4 @@ def _can_run(node: Node, graph: Graph, known: Mapping[Value, Any]) -> bool:
         return False
     sizes = (size for size in node.sizes() if not isinstance(size, int))
     symbols = (str(symbol) for size in sizes for symbol in size.node.expr.free_symbols)
-    return all(name in graph.symbol_sources and graph.symbol_sources[name][0] in known for name in symbols)
+    return all(name in graph.symbol_sources and graph.symbol_sources[name].value in known for name in symbols)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
+from onnx_parity.exporter.request.size_expressions import with_bases
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.verification.sizes import Sizes
@@ -181,6 +182,7 @@ def sizes_of(source: Source, further: Mapping[str, Sequence[int]] | None = None)
         assert example is not None, "in the example, inputs that may be None are tensors"
         for axis, name in named.items():
             sizes.setdefault(name, example.shape[axis])
+    sizes |= {name: size for name, size in with_bases(sizes).items() if name in source.axes.bases}
     return Sizes(sizes, source.axes.ranges, further)
 
 
@@ -265,6 +267,8 @@ def _resized(
         for axis, name in named.items():
             before = tensor.shape[axis]
             if not before:
+                # There is nothing to repeat, so that the size would stay 0.
+                tensor = tensor.new_ones([*tensor.shape[:axis], sizes[name], *tensor.shape[axis + 1 :]])
                 continue
             where = torch.arange(sizes[name], device=tensor.device) % before
             in_order = keeps_order and not tensor.is_complex() and _is_ordered(tensor, axis)

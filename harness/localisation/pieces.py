@@ -97,7 +97,7 @@ def needs(node: Node) -> Iterator[Value]:
     for argument in node.arguments.values():
         for item in argument if isinstance(argument, (list, tuple)) else (argument,):
             if isinstance(item, SymbolicNumber):
-                yield from (value for _, value, _ in item.sources)
+                yield from (source.value for _, source in item.sources)
 
 
 def run(node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:

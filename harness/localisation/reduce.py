@@ -20,7 +20,7 @@ import torch
 
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.errors import ExportError
-from onnx_parity.exporter.graph.graph import Value
+from onnx_parity.exporter.graph.graph import SymbolSource, Value
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.verification.bundle import Bundle, write_bundle
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
@@ -188,11 +188,15 @@ def source_of(reduced: Reduced, title: str) -> str:
 
 def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
     """A symbolic number as Python code over the sizes and values that it is computed from."""
-    spelled = {
-        str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"
-        for symbol, value, axis in number.sources
-    }
+    spelled = {str(symbol): _spelled_source(source, names[source.value]) for symbol, source in number.sources}
     return re.sub(r"\w+", lambda word: spelled.get(word[0], word[0]), str(number.expression))
+
+
+def _spelled_source(source: SymbolSource, name: str) -> str:
+    if source.axis is None:
+        return f"{name}.item()"
+    size = f"{name}.shape[{source.axis}]"
+    return size if source.of_size(1) == 1 else f"(({size} - {source.offset}) // {source.factor})"
 
 
 _SOURCE = '''"""{title}"""

@@ -24,6 +24,7 @@ from onnx_parity.exporter.graph.graph import (
     Origin,
     Primitive,
     Size,
+    SymbolSource,
     Value,
     Varying,
     operator_name,
@@ -123,11 +124,12 @@ class _Unrolling(Interpreter[_Unrolled]):
     def _list_touched(self, node: Node) -> Iterator[Value]:
         yield from (output for output in node.outputs if output is not None)
         yield from node.inputs()
+        sources = self._graph.symbol_sources
         for size in node.sizes():
             if not isinstance(size, int):
                 names = map(str, size.node.expr.free_symbols)
                 # Sizes of results may consist of symbols that cannot be read from a value and are not needed.
-                yield from (self._graph.symbol_sources[name][0] for name in names if name in self._graph.symbol_sources)
+                yield from (sources[name].value for name in names if name in sources)
 
     def primitive(self, node: Node, scope: _Scope) -> Sequence[_Unrolled]:
         assert isinstance(node.op, Primitive)
@@ -159,7 +161,7 @@ class _Unrolling(Interpreter[_Unrolled]):
             if isinstance(argument, (list, tuple)):
                 return [here(item) for item in argument]
             if isinstance(argument, Varying):
-                sources = [(symbol, here(value), axis) for symbol, value, axis in self._sources(argument)]
+                sources = [(each, source._replace(value=here(source.value))) for each, source in self._sources(argument)]
                 return SymbolicNumber(argument.node.expr, tuple(sources))
             return argument
 
@@ -234,11 +236,12 @@ class _Unrolling(Interpreter[_Unrolled]):
         if isinstance(size, int):
             return size
         sources = tuple(self._sources(size))
-        return int(SymbolicNumber(size.node.expr, sources).of({value: scope[value].tensor for _, value, _ in sources}))
+        values = [source.value for _, source in sources]
+        return int(SymbolicNumber(size.node.expr, sources).of({value: scope[value].tensor for value in values}))
 
-    def _sources(self, number: Varying) -> Iterator[tuple[Any, Value, int | None]]:
+    def _sources(self, number: Varying) -> Iterator[tuple[Any, SymbolSource]]:
         for symbol in number.node.expr.free_symbols:
-            yield symbol, *self._graph.symbol_sources[str(symbol)]
+            yield symbol, self._graph.symbol_sources[str(symbol)]
 
 
 def _live(nodes: Sequence[Node], wanted: set[Value]) -> list[Node]:

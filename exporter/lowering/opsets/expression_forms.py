@@ -13,7 +13,7 @@ import torch
 
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
-from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size, SymbolSource
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 
@@ -77,9 +77,9 @@ class ExpressionForms(Base):
         if expression.is_Integer:
             return self.const([known(expression)], torch.int64)
         if expression.is_Symbol:
-            value, axis = self.symbol(str(expression))
-            if axis is not None:
-                return self.size(value, axis)
+            value, source = self.symbol(str(expression))
+            if source.axis is not None:
+                return self._part_of_size(self.size(value, source.axis), source)
             number = self.cast(value, torch.int64)
             # In the body of a loop, onnx's shape inference assumes that the Unsqueeze or Reshape of a scalar is an
             # empty vector, and then refuses a Resize to it.
@@ -88,6 +88,8 @@ class ExpressionForms(Base):
         if rounded is not None:
             return rounded
         name = type(expression).__name__
+        if name in ("Add", "Mul") and (size := self._size_of_axis(expression)) is not None:
+            return size
         if name == "Choice":
             condition, *numbers = expression.args
             return self.where(self.truth(condition), *map(self.integer, numbers))
@@ -115,6 +117,21 @@ class ExpressionForms(Base):
         raise Unsupported(
             f"the size {expression} cannot be written in ONNX: {expression.spelled or name} of sizes is not supported"
         )
+
+    def _part_of_size(self, size: Value, source: SymbolSource) -> Value:
+        """The number of which a size is a multiple, and an offset."""
+        whole = self.op("Sub", size, self.const([source.offset], torch.int64)) if source.offset else size
+        return whole if source.factor == 1 else self.op("Div", whole, self.const([source.factor], torch.int64))
+
+    def _size_of_axis(self, expression: Expression) -> Value | None:
+        """`8*h + 3` as the size of an axis, where h is read from the size of that axis."""
+        if len(expression.free_symbols) != 1:
+            return None
+        (symbol,) = expression.free_symbols
+        value, source = self.symbol(str(symbol))
+        if source.axis is None or (source.factor, source.offset) == (1, 0):
+            return None
+        return self.size(value, source.axis) if expression == symbol * source.factor + source.offset else None
 
     def truth(self, statement: Expression) -> Value:
         """A condition on sizes as a bool tensor of one element."""
@@ -155,8 +172,8 @@ class ExpressionForms(Base):
     def _real(self, expression: Expression) -> Value:
         name = type(expression).__name__
         if expression.is_Symbol:
-            value, axis = self.symbol(str(expression))
-            assert axis is None, f"{expression} is a size, not a real number"
+            value, source = self.symbol(str(expression))
+            assert source.axis is None, f"{expression} is a size, not a real number"
             return self.reshape(self.cast(value, torch.float64), [1])
         if name == "Choice":
             condition, *numbers = expression.args
