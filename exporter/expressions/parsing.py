@@ -23,7 +23,7 @@ from onnx_parity.exporter.expressions.conditions import (
 from onnx_parity.exporter.expressions.expression import Add, Condition, Expression, Mul, Number, Symbol
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv, Max, Min, Mod
 
-__all__ = ["NotACondition", "over_axes", "parse_condition"]
+__all__ = ["NotACondition", "over_axes", "parse_condition", "parse_number"]
 
 _Function = Callable[..., Expression]
 _OPERATORS: dict[type[ast.operator], _Function] = {
@@ -50,13 +50,25 @@ class NotACondition(ValueError):
 
 def parse_condition(text: str) -> Expression:
     """The condition that a text spells, over symbols of the names in it. Raises NotACondition."""
-    try:
-        condition = _parsed(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
-        raise NotACondition(text) from error
+    condition = _parse(text)
     if not isinstance(condition, Condition):
         raise NotACondition(text)
     return condition
+
+
+def parse_number(text: str) -> Expression:
+    """The number that a text spells, over symbols of the names in it. Raises NotACondition."""
+    number = _parse(text)
+    if isinstance(number, Condition):
+        raise NotACondition(text)
+    return number
+
+
+def _parse(text: str) -> Expression:
+    try:
+        return _parsed(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        raise NotACondition(text) from error
 
 
 def over_axes(condition: Expression, axes: Iterable[str]) -> Expression:
@@ -68,8 +80,8 @@ def over_axes(condition: Expression, axes: Iterable[str]) -> Expression:
         if not unknown or name.isidentifier():
             continue
         try:
-            constant, terms = _parsed(ast.parse(name, mode="eval").body).terms()
-        except (SyntaxError, NotACondition):
+            constant, terms = parse_number(name).terms()
+        except NotACondition:
             continue
         for symbol, factor in terms:
             if symbol in unknown and factor > 0:

@@ -12,9 +12,9 @@ import torch
 
 from onnx_parity.exporter.expressions.expression import UNDEFINED, Condition, Expression, Number, Symbol
 from onnx_parity.exporter.expressions.integers_and_reals import FloorDiv
+from onnx_parity.exporter.expressions.multiples import multiple_of
 from onnx_parity.exporter.graph.graph import Origin, Value
 from onnx_parity.exporter.graph.names_of_axes import renamed
-from onnx_parity.exporter.request.size_expressions import multiple_of
 
 __all__ = ["ASSUMPTIONS_HOLD", "METADATA", "Assumption", "LayoutOfInput", "as_json", "assumptions_in"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import torch
@@ -215,10 +215,14 @@ class Input(msgspec.Struct, eq=False):
     example: torch.Tensor
 
 
-class SymbolSource(NamedTuple):
+_Value = TypeVar("_Value")
+
+
+class SymbolSource(NamedTuple, Generic[_Value]):
     """Where a symbol is read: from the size of a value's axis, or from the value itself, which has one number."""
 
-    value: Value
+    #: A value of the graph, or what it was lowered to.
+    value: _Value
     axis: int | None
     #: The size is the symbol times `factor`, and `offset`: those of the axis "8*h + 3", from which h is read.
     factor: int = 1
@@ -242,7 +246,7 @@ class Graph(msgspec.Struct, eq=False):
     #: Names of the symbols of dynamic axes: `s0` to `batch`.
     axis_names: dict[str, str] = {}
     #: By the names of symbols, for sizes of inputs and data-dependent sizes.
-    symbol_sources: dict[str, SymbolSource] = {}
+    symbol_sources: dict[str, SymbolSource[Value]] = {}
     #: Whether the program has complex tensors, of which the graph has the parts.
     has_complex: bool = False
     #: Whether the program asks autograd for gradients.

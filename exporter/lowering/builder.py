@@ -70,7 +70,7 @@ class Graph(Constants):
         self._names: dict[str, int] = {}
         #: The values of size expressions whose nodes are in this subgraph, or in one around it.
         self.known_numbers: dict[Expression, Value] = {}
-        self._find_symbol: Callable[[str], tuple[Value, int | None]]
+        self._find_symbol: Callable[[str], SymbolSource[Value]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 
     # --- operators ------------------------------------------------------------------------------------------------
@@ -284,11 +284,11 @@ class Graph(Constants):
                 self._names[name] = 1
                 return name
 
-    def bind_symbols(self, find: Callable[[str], tuple[Value, SymbolSource]]) -> None:
+    def bind_symbols(self, find: Callable[[str], SymbolSource[Value]]) -> None:
         """Set the function that finds the value that a symbol is read from, and how."""
         self._find_symbol = find
 
-    def symbol(self, name: str) -> tuple[Value, SymbolSource]:
+    def symbol(self, name: str) -> SymbolSource[Value]:
         """The value that the symbol is read from, and how."""
         return self._find_symbol(name)
 

@@ -105,9 +105,9 @@ class Constants(Forms):
         """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
         if isinstance(number, torch.SymInt):
             if number.node.expr.is_Symbol:
-                value, source = self.symbol(str(number.node.expr))
-                if source.axis is None and value.shape == ():
-                    return self.cast(value, dtype)
+                source = self.symbol(str(number.node.expr))
+                if source.axis is None and source.value.shape == ():
+                    return self.cast(source.value, dtype)
             return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
         if isinstance(number, torch.SymFloat):
             return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)

@@ -176,11 +176,11 @@ class NodeLowering:
             return [self._lowered(item) for item in argument]
         return argument
 
-    def _source_of_symbol(self, name: str) -> tuple[Value, SymbolSource]:
+    def _source_of_symbol(self, name: str) -> SymbolSource[Value]:
         source = self.graph.symbol_sources[name]
         if source.value in self._refused:
             raise _InputRefused(f"the size {name} is that of a refused operator's result")
-        return self.values[source.value], source
+        return SymbolSource(self.values[source.value], *source[1:])
 
     # --- the results ----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ for scripts the tensor that holds it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,7 +55,7 @@ class MarkedInput:
             axis_names[str(size.node.expr)] = axis_name
         return cls(recorder, held, name, shape)
 
-    def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> Any:
+    def handed_out(self, known: Container[str]) -> Any:
         """The object that the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)

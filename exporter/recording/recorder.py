@@ -463,7 +463,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
             ):
                 self.size_sources.setdefault(str(size.node.expr), (value, axis))
 
-    def symbol_sources(self) -> dict[str, SymbolSource]:
+    def symbol_sources(self) -> dict[str, SymbolSource[Value]]:
         """The values that symbols can be read from: the sizes of results (with an axis), and numbers (without)."""
         sizes = {name: SymbolSource(value, axis) for name, (value, axis) in self.size_sources.items()}
         return sizes | {name: SymbolSource(value, None) for name, value in self.reader.scalars.items()}

@@ -40,7 +40,7 @@ _VIEWS = frozenset(
 _WRITES = frozenset({_aten.select_scatter.default, _aten.slice_scatter.default})
 
 
-def with_all_tokens(nodes: Sequence[Node], sources: Mapping[str, SymbolSource]) -> list[Node]:
+def with_all_tokens(nodes: Sequence[Node], sources: Mapping[str, SymbolSource[Value]]) -> list[Node]:
     """The nodes of a graph, with other ones for the loops that are recognised. `sources` are the values of symbols."""
     numbers = {id(each.value): name for name, each in sources.items() if each.axis is None}
     found: list[Node] = []
@@ -98,7 +98,7 @@ def _number(value: Value) -> Size | None:
 class _Recurrence:
     """The one state of a loop that is no result, and what is computed with it."""
 
-    def __init__(self, loop: _Loop, sources: Mapping[str, SymbolSource]) -> None:
+    def __init__(self, loop: _Loop, sources: Mapping[str, SymbolSource[Value]]) -> None:
         self._loop = loop
         self._inside: dict[int, Node | None] = {id(each): None for each in loop.block.inputs}
         self._inside |= {id(each): node for node in loop.block.nodes for each in node.outputs if each is not None}

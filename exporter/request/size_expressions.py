@@ -1,5 +1,5 @@
-"""Sizes that follow from others: an axis with the name "past + sequence", "8*h" or "min(all - sequence, 7)", and
-numbers in objects that are sizes."""
+"""Sizes that follow from others: an axis with the name "past + sequence" or "min(all - sequence, 7)", and numbers in
+objects that are sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import msgspec
 import torch
 
 from onnx_parity.exporter.containers import Opened
@@ -17,14 +16,11 @@ from onnx_parity.exporter.torch_inside import pytree
 
 __all__ = [
     "AxisSize",
-    "Multiple",
     "evaluated",
     "is_expression",
     "minuend",
-    "multiple_of",
     "size_named",
     "with_axis_sizes",
-    "with_bases",
 ]
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
@@ -72,46 +68,6 @@ def evaluated(expression: str, sizes: Mapping[str, Any]) -> Any:
         return sizes[tree.id] if isinstance(tree, ast.Name) else ast.literal_eval(tree)
 
     return value(ast.parse(expression, mode="eval").body)
-
-
-class Multiple(msgspec.Struct, frozen=True):
-    """A size that is a multiple of another one, and an offset: "8*h + 3"."""
-
-    base: str
-    factor: int
-    offset: int
-
-    def base_of(self, size: int) -> int:
-        return (size - self.offset) // self.factor
-
-
-def multiple_of(name: str) -> Multiple | None:
-    """What the name of an axis says of its size, if it is computed from one other size in this way."""
-    if name.isidentifier():
-        return None
-    try:
-        parts = list(ast.walk(ast.parse(name, mode="eval").body))
-    except (SyntaxError, ValueError):
-        return None
-    names = {part.id for part in parts if isinstance(part, ast.Name)}
-    if len(names) != 1 or any(isinstance(part, ast.Call | ast.FloorDiv) for part in parts):
-        return None
-    (base,) = names
-    if not is_expression(name, names):
-        return None
-    offset, first, second = (evaluated(name, {base: number}) for number in range(3))
-    factor = first - offset
-    return Multiple(base, factor, offset) if factor > 0 and second - first == factor else None
-
-
-def with_bases(sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of axes, and those that no axis has itself: of "8*h", also that of h, rounded down."""
-    found = dict(sizes)
-    for name, size in sizes.items():
-        known = multiple_of(name)
-        if known is not None:
-            found.setdefault(known.base, known.base_of(size))
-    return found
 
 
 def size_named(axis: str, sizes: Mapping[str, Any]) -> Any:

@@ -85,8 +85,8 @@ def feeds_of(
             )
     if not all(map(str.isidentifier, sizes)):
         # An object that holds no tensor yet says nothing of sizes.
-        given = [(value, each) for value, each in zip(inputs, fed, strict=True) if not isinstance(each, _NotHeld)]
-        _refuse_other_than_named(sizes if len(given) == len(fed) else _check(*zip(*given, strict=True)))
+        held = [(value, each) for value, each in zip(inputs, fed, strict=True) if not isinstance(each, _NotHeld)]
+        _refuse_other_than_named(sizes if len(held) == len(fed) else _check(*zip(*held, strict=True)))
     return dict(zip(names, values, strict=True))
 
 

@@ -11,12 +11,12 @@ import torch
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.errors import AssumptionError
 from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.expressions.multiples import with_bases
 from onnx_parity.exporter.graph.assumptions import Assumption
 from onnx_parity.exporter.graph.graph import Graph, Varying
 from onnx_parity.exporter.recording.evaluate import TensorInterpreter, nodes_behind, outside_of_recording
 from onnx_parity.exporter.recording.fakes.input_layouts import lies_like
 from onnx_parity.exporter.request.marked_inputs import Given
-from onnx_parity.exporter.request.size_expressions import with_bases
 from onnx_parity.exporter.tracing.symbolic_number import SymbolicNumber
 
 __all__ = ["broken_assumption", "check_assumptions"]

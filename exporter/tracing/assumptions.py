@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from onnx_parity.exporter.errors import ArgumentError, FrozenValueError
+from onnx_parity.exporter.expressions.multiples import multiple_of, with_bases
 from onnx_parity.exporter.graph.assumptions import Assumption, LayoutOfInput
 from onnx_parity.exporter.graph.graph import Input, Origin
 from onnx_parity.exporter.recording.reads import Read
 from onnx_parity.exporter.recording.values_read import TracerWarning
 from onnx_parity.exporter.request.dynamic_axes import Axes
-from onnx_parity.exporter.request.size_expressions import multiple_of, with_bases
 from onnx_parity.exporter.sizes.answers import declared_range
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
+from onnx_parity.exporter.expressions.multiples import multiple_of
 from onnx_parity.exporter.graph.graph import Input, Size, SymbolSource, Value, same_size
 from onnx_parity.exporter.kinds.quantized import Quantized
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, strides_like
@@ -21,7 +22,6 @@ from onnx_parity.exporter.request.size_expressions import (
     evaluated,
     is_expression,
     minuend,
-    multiple_of,
     size_named,
 )
 from onnx_parity.exporter.torch_inside import pytree
@@ -75,7 +75,7 @@ class RecordedInputs:
         #: The name that the user gave to the axis of each symbol.
         self.axis_names: dict[str, str] = {}
         #: For each symbol, the axis of an input that it is read from.
-        self.size_sources: dict[str, SymbolSource] = {}
+        self.size_sources: dict[str, SymbolSource[Value]] = {}
         self._sizes: dict[str, Size] = {} if empty is None else {empty: 0}
         self._example = (tuple(args), dict(kwargs))
         self._leaves, self._spec = pytree.tree_flatten(self._example)

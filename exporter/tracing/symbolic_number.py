@@ -18,7 +18,7 @@ class SymbolicNumber(msgspec.Struct, frozen=True):
     """An expression, and the graph values from which its symbols are read."""
 
     expression: Expression
-    sources: tuple[tuple[Symbol, SymbolSource], ...]
+    sources: tuple[tuple[Symbol, SymbolSource[Value]], ...]
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
         """The number for these tensors. While a program is recorded with symbolic sizes, the number is a symbol too."""

@@ -11,8 +11,8 @@ import torch
 from msgspec.structs import replace
 
 from onnx_parity.exporter.containers import opened
+from onnx_parity.exporter.expressions.multiples import with_bases
 from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
-from onnx_parity.exporter.request.size_expressions import with_bases
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.verification.sizes import Sizes

@@ -192,7 +192,7 @@ def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
     return re.sub(r"\w+", lambda word: spelled.get(word[0], word[0]), str(number.expression))
 
 
-def _spelled_source(source: SymbolSource, name: str) -> str:
+def _spelled_source(source: SymbolSource[Value], name: str) -> str:
     if source.axis is None:
         return f"{name}.item()"
     size = f"{name}.shape[{source.axis}]"

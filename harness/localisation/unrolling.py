@@ -161,7 +161,9 @@ class _Unrolling(Interpreter[_Unrolled]):
             if isinstance(argument, (list, tuple)):
                 return [here(item) for item in argument]
             if isinstance(argument, Varying):
-                sources = [(each, source._replace(value=here(source.value))) for each, source in self._sources(argument)]
+                sources = [
+                    (each, source._replace(value=here(source.value))) for each, source in self._sources(argument)
+                ]
                 return SymbolicNumber(argument.node.expr, tuple(sources))
             return argument
 
@@ -239,7 +241,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         values = [source.value for _, source in sources]
         return int(SymbolicNumber(size.node.expr, sources).of({value: scope[value].tensor for value in values}))
 
-    def _sources(self, number: Varying) -> Iterator[tuple[Any, SymbolSource]]:
+    def _sources(self, number: Varying) -> Iterator[tuple[Any, SymbolSource[Value]]]:
         for symbol in number.node.expr.free_symbols:
             yield symbol, self._graph.symbol_sources[str(symbol)]
 

@@ -22,6 +22,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.graph.graph import SymbolSource
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.exporter.registry.lowerings import Lowering
@@ -130,11 +131,14 @@ class _Body(Graph):
         )
         return ir.Function(domain, name, graph=graph, attributes=())
 
-    def _symbol_of_input(self, name: str) -> tuple[Value, int | None]:
+    def _symbol_of_input(self, name: str) -> SymbolSource[Value]:
         for value in self._inputs:
             for axis, size in enumerate(value.shape or ()):
-                if not isinstance(size, int) and str(size.node.expr) == name:
-                    return value, axis
+                if isinstance(size, int):
+                    continue
+                offset, terms = size.node.expr.terms()
+                if len(terms) == 1 and str(terms[0][0]) == name and terms[0][1] > 0:
+                    return SymbolSource(value, axis, terms[0][1], offset)
         return self.unsupported(
             f"the size {name} is not that of an input of the local function: read it with g.op('Shape', x)"
         )

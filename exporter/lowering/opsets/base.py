@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.errors import Unsupported
-from onnx_parity.exporter.graph.graph import Block, Size
+from onnx_parity.exporter.graph.graph import Block, Size, SymbolSource
 from onnx_parity.exporter.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
@@ -71,7 +71,7 @@ class Base(ABC):
     @abstractmethod
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool: ...
     @abstractmethod
-    def symbol(self, name: str) -> tuple[Value, int | None]: ...
+    def symbol(self, name: str) -> SymbolSource[Value]: ...
 
     def require_opset(self, since: int, reason: str) -> None:
         """Refuse the operator that is being lowered if the target opset is before `since`, the first that has it."""

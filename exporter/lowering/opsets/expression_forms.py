@@ -77,7 +77,8 @@ class ExpressionForms(Base):
         if expression.is_Integer:
             return self.const([known(expression)], torch.int64)
         if expression.is_Symbol:
-            value, source = self.symbol(str(expression))
+            source = self.symbol(str(expression))
+            value = source.value
             if source.axis is not None:
                 return self._part_of_size(self.size(value, source.axis), source)
             number = self.cast(value, torch.int64)
@@ -118,7 +119,7 @@ class ExpressionForms(Base):
             f"the size {expression} cannot be written in ONNX: {expression.spelled or name} of sizes is not supported"
         )
 
-    def _part_of_size(self, size: Value, source: SymbolSource) -> Value:
+    def _part_of_size(self, size: Value, source: SymbolSource[Value]) -> Value:
         """The number of which a size is a multiple, and an offset."""
         whole = self.op("Sub", size, self.const([source.offset], torch.int64)) if source.offset else size
         return whole if source.factor == 1 else self.op("Div", whole, self.const([source.factor], torch.int64))
@@ -128,10 +129,10 @@ class ExpressionForms(Base):
         if len(expression.free_symbols) != 1:
             return None
         (symbol,) = expression.free_symbols
-        value, source = self.symbol(str(symbol))
+        source = self.symbol(str(symbol))
         if source.axis is None or (source.factor, source.offset) == (1, 0):
             return None
-        return self.size(value, source.axis) if expression == symbol * source.factor + source.offset else None
+        return self.size(source.value, source.axis) if expression == symbol * source.factor + source.offset else None
 
     def truth(self, statement: Expression) -> Value:
         """A condition on sizes as a bool tensor of one element."""
@@ -172,9 +173,9 @@ class ExpressionForms(Base):
     def _real(self, expression: Expression) -> Value:
         name = type(expression).__name__
         if expression.is_Symbol:
-            value, source = self.symbol(str(expression))
+            source = self.symbol(str(expression))
             assert source.axis is None, f"{expression} is a size, not a real number"
-            return self.reshape(self.cast(value, torch.float64), [1])
+            return self.reshape(self.cast(source.value, torch.float64), [1])
         if name == "Choice":
             condition, *numbers = expression.args
             return self.where(self.truth(condition), *map(self.real, numbers))
