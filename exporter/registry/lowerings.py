@@ -27,6 +27,7 @@ __all__ = [
     "find",
     "is_from_user",
     "is_lowered",
+    "is_lowered_by_user",
     "lowered_in",
     "lowered_operators",
     "lowering",
@@ -95,6 +96,11 @@ def unregister(name: str, since: int = 1) -> None:
 def is_from_user(function: Lowering) -> bool:
     """Whether the lowering is not one of this package."""
     return not str(function.__module__).startswith("onnx_parity.exporter.")
+
+
+def is_lowered_by_user(name: str) -> bool:
+    """Whether a user has registered a lowering of an operator, `aten::max`, or of one of its overloads."""
+    return any(each.partition(".")[0] == name.partition(".")[0] for each in _from_users)
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:

@@ -34,8 +34,8 @@ __all__ = [
     "code_and_module", "codes_running", "current_frame", "frames_of_user", "is_asked_by_user",
     "is_caught_by_user", "is_library_file", "is_raised_by_python", "is_raised_by_user", "is_users_file", "last_line_in",
     "last_user_line", "library_names", "module_that_calls", "nearest_user_place", "passes_through", "program_frame",
-    "reads_or_writes_item", "runs_users_code", "spelled_in", "stop_at", "variables_of_calls", "warn_at_users_line",
-    "who_asks",
+    "reads_or_writes_item", "runs_users_code", "spelled_in", "stands_in", "stop_at", "variables_of_calls",
+    "warn_at_users_line", "who_asks",
 ]  # fmt: skip
 
 #: The frame of the caller, or of the caller that many calls above it.
@@ -75,6 +75,20 @@ _outermost: dict[int, CodeType] = {}
 def stop_at(code: CodeType) -> None:
     """Do not report lines of this function or of its callers."""
     _outermost[id(code)] = code
+
+
+#: Functions that call a program in place of a line elsewhere, such as a declaration, and what tells this line.
+_standing_in: dict[int, tuple[CodeType, Callable[[FrameType], tuple[str, int]]]] = {}
+
+
+def stands_in(code: CodeType, line_of: Callable[[FrameType], tuple[str, int]]) -> None:
+    """Report lines of this function as the file and the line that are told for its frame."""
+    _standing_in[id(code)] = code, line_of
+
+
+def _place_in(frame: FrameType, line: int) -> tuple[str, int]:
+    _, line_of = _standing_in.get(id(frame.f_code), (None, None))
+    return (frame.f_code.co_filename, line) if line_of is None else line_of(frame)
 
 
 #: Files of this package that compare sizes on behalf of their callers. A branch on a dynamic size in these files is
@@ -156,7 +170,7 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
             if file:
                 return Place(file, line, frame)
         elif not in_graph and _users(frame):
-            return Place(frame.f_code.co_filename, frame.f_lineno, frame)
+            return Place(*_place_in(frame, frame.f_lineno), frame)
         frame = frame.f_back
     return None
 
@@ -270,7 +284,7 @@ def last_user_line(error: BaseException) -> tuple[str, int]:
             file, line = _line_of(frame.f_locals["n"])
             found = (file, line) if file else found
         elif _users(frame):
-            found = frame.f_code.co_filename, traceback.tb_lineno
+            found = _place_in(frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found
 
@@ -311,7 +325,7 @@ def calling_line(paths: Mapping[int, str], file: str, line: int) -> tuple[str, i
             if module is None:
                 module = _module_of(node)
         elif not file and not in_graph and _users(frame):
-            file, line = code.co_filename, frame.f_lineno
+            file, line = _place_in(frame, frame.f_lineno)
         frame = frame.f_back
     return file, line, module
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.torch_inside.frames import FrameType, stands_in
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Case, Declaration, Maker, OrNone
@@ -158,7 +159,8 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments.positional):
         module = inner
     else:
-        module = Call(inner, arguments.positional, passed, tuple(arguments.inputs), constants)
+        place = (str(declaration.file), declaration.line)
+        module = Call(inner, arguments.positional, passed, tuple(arguments.inputs), constants, place)
     module.train(declaration.train).to(device)
     weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     return Program(case, dtype, device, run_seed, module, arguments.inputs, weights)
@@ -174,8 +176,11 @@ class Call(torch.nn.Module):
         keywords: Mapping[str, object],
         names: tuple[str, ...],
         constants: Mapping[str, torch.Tensor],
+        place: tuple[str, int],
     ) -> None:
+        """`place` is the line of the declaration that asks for the call."""
         super().__init__()
+        self.place = place
         self.program = program
         self.arguments = arguments
         self.keywords = keywords
@@ -188,6 +193,11 @@ class Call(torch.nn.Module):
         keywords = {name: self._fill(value, given) for name, value in self.keywords.items()}
         return self.program(*(self._fill(value, given) for value in self.arguments), **keywords)
 
+    @staticmethod
+    def _declared(frame: FrameType) -> tuple[str, int]:
+        place: tuple[str, int] = frame.f_locals["self"].place
+        return place
+
     # Not a function inside of `forward`: one that calls itself would keep the inputs until garbage is collected.
     def _fill(self, value: object, given: Mapping[str, Given]) -> object:
         if isinstance(value, Slot):
@@ -195,6 +205,10 @@ class Call(torch.nn.Module):
         if isinstance(value, tuple) and _holds_slot(value):
             return tuple(self._fill(item, given) for item in value)
         return value
+
+
+# The user's line is the declaration: this file is none of theirs.
+stands_in(Call.forward.__code__, Call._declared)
 
 
 def _holds_slot(value: object) -> bool:

@@ -67,7 +67,9 @@ def repro(
             print_json({"folder": str(folder), "record": record, **told})
         elif issue:
             print_text(rerun.issue, end_line=False)
-            print_text(f"bundle: {folder}\nreport it: {rerun.tracker or 'who is to blame is not known'}", error=True)
+            where = f"mend it: {rerun.own}, your own lowering" if rerun.own else f"report it: {rerun.tracker}"
+            unknown = "who is to blame is not known"
+            print_text(f"bundle: {folder}\n{where if rerun.own or rerun.tracker else unknown}", error=True)
         else:
             lines = [f"{suspect.id}: {record.status} at {record.stage}", *(f"  {line}" for line in rerun.details)]
             print_text("\n".join([*lines, f"bundle: {folder}", f"to reproduce: python {folder / 'repro.py'}"]))
@@ -83,6 +85,8 @@ class Rerun:
     #: The text of an issue, if one is asked for and the cell failed, and where it is reported, if that is known.
     issue: str = ""
     tracker: str = ""
+    #: The place of the user's own lowering that is to blame.
+    own: str = ""
 
 
 def run_and_bundle(cell: Cell, seed: int, folder: Path, *, issue: bool = False) -> Rerun:
@@ -93,6 +97,8 @@ def run_and_bundle(cell: Cell, seed: int, folder: Path, *, issue: bool = False) 
     from onnx_parity.harness.judging.bundle import bundle_of
     from onnx_parity.harness.judging.issue import culprit_of, issue_of, tracker_of
     from onnx_parity.harness.judging.outcome import blank_record
+    from onnx_parity.harness.localisation.localise import own_lowering
+    from onnx_parity.harness.record import Blame
     from onnx_parity.harness.results.environment import describe_run
     from onnx_parity.harness.running.stages import Bench
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
@@ -114,8 +120,10 @@ def run_and_bundle(cell: Cell, seed: int, folder: Path, *, issue: bool = False) 
         write_bundle(bundle, folder)
         rerun = Rerun(record, outcome.details)
         if issue and record.status == "failed":
-            rerun.issue = issue_of(outcome, record, bundle, folder, words_of(known)).text
-            rerun.tracker = tracker_of(culprit_of(record, outcome.details))
+            if record.blame is Blame.EXPORTER:
+                rerun.own = own_lowering(cell, outcome.aten, seed)
+            rerun.issue = issue_of(outcome, record, bundle, folder, words_of(known), own=rerun.own).text
+            rerun.tracker = "" if rerun.own else tracker_of(culprit_of(record, outcome.details))
         reruns.append(rerun)
 
     outcome = Bench(seed).run(cell, ended=keep)

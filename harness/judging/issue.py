@@ -78,14 +78,16 @@ def tracker_of(culprit: str) -> str:
     return str(getattr(subject, "tracker", ""))
 
 
-def issue_of(outcome: Outcome, record: Record, bundle: Bundle, folder: Path, history: str) -> Issue:
-    """The issue of a failing cell, whose bundle is in the folder. The program is run, for what it prints."""
-    culprit = culprit_of(record, outcome.details)
+def issue_of(outcome: Outcome, record: Record, bundle: Bundle, folder: Path, history: str, *, own: str = "") -> Issue:
+    """The issue of a failing cell, whose bundle is in the folder. The program is run, for what it prints. `own` is the
+    place of the user's own lowering that is to blame."""
+    culprit = own.rpartition(" in ")[2] if own else culprit_of(record, outcome.details)
     title = _title(record, culprit)
     defect = [*outcome.details]
     packages: tuple[str, ...] = ("onnxscript", *RUNTIMES[outcome.runtime].packages)
     if record.blame is Blame.EXPORTER:
-        defect.append(f"It is the export of {record.case} ({record.file}:{record.line}) by {culprit}.")
+        by = f"{record.exporter}, with the lowering {own}" if own else culprit
+        defect.append(f"It is the export of {record.case} ({record.file}:{record.line}) by {by}.")
     program, code, prints = "", 0, ""
     if record.blame is Blame.RUNTIME and (program := _small_script(outcome, title, bundle.nbytes)):
         code, prints = _run_python("-c", program)

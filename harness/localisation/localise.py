@@ -14,7 +14,7 @@ import torch
 import onnx_parity
 from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.graph.graph import Value
-from onnx_parity.exporter.registry.lowerings import find
+from onnx_parity.exporter.registry.lowerings import Lowering, find, is_from_user, is_lowered_by_user
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY, Capture, Shapes
@@ -24,7 +24,7 @@ from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording
 from onnx_parity.harness.localisation.unrolling import unroll
 from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_of, widen
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.record import Stage, Status
+from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.running.isolated_runtime import IsolatedRuntime
 from onnx_parity.harness.running.stages import EXTERNAL_WEIGHTS, Bench
 from onnx_parity.harness.subjects.delivered import Delivered
@@ -202,7 +202,8 @@ class Localisation:
     #: Where the case is declared, and the lowering of the first diverging operator: file, line and name.
     declared: str
     lowering: str
-    #: What the cell's failure says of its cause: `exporter: onnx.reference agrees with onnxruntime, ...`.
+    #: What the cell's failure says of its cause: `exporter: onnx.reference agrees with onnxruntime, ...`, or
+    #: `your own lowering: ...`.
     blame: str
     #: The runtime and the transformations of the cell.
     runtime: str
@@ -268,36 +269,55 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
     elif not first.error:
         alone = judge_piece(suspect, (first.number,))
     declaration = suspect.cell.case.declaration
+    used = None if first is None else _lowering(suspect, first)
+    is_own = used is not None and is_from_user(used) and (alone is None or not alone.passed)
     return Localisation(
         suspect.cell.id,
         len(recording.nodes),
         tuple(growth),
         first, alone, followed, recording.blocks,
         f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}",
-        _lowering(suspect, first) if first is not None else "",
-        _blame(suspect.outcome),
+        "" if used is None else _place_of(used),
+        _blame(suspect.outcome, is_own=is_own),
         suspect.outcome.runtime,
         suspect.cell.transforms,
     )  # fmt: skip
 
 
-def _lowering(suspect: Suspect, step: Step) -> str:
-    """The lowering of an operator that this project's exporter exported; empty if another one did."""
-    if suspect.cell.exporter != PARITY:
+def own_lowering(cell: Cell, operators: Sequence[str], seed: int) -> str:
+    """The place of a user's own lowering that is to blame for the failure of a cell, as `localise` finds it; empty if
+    none is. `operators` are those of the program."""
+    if cell.exporter != PARITY or not any(map(is_lowered_by_user, operators)):
         return ""
-    found = find(suspect.recording.nodes[step.number].op, suspect.cell.opset)
-    if found is None:
+    try:
+        found = localise(Suspect.of(cell, seed=seed))
+    except NothingToLocaliseError:
         return ""
-    function = inspect.unwrap(found)
+    return found.lowering if found.blame.startswith(_OWN) else ""
+
+
+#: How the blame of a lowering begins that is not the exporter's.
+_OWN = "your own lowering"
+
+
+def _lowering(suspect: Suspect, step: Step) -> Lowering | None:
+    """The lowering of an operator that this project's exporter exported; None if another one did."""
+    is_ours = suspect.cell.exporter == PARITY
+    return find(suspect.recording.nodes[step.number].op, suspect.cell.opset) if is_ours else None
+
+
+def _place_of(lowering: Lowering) -> str:
+    function = inspect.unwrap(lowering)
     file = Path(inspect.getfile(function))
     below = next((file.relative_to(each) for each in file.parents if (each / "exporter" / "lowering").is_dir()), file)
     return f"{below}:{inspect.getsourcelines(function)[1]} in {function.__name__}"
 
 
-def _blame(outcome: Outcome) -> str:
+def _blame(outcome: Outcome, *, is_own: bool) -> str:
     """Who is to blame for the failure, and why, as the failure of the cell itself was explained."""
     because = outcome.details[-1].rpartition("; ")[2] if outcome.details else ""
-    return f"{outcome.blame}: {because}" if because else str(outcome.blame)
+    who = _OWN if is_own and outcome.blame is Blame.EXPORTER else str(outcome.blame)
+    return f"{who}: {because}" if because else who
 
 
 def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:

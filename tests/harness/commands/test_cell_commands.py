@@ -32,6 +32,28 @@ from onnx_parity.harness.case import floats, op
 
 gated = op(lambda x, slope: F.hardsigmoid(x * slope).exp(), floats(2, 3), slope=[1.5, 2.0])
 """
+#: A lowering that a user registers, and that is wrong.
+_OWN = """
+import torch
+import onnx_parity
+from onnx_parity.harness.case import floats, op
+
+@torch.library.custom_op("owned::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+@onnx_parity.lowering("owned::twice")
+def lower_twice(g, x):
+    return g.op("Mul", x, x)
+
+doubled = op(torch.ops.owned.twice, floats(2, 3))
+exponential = op(lambda x: torch.ops.owned.twice(x).exp(), floats(2, 3))
+"""
+_OWN_CELL = "exponential-float32-opset13-cpu-trace-onnxruntime"
 _CELL = "gated[slope=1.5]-float32-opset13-cpu-trace-onnxruntime"
 
 
@@ -120,6 +142,33 @@ def test_repro_writes_the_text_of_an_issue(faulty: Path) -> None:
     told = json.loads(invoke("repro", _CELL, "--issue", "--json", "--out", "here")[1])
     assert told["issue"].endswith("It is there since onnxruntime 1.29.0, gone in onnxruntime 1.31.0.\n")
     assert told["tracker"] == ""
+
+
+def test_a_lowering_of_ones_own_is_to_blame_for_itself(project: Path) -> None:
+    (package,) = project.glob("cases_*")
+    (package / "some.py").write_text(_OWN)
+    code, text = invoke("localise", _OWN_CELL)
+    lines = text.splitlines()
+    own = f"{package / 'some.py'}:14 in lower_twice"
+    assert code == 0
+    assert lines[-5].startswith("first divergence: owned::twice, ") and lines[-5].endswith("some.py:19")
+    assert lines[-2:] == [
+        f"lowering: {own}",
+        "blame: your own lowering: onnx.reference agrees with onnxruntime, so the graph is wrong",
+    ]
+    told = json.loads(invoke("repro", _OWN_CELL, "--issue", "--json", "--out", "here")[1])
+    title, defect, *_ = told["issue"].split("\n\n")
+    assert title == "# lower_twice computes a wrong result of Exp, Mul (float32, opset 13)"
+    assert f"by parity, with the lowering {own}." in defect
+    assert told["tracker"] == ""
+    # An operator that is called by the harness is called by its declaration.
+    (line,) = [
+        each
+        for each in invoke("localise", _OWN_CELL.replace("exponential", "doubled"))[1].splitlines()
+        if each.startswith("first")
+    ]
+    assert line == f"first divergence: owned::twice, {package / 'some.py'}:18"
+    assert invoke("repro", _OWN_CELL, "--issue", "--out", "here")[1].endswith(f"mend it: {own}, your own lowering\n")
 
 
 def test_the_issue_of_a_small_model_is_a_script_of_its_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
