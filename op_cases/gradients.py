@@ -40,6 +40,45 @@ class Recurrent(Force):
         return energy, -gradient
 
 
+class Attack(nn.Module):
+    """Steps against the gradient of a loss by the input, each of a leaf of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    @torch.enable_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = x.detach().requires_grad_()
+            F.cross_entropy(self.layer(x), torch.ones(x.shape[0], dtype=torch.int64)).backward()
+            assert x.grad is not None
+            x = x + x.grad.sign() / 8
+        return x.detach()
+
+
+@torch.enable_grad()
+def added(x: torch.Tensor) -> list[torch.Tensor]:
+    """The sum of two gradients, and one of the optimizer's own steps."""
+    leaf = x.detach().clone().requires_grad_()
+    optimizer = torch.optim.SGD([leaf], lr=0.25)
+    for power in (2, 3):
+        (leaf**power).sum().backward()
+    assert leaf.grad is not None
+    both = leaf.grad.clone()
+    optimizer.step()
+    return [both, leaf.detach()]
+
+
+@torch.enable_grad()
+def retained(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor | None]:
+    leaf = x.detach().clone().requires_grad_()
+    product = leaf * y
+    product.retain_grad()
+    product.sin().backward(y)
+    return [leaf.grad, product.grad]
+
+
 class Pairs(nn.Module):
     """The potential of pairs of points, which has no weights."""
 
@@ -324,6 +363,11 @@ gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), 
 mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
 product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))
 directional = op(lambda x, v: torch.func.jvp(layers, (x,), (v,)), floats(4), floats(4))
+
+# `backward()` adds to the `.grad` of leaves that the program makes.
+attack_by_backward = op(Attack(), floats(3, 4), dynamic=BATCH)
+gradients_added = op(added, floats(3, 4), dynamic=BATCH)
+gradient_retained = op(retained, floats(3, 4), floats(3, 4), dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}})
 
 pooling_backwards = op(
     lambda x, y: torch.ops.aten.max_pool2d_with_indices_backward(

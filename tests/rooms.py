@@ -25,7 +25,7 @@ BUDGETS = {
     "exporter/kinds": 1250,
     "exporter/lowering": 5405,
     "exporter/operators": 17680,
-    "exporter/patches": 1695,
+    "exporter/patches": 1740,
     "exporter/program_state": 1100,
     "exporter/recording": 7340,
     "exporter/recurrences": 850,

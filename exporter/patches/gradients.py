@@ -10,9 +10,9 @@ import torch
 from onnx_parity.exporter.dispatch.gradients import is_transformed
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.torch_inside.patch import FunctionCode, Patch
+from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
-from onnx_parity.exporter.torch_inside.transforms import keeping_requires_grad
+from onnx_parity.exporter.torch_inside.transforms import is_gradtrackingtensor, keeping_requires_grad, tracked_leaves
 
 __all__ = ["PATCHES"]
 
@@ -33,14 +33,51 @@ def _grad(torchs: Callable[..., Any], outputs: Any, inputs: Any, *args: Any, **k
         return torchs(outputs, inputs, *args, **kwargs)
 
 
-def _backward(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    raise refused_here(
-        "the program calls backward(), which adds to the .grad of tensors: ONNX has nothing to add to. "
-        "Use torch.autograd.grad(result, inputs, create_graph=True), which returns the gradients"
-    )
+def _backward(
+    torchs: Callable[..., Any],
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add to the `.grad` of the tensors that the program made leaves of, by `requires_grad_()`.
+
+    Weights of the module are not among them: no model keeps their gradients.
+    """
+    if not is_transformed():
+        raise Reconsider(Decision.GRADIENTS)
+    roots = [tensors] if isinstance(tensors, torch.Tensor) else [*tensors]
+    leaves = tracked_leaves(roots) if inputs is None else [inputs] if isinstance(inputs, torch.Tensor) else [*inputs]
+    if not leaves:
+        raise refused_here(
+            "the program calls backward(), which adds to the .grad of weights of the module: ONNX has nothing to add "
+            "to. Use torch.autograd.grad(result, weights), which returns the gradients"
+        )
+    with keeping_requires_grad():
+        found = torch.autograd.grad(
+            roots, leaves, grad_tensors, retain_graph=retain_graph, create_graph=create_graph, allow_unused=True
+        )
+    for leaf, gradient in zip(leaves, found, strict=True):
+        if gradient is not None:
+            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+
+
+def _retain_grad(torchs: Callable[..., Any], tensor: torch.Tensor) -> None:
+    """Note the gradient of a tensor that is no leaf. torch refuses to retain it within a transform."""
+    if tensor.is_leaf or not is_gradtrackingtensor(tensor):
+        return
+
+    def keep(gradient: torch.Tensor) -> None:
+        kept = tensor.grad
+        tensor.grad = gradient if kept is None else kept + gradient
+
+    tensor.register_hook(keep)
 
 
 PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(torch.Tensor, "retain_grad", _retain_grad),
     FunctionCode(torch.autograd, "grad", _grad),
     FunctionCode(torch.autograd, "backward", _backward),
 )

@@ -39,7 +39,7 @@ __all__ = [
     "copy_write_to_input", "current_level", "end_functionalizing", "functional_tensor", "innermost_transform",
     "inside_before_writes", "inside_of_functional", "inside_of_wrapper", "is_functional_tensor",
     "is_functionaltensor", "is_gradtrackingtensor", "is_wrapped", "keeping_requires_grad", "level_of_gradients",
-    "number_of_writes", "runs_backward", "transforms", "with_applied_functions", "with_gradients",
+    "number_of_writes", "runs_backward", "tracked_leaves", "transforms", "with_applied_functions", "with_gradients",
     "without_gradients",
 ]  # fmt: skip
 
@@ -53,6 +53,23 @@ def transforms() -> Sequence[Any]:
 def runs_backward() -> bool:
     """Whether autograd computes gradients now."""
     return torch._C._current_graph_task_id() != -1
+
+
+def tracked_leaves(roots: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that autograd would add to the `.grad` of, where it starts from `roots`."""
+    leaves: dict[int, torch.Tensor] = {}
+    reached, left = set(), [root.grad_fn for root in roots]
+    leaves.update((id(root), root) for root in roots if root.requires_grad and root.is_leaf)
+    while left:
+        function = left.pop()
+        if function is None or function in reached:
+            continue
+        reached.add(function)
+        variable = getattr(function, "variable", None)
+        if variable is not None:
+            leaves.setdefault(id(variable), variable)
+        left += [following for following, _ in function.next_functions]
+    return [each for each in leaves.values() if is_gradtrackingtensor(each)]
 
 
 def inside_of_functional(tensor: torch.Tensor) -> torch.Tensor:

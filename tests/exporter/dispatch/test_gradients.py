@@ -98,10 +98,14 @@ def through_onnx(x: torch.Tensor) -> Any:
     return torch.autograd.grad(onnx_parity.ops.symbolic("Relu", (x,), dtype=x.dtype, shape=x.shape).sum(), x)
 
 
-def backwards(x: torch.Tensor) -> torch.Tensor | None:
-    x = x.clone().requires_grad_()
-    x.square().sum().backward()
-    return x.grad
+class OfWeights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor | None:
+        self.layer(x).sum().backward()
+        return self.layer.weight.grad
 
 
 OF_NO_MODULE = nn.Parameter(torch.ones(4))
@@ -123,9 +127,9 @@ NOT_RECORDED = (
         (through_function_twice, f"the program asks for gradients through Rounded, an autograd function{NOT_RECORDED}"),
         (through_onnx, f"the program asks for gradients through Relu{NOT_RECORDED}"),
         (
-            backwards,
-            "the program calls backward(), which adds to the .grad of tensors: ONNX has nothing to add to. "
-            "Use torch.autograd.grad(result, inputs, create_graph=True), which returns the gradients",
+            OfWeights(),
+            "the program calls backward(), which adds to the .grad of weights of the module: ONNX has nothing to add "
+            "to. Use torch.autograd.grad(result, weights), which returns the gradients",
         ),
         (
             by_its_own_parameter,
@@ -333,3 +337,31 @@ def test_recurrent_cells(cell: nn.Module, nodes: int) -> None:
     for program in (hidden, lambda x: torch.func.jvp(hidden, (x,), (x,))):
         assert_agrees(onnx_parity.export(program, (_ROWS,)), program, _ROWS)
     assert len(onnx_parity.export(cell, (_ROWS,)).model.graph) == nodes
+
+
+def by_some_inputs(x: torch.Tensor) -> list[torch.Tensor | None]:
+    one, other = x.detach().clone().requires_grad_(), (x * 2).detach().requires_grad_()
+    (one * other).sum().backward(inputs=[one])
+    return [one.grad, other]
+
+
+def with_a_hook(x: torch.Tensor) -> torch.Tensor:
+    leaf, seen = x.detach().clone().requires_grad_(), []
+    product = leaf * 3
+    product.register_hook(seen.append)
+    product.square().sum().backward()
+    return seen[0]
+
+
+def of_the_input(x: torch.Tensor) -> torch.Tensor | None:
+    x.requires_grad_()
+    x.sin().sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("program", [by_some_inputs, with_a_hook, of_the_input])
+def test_backward_adds_to_leaves_of_the_program(program: Any) -> None:
+    x = torch.randn(3, 4)
+    exported = onnx_parity.export(program, (x.clone(),))
+    assert x.grad is None
+    torch.testing.assert_close(exported(x), program(x.clone()))

@@ -78,9 +78,19 @@ def times_a_global(x: torch.Tensor) -> torch.Tensor:
     return x * X
 
 
-def backward(x: torch.Tensor) -> torch.Tensor:
-    (x.clone().requires_grad_() ** 2).sum().backward()
-    return x
+@torch.enable_grad()
+def backward(x: torch.Tensor) -> torch.Tensor | None:
+    x = x.clone().requires_grad_()
+    (x**2).sum().backward()
+    return x.grad
+
+
+@torch.enable_grad()
+def retain(x: torch.Tensor) -> torch.Tensor | None:
+    y = x.clone().requires_grad_() * 2
+    y.retain_grad()
+    y.square().sum().backward()
+    return y.grad
 
 
 def replace_memory(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

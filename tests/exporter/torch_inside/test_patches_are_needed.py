@@ -64,6 +64,7 @@ from tests.exporter.torch_inside.programs import (
     random,
     random_from_a_state,
     replace_memory,
+    retain,
     scan,
     script_of_math,
     scripted,
@@ -214,9 +215,8 @@ WITNESSES: dict[str, Witness] = {
     "fake_kernels: torch._library.fake_impl.set_ctx_getter": Witness(context_of_another_thread, "own and own"),
     "fake_kernels: torch.library.get_ctx": Witness(context_of_another_thread, "None and None"),
     "gradients: torch.autograd.grad": Witness(exporting(Force(), X), "does not depend on what they are asked for"),
-    "gradients: torch.autograd.backward": Witness(
-        exporting(backward, X), "called inside a functorch transform", "the program calls backward"
-    ),
+    "gradients: torch.autograd.backward": Witness(exporting(backward, X), "called inside a functorch transform"),
+    "gradients: torch.Tensor.retain_grad": Witness(exporting(retain, X), "inside of a function being transformed"),
     "higher_order: torch.cond": Witness(
         exporting(cond, X, others=[(Y,)], expected=plain_cond, may_compile=False), "compiler is started"
     ),
