@@ -346,7 +346,8 @@ def by_some_inputs(x: torch.Tensor) -> list[torch.Tensor | None]:
 
 
 def with_a_hook(x: torch.Tensor) -> torch.Tensor:
-    leaf, seen = x.detach().clone().requires_grad_(), []
+    leaf = x.detach().clone().requires_grad_()
+    seen: list[torch.Tensor] = []
     product = leaf * 3
     product.register_hook(seen.append)
     product.square().sum().backward()
