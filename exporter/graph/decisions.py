@@ -38,6 +38,8 @@ class Decision(enum.Enum):
     RANKS_OF_EXAMPLE = enum.auto()
     #: `chunk` makes as many parts as in the example where their number depends on sizes.
     PARTS_OF_EXAMPLE = enum.auto()
+    #: Results lie in memory as torch's own kernels lay them, which are called with zeros.
+    LAYOUTS_OF_KERNELS = enum.auto()
     #: Functions are followed that called `int`, `float` or `len` with a dynamic size, and all of their modules.
     FOLLOW_FUNCTIONS = enum.auto()
     #: Python's `int`, `float` and `len` give the example's numbers (see `sizes/python_functions.py`).

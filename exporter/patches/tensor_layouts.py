@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, module_that_calls
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, Patch
@@ -23,9 +24,8 @@ def _is_of_program(tensor: Any) -> bool:
 
 
 def _is_contiguous(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    if _is_of_program(self):
-        recorder_here().layouts_asked.ask(self)
-    return torchs(self, *args, **kwargs)
+    result = torchs(self, *args, **kwargs)
+    return recorder_here().layouts_asked.answer(self, result) if _is_of_program(self) else result
 
 
 def _stride(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -42,27 +42,26 @@ def _view(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: 
 
 
 def _may_copy(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    given = args[0] if args else kwargs.get("input")
+    given: Any = args[0] if args else kwargs.get("input")
     result = torchs(*args, **kwargs)
-    if _is_of_program(given):
-        recorder_here().layouts_asked.give(given, result)
-    return result
+    return recorder_here().layouts_asked.made(given, result) if _is_of_program(given) else result
 
 
 def _contiguous(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     result = torchs(self, *args, **kwargs)
-    if _is_of_program(self):
-        recorder_here().layouts_asked.give_one(self, result)
-    return result
+    if not _is_of_program(self):
+        return result
+    order = order_of(kwargs.get("memory_format", torch.contiguous_format), self.ndim)
+    return recorder_here().layouts_asked.made_one(self, result, order)
 
 
 def _to(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     result = torchs(self, *args, **kwargs)
-    if "memory_format" in kwargs and _is_of_program(self):
-        asked = recorder_here().layouts_asked
-        asked.give_one(self, result)
-        asked.exactly = True
-    return result
+    if "memory_format" not in kwargs or not _is_of_program(self):
+        return result
+    asked = recorder_here().layouts_asked
+    asked.exactly = True
+    return asked.made_one(self, result, is_known=True)
 
 
 PATCHES: tuple[Patch, ...] = (

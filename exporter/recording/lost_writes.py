@@ -15,7 +15,7 @@ have: `tracing/layouts_of_inputs.py` finds out whether it does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +28,8 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Node, Origin, Value, operator_name
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.kinds.quantized import Quantized
+from onnx_parity.exporter.recording.fakes.fake_mode import expressions
+from onnx_parity.exporter.sizes.copies import copy_or_view
 from onnx_parity.exporter.torch_inside.bytecode import errors_are_caught
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
 from onnx_parity.exporter.torch_inside.frames import current_frame
@@ -35,6 +37,7 @@ from onnx_parity.exporter.torch_inside.tensors import identity_of_memory
 from onnx_parity.exporter.torch_inside.transforms import inside_before_writes, is_functionaltensor, number_of_writes
 
 __all__ = [
+    "Decided",
     "LayoutsAsked",
     "MayBeOne",
     "TensorThen",
@@ -173,20 +176,27 @@ def _is_laid_out_anew(node: Node) -> bool:
     return is_contiguous_copy or name in _LAID_OUT_ANEW
 
 
-class Copied(msgspec.Struct, frozen=True, eq=False):
-    """A tensor and a copy of it, which has the memory of the tensor for sizes for which a condition holds."""
+class Made(msgspec.Struct, frozen=True, eq=False):
+    """A tensor, and what `contiguous` or `reshape` made of it: a copy, or another tensor of the same memory."""
 
     tensors: tuple[TensorThen, TensorThen]
+    is_copy: bool
+    #: The condition on sizes with which it is none; None if that does not depend on them, as far as is known.
     condition: Any
-    origin: Origin
     #: How many nodes there were.
     at: int
+
+    @property
+    def is_written(self) -> bool:
+        return any(number_of_writes(each.tensor) > each.writes for each in self.tensors)
 
     def is_lost(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> bool:
         """Whether one of the two has been written to since, and the other has been read since; or whether several
         elements of the tensor are one, and there was a write to the copy."""
+        if not self.is_copy or not self.is_written:
+            return False
         tensor, copy = self.tensors
-        if 0 in tensor.tensor.stride() and number_of_writes(copy.tensor) > copy.writes:
+        if 0 in expressions(tensor.tensor.stride()) and number_of_writes(copy.tensor) > copy.writes:
             return True
         read = {*outputs, *(value for node in nodes[self.at :] for value in node.inputs())}
         return any(
@@ -211,16 +221,20 @@ def _views_of(value: Value, nodes: Sequence[Node]) -> set[Value]:
     return views
 
 
-class _Given(msgspec.Struct, frozen=True, eq=False):
-    """A tensor, what `contiguous` or `reshape` made of it, and how often each had been written to."""
+class Decided(msgspec.Struct, frozen=True, eq=False):
+    """What was decided by how a tensor lies in memory: the answer to a question, or whether there is a copy."""
 
-    tensors: tuple[torch.Tensor, torch.Tensor]
-    writes: tuple[int, int]
+    #: The place among all that were.
+    number: int
     origin: Origin
-
-    @property
-    def is_written(self) -> bool:
-        return any(number_of_writes(each) > before for each, before in zip(self.tensors, self.writes, strict=True))
+    #: The answer, True for a copy that is none, or strides.
+    outcome: Any
+    value: Value
+    is_empty: bool
+    #: What was made of the tensor; None if the program asked.
+    made: Made | None = None
+    #: Whether the program compares tensors with `is`.
+    compares: bool = False
 
 
 class LayoutsAsked:
@@ -228,9 +242,9 @@ class LayoutsAsked:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        #: Copies that are none for some sizes.
-        self.copies: list[Copied] = []
-        self._given: list[_Given] = []
+        self.decided: list[Decided] = []
+        #: Those that are decided otherwise here, by their numbers.
+        self.turned: Collection[int] = ()
         self._asked: Origin | None = None
         #: Whether the strides of axes of one element matter too.
         self.exactly = False
@@ -243,6 +257,14 @@ class LayoutsAsked:
         if (self._asked is None or exactly > self.exactly) and self._depends(tensor):
             self._asked = self._asked or self._recorder.origins.find()
             self.exactly |= exactly
+        if exactly:
+            self._decide(tensor, expressions(tensor.stride()))
+
+    def answer(self, tensor: torch.Tensor, answer: Any) -> Any:
+        """The answer to the question of the program whether a tensor is contiguous."""
+        self.ask(tensor)
+        is_turned = isinstance(answer, bool) and self._decide(tensor, answer)
+        return not answer if is_turned else answer
 
     def ask_where_caught(self, tensor: torch.Tensor) -> None:
         """The same, where an error is caught that is raised if it does not lie as it has to."""
@@ -252,42 +274,69 @@ class LayoutsAsked:
         if errors_are_caught(current_frame(), outermost):
             self.ask(tensor)
 
-    def give_one(self, given: torch.Tensor, result: torch.Tensor) -> None:
-        """Note what a function made of a tensor that may return the tensor itself."""
-        self.give(given, result)
-        if self._recorder.program_has("is"):
+    def made_one(
+        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False
+    ) -> torch.Tensor:
+        """What a function made of a tensor that may return the tensor itself."""
+        if compares := self._recorder.program_has("is"):
             self.ask(given)
+        return self.made(given, result, order, is_known=is_known, compares=compares)
 
-    def give(self, given: Any, result: torch.Tensor) -> None:
-        """Note what `contiguous` or `reshape` made of a tensor."""
+    def made(
+        self, given: Any, result: torch.Tensor, order: Sequence[int] | None = None, *, is_known: bool = False,
+        compares: bool = False,
+    ) -> torch.Tensor:  # fmt: skip
+        """What `contiguous` or `reshape` made of a tensor. Of some functions torch knows what they make with dynamic
+        sizes."""
+        condition = None
+        if type(given) is torch.Tensor:
+            layouts = self._recorder.unclear_layouts
+            if layouts.has(given):
+                return layouts.copied(given, result)
+            if result is not given and not is_known:
+                result, condition = copy_or_view(given, result, order)
         one, other = _functional(given), _functional(result)
-        if one is not None and other is not None:
-            writes = number_of_writes(one), number_of_writes(other)
-            self._given.append(_Given((one, other), writes, self._recorder.origins.find()))
+        if one is None or other is None:
+            return result
+        is_copy = identity_of_memory(one) != identity_of_memory(other)
+        recorder = self._recorder
+        both = [TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (one, other)]
+        made = Made((both[0], both[1]), is_copy, condition, len(recorder.nodes))
+        is_turned = self._decide(given, not is_copy, made, compares=compares)
+        return result.clone() if is_turned and not is_copy else result
+
+    def _decide(self, tensor: torch.Tensor, outcome: Any, made: Made | None = None, *, compares: bool = False) -> bool:
+        """Note a decision. Returns whether it is to be the other one."""
+        known = self._known(tensor)
+        if known is None:
+            return False
+        number, is_empty = len(self.decided), any(type(size) is int and size == 0 for size in tensor.shape)
+        origin = self._recorder.origins.find()
+        self.decided.append(Decided(number, origin, outcome, known, is_empty, made, compares))
+        return number in self.turned
 
     def place(self) -> Origin | None:
         """The first place at which what the program does may depend on how its inputs lie; None if there is none."""
-        written = (each for each in self._given if each.is_written and self._depends(each.tensors[0]))
-        found = [*([] if self._asked is None else [self._asked]), *(each.origin for each in written)]
-        return found[0] if found else None
-
-    def watch_copy(self, tensor: torch.Tensor, copy: torch.Tensor, condition: Any) -> None:
-        """Watch a tensor and a copy of it that has its memory where a condition on sizes holds."""
-        recorder = self._recorder
-        tensor, copy = inside_of_gradients(tensor), inside_of_gradients(copy)
-        if identity_of_memory(tensor) != identity_of_memory(copy):
-            one, other = (TensorThen.of(each, recorder.value_of(unwrapped(each))) for each in (tensor, copy))
-            self.copies.append(Copied((one, other), condition, recorder.origins.find(), len(recorder.nodes)))
+        if self._asked is not None:
+            return self._asked
+        for each in self.decided:
+            if each.made is not None and each.made.is_written and _comes_from_inputs(each.value):
+                return each.origin
+        return None
 
     def release(self) -> None:
-        self.copies.clear()
-        self._given.clear()
+        self.decided.clear()
+
+    def _known(self, tensor: torch.Tensor) -> Value | None:
+        """The value of a tensor, without writes that have not been applied; None for a constant of the program."""
+        inside = inside_of_gradients(tensor)
+        known = inside_before_writes(inside) if is_functionaltensor(inside) else inside
+        return self._recorder.value_of(known) if self._recorder.knows(known) else None
 
     def _depends(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor lies as an input does, as far as is known."""
-        inside = inside_of_gradients(tensor)
-        known = inside_before_writes(inside) if is_functionaltensor(inside) else inside
-        return self._recorder.knows(known) and _comes_from_inputs(self._recorder.value_of(known))
+        known = self._known(tensor)
+        return known is not None and _comes_from_inputs(known)
 
 
 def _functional(tensor: Any) -> torch.Tensor | None:

@@ -23,6 +23,7 @@ from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
+from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import (
     LayoutsAsked,
@@ -102,7 +103,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
         fakes.cache_enabled = False
-        self.memo = ResultMemo(fakes)
+        self.memo = ResultMemo(fakes, of_kernels=Decision.LAYOUTS_OF_KERNELS in decisions)
         #: Conditions on sizes of inputs.
         self.size_conditions: dict[Value, Any] = {}
         self.nodes: list[Node] = []
@@ -386,6 +387,10 @@ class Recorder(Uncompiled, TorchDispatchMode):
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self._append(node)
+
+    def metadata(self) -> dict[Value, Metadata]:
+        """How the tensors lie in memory that this recording has made."""
+        return {value: describe(fake) for fake, value in self._values.values()}
 
     def program_has(self, name: str) -> bool:
         """Whether a name stands in the code of a function of the program."""

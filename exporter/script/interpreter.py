@@ -43,7 +43,7 @@ from onnx_parity.exporter.script.values import (
     put_back,
     stacks,
 )
-from onnx_parity.exporter.sizes.copies import MAY_COPY, note_copy
+from onnx_parity.exporter.sizes.copies import MAY_COPY
 from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.torch_inside.dispatcher import schema_of
 from onnx_parity.exporter.torch_inside.modes import without_function_overrides
@@ -239,14 +239,15 @@ class Interpreter:
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with nullcontext() if self.blocks.recorder.lifts else without_function_overrides():
             result = operator.call(*positional, **named)
-        if (name := schema_of(operator.call).name) in MAY_COPY:
+        name, asked = schema_of(operator.call).name, self.blocks.recorder.layouts_asked
+        if name in MAY_COPY:
             layout = [*positional[1:], *named.values(), torch.contiguous_format][0]
             order = order_of(layout, positional[0].ndim) if name == "aten::contiguous" else None
-            result = note_copy(positional[0], result, order)
-        if name in MAY_COPY or name == "aten::to":
-            self.blocks.recorder.layouts_asked.give(positional[0], result)
+            result = asked.made(positional[0], result, order)
+        elif name == "aten::to":
+            result = asked.made(positional[0], result, is_known=True)
         elif name.startswith("aten::as_strided"):
-            self.blocks.recorder.layouts_asked.ask(positional[0], exactly=True)
+            asked.ask(positional[0], exactly=True)
         return from_python(result)
 
     def _call_quantized(self, operator: Operator, values: Sequence[Any]) -> Any:

@@ -16,7 +16,7 @@ from onnx_parity.exporter.expressions.conditions import FALSE, TRUE, And, Equal,
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number
 from onnx_parity.exporter.expressions.integers_and_reals import Max
 
-__all__ = ["QUESTIONS", "are_in_order", "may_be_viewed", "order_of"]
+__all__ = ["QUESTIONS", "are_in_order", "may_be_viewed", "order_of", "suggested_format"]
 
 _Sizes = Sequence[Expression]
 _ZERO, _ONE = Number(0), Number(1)
@@ -50,15 +50,19 @@ def are_in_order(sizes: _Sizes, strides: _Sizes, order: Sequence[int] | None = N
 
 def may_be_viewed(sizes: _Sizes, strides: _Sizes, new: _Sizes) -> Expression:
     """Whether a tensor may have these new sizes without a copy, if none of them is 0: they are its own, or of
-    two axes that are joined, and that do not lie behind each other, one has one element."""
+    two axes that are joined, between which others have one element, and that do not lie behind each other, one has one
+    element."""
     conditions: list[Expression] = []
     begun = {*itertools.accumulate(new, Mul.of)}
-    for axis, before in enumerate(itertools.accumulate(sizes[:-1], Mul.of)):
-        if before not in begun:  # The axis and the next one are joined.
-            own, step = strides[axis], strides[axis + 1]
+    joined = [before not in begun for before in itertools.accumulate(sizes[:-1], Mul.of)]
+    for axis, other in itertools.combinations(range(len(sizes)), 2):
+        between = [Unequal.of(size, _ONE) for size in sizes[axis + 1 : other]]
+        if all(joined[axis:other]) and TRUE not in between:
+            own, step = strides[axis], strides[other]
             # What follows an axis of stride 1 has one element.
-            follows = FALSE if own == _ONE else Equal.of(own, Mul.of(sizes[axis + 1], step))
-            conditions.append(Or.of(follows, Equal.of(sizes[axis], _ONE), Equal.of(sizes[axis + 1], _ONE)))
+            follows = FALSE if own == _ONE else Equal.of(own, Mul.of(sizes[other], step))
+            are_one = Equal.of(sizes[axis], _ONE), Equal.of(sizes[other], _ONE)
+            conditions.append(Or.of(follows, *are_one, *between))
     same = [Equal.of(one, other) for one, other in zip(sizes, new, strict=False)] if len(sizes) == len(new) else [FALSE]
     return Or.of(And.of(TRUE, *conditions), And.of(TRUE, *same))
 
@@ -91,6 +95,21 @@ def order_of(memory_format: torch.memory_format, rank: int) -> Sequence[int] | N
     """The axes of a tensor in a memory format, the innermost first. None if tensors of this rank have no such order."""
     order = _LAYOUTS.get(memory_format, range(rank - 1, -1, -1))
     return order if len(order) == rank else None
+
+
+def suggested_format(tensor: torch.Tensor) -> torch.memory_format:
+    """The memory format that torch's kernels give to what they make of a tensor, with the sizes of the recording."""
+    for memory_format, order in _LAYOUTS.items():
+        if tensor.layout is torch.strided and tensor.ndim == len(order):
+            sizes, strides = _in_recording(tensor.shape), _in_recording(tensor.stride())
+            if None not in (*sizes, *strides):
+                question = _has_strides_of_channels_last([*map(Number, sizes)], [*map(Number, strides)], order)
+                return memory_format if question == TRUE else torch.contiguous_format
+    return torch.contiguous_format
+
+
+def _in_recording(sizes: Sequence[Any]) -> list[Any]:
+    return [size if type(size) is int else size.node.hint for size in sizes]
 
 
 #: By the names of torch's methods: the expression, and the type of its value.

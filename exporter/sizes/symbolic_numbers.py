@@ -62,7 +62,7 @@ def with_symbolic_numbers(*replaced: _Function | str) -> Callable[[_Function], _
     return register
 
 
-def read_numbers_after(count: int, *functions: _Function) -> None:
+def read_numbers_after(count: int, *functions: _Function | str) -> None:
     """Read tensors of one int among the arguments after so many of them: as sizes and indices they may be symbols."""
 
     def call(torchs: _Function, *args: Any, **options: Any) -> Any:

@@ -20,7 +20,7 @@ import torch
 
 from onnx_parity.exporter.errors import CaptureError, Unsupported
 from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth
-from onnx_parity.exporter.expressions.conditions import TRUE, And, Comparison, Equal, LessOrEqual, Not, Or
+from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
 from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, in_short, narrowed
@@ -108,12 +108,8 @@ class Symbols(NumbersOfValues):
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Is told each answer that follows from a value that was read, and returns the one that is to be given.
         self.decided_by_values: Callable[[Plain, str, Expression], Plain] = lambda answer, spelled, question: answer
-        #: Is told a tensor, a copy of it, and the condition on sizes for which the program makes no copy.
-        self.watch_copy: Callable[[torch.Tensor, torch.Tensor, Expression], None] = lambda tensor, copy, condition: None
         #: By the identity of what `contiguous` returned: what it was called on, the former, and whether they are one.
         self.copies: dict[int, tuple[torch.Tensor, torch.Tensor, Any]] = {}
-        #: Where `contiguous` returned images as they were, and not with their channels last.
-        self.not_channels_last: set[Expression] = set()
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
         #: Returns whether a frame that asks a condition is to run the body of a `while`.
@@ -279,11 +275,9 @@ class Symbols(NumbersOfValues):
         """Whether a question has the same answer for all sizes within the declared ranges."""
         return known_truth(question, self._ranges) is not None
 
-    def known_if_occupied(self, question: Expression, where: Expression = TRUE) -> bool | None:
-        """The answer to a question that holds for all sizes within the declared ranges but 0 with which a condition
-        holds."""
-        occupied = {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()}
-        return known_truth(question, narrowed(occupied, where))
+    def known_if_occupied(self, question: Expression) -> bool | None:
+        """The answer to a question that holds for all sizes within the declared ranges but 0."""
+        return known_truth(question, {symbol: known & _OCCUPIED for symbol, known in self._ranges.items()})
 
     def is_one_if_occupied(self, size: torch.SymInt) -> bool:
         """Whether a size is 1 unless an axis is empty."""

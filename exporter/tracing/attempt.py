@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -27,7 +27,7 @@ from onnx_parity.exporter.program_state.module_state import attribute_path, buff
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
-from onnx_parity.exporter.recording.lost_writes import lost_write
+from onnx_parity.exporter.recording.lost_writes import Made, lost_write
 from onnx_parity.exporter.recording.reads import Read, looked_at
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.recording.results import Kind, Returned, Written, taken_apart
@@ -55,9 +55,28 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.sizes.answers import Answer
     from onnx_parity.exporter.sizes.symbols import Symbols
 
-__all__ = ["FailedThere", "Traced", "record"]
+__all__ = ["ByLayout", "FailedThere", "Traced", "record"]
 
 _SCRIPTS = (torch.jit.ScriptModule, ScriptFunction)
+
+
+class ByLayout(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided by how a tensor lies in memory."""
+
+    #: The place among all that were.
+    number: int
+    origin: Origin
+    #: The answer to a question, strides, or whether what was made of the tensor has its memory.
+    outcome: Any
+    #: Whether the tensor has no elements, and whether another one was made of it.
+    is_empty: bool
+    is_made: bool
+    #: Whether it may make a difference to what the program computes: by a write, for example.
+    may_matter: bool
+    #: Whether torch's kernels decided how the tensor lies, by more than that what they were given is contiguous.
+    is_open: bool
+    #: The sizes of the tensors from which this one was computed.
+    sizes: Sequence[Expression]
 
 
 class Traced(msgspec.Struct):
@@ -86,6 +105,8 @@ class Traced(msgspec.Struct):
     asks_layouts: Origin | None = None
     #: Whether the strides of axes of one element matter too.
     asks_exactly: bool = False
+    #: What was decided by how tensors lie in memory.
+    layouts: Sequence[ByLayout] = ()
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -158,10 +179,10 @@ class _Recording:
         if symbols is not None:
             symbols.read_symbol, recorder.reader.joined = recorder.reader.read_symbol, attempt.joined
             symbols.decided_by_values = recorder.reader.decided
-            symbols.watch_copy = recorder.layouts_asked.watch_copy
             symbols.module_running = lambda: recorder.origins.find().module
         recorder.reader.structured = None if attempt.has(Decision.AS_WRITTEN) else attempt.structured
         recorder.of_script = isinstance(wanted.program, _SCRIPTS)
+        recorder.layouts_asked.turned = attempt.variant.turned
         recorder.random_numbers.names, recorder.result_by_class = names, result_by_class
         recorder.reader.coincidences, recorder.reader.trial = attempt.coincidences, attempt.variant.trial
         recorder.reader.altered, recorder.reader.outermost = attempt.variant.altered, code_of(self._called)
@@ -300,10 +321,36 @@ class _Recording:
     def note_lost_copies(self) -> None:
         """Note what a write in place changes for some sizes only."""
         if self._symbols is not None:
-            values = (*self._outputs, *self._assigned_values, *self._put_values)
-            for each in self._recorder.layouts_asked.copies:
-                if each.is_lost(self._recorder.nodes, values):
-                    self._symbols.lost_copy(each.condition, each.origin)
+            for each in self._recorder.layouts_asked.decided:
+                condition = each.made.condition if each.made is not None else None
+                if each.made is not None and condition is not None and self._is_lost(each.made):
+                    self._symbols.lost_copy(condition, each.origin)
+
+    def _is_lost(self, made: Made) -> bool:
+        return made.is_lost(self._recorder.nodes, (*self._outputs, *self._assigned_values, *self._put_values))
+
+    def _layouts(self) -> list[ByLayout]:
+        """What was decided by how tensors lie in memory."""
+        if not (decided := self._recorder.layouts_asked.decided):
+            return []
+        from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
+
+        ancestry = Ancestry(self._recorder.metadata())
+        return [
+            ByLayout(
+                number=each.number,
+                origin=each.origin,
+                outcome=each.outcome,
+                is_empty=each.is_empty,
+                is_made=each.made is not None,
+                may_matter=each.made is None
+                or each.compares
+                or (each.made.is_written if not each.made.is_copy else self._is_lost(each.made)),
+                is_open=ancestry.is_open(each.value),
+                sizes=ancestry.sizes(each.value),
+            )
+            for each in decided
+        ]
 
     def check(self) -> None:
         """Raise if the exported model would behave differently from the program."""
@@ -366,6 +413,7 @@ class _Recording:
         asked = recorder.layouts_asked
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
         traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
+        traced.layouts = self._layouts()
         return traced
 
     def let_go(self, survivors: Survivors) -> None:

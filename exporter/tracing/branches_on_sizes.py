@@ -29,6 +29,7 @@ from onnx_parity.exporter.expressions.expression import Condition, Expression, S
 from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
 from onnx_parity.exporter.graph.correspondence import Correspondence
 from onnx_parity.exporter.graph.graph import Graph, Origin, Varying
+from onnx_parity.exporter.graph.numbering import Numbering
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
 from onnx_parity.exporter.tracing.attempt import FailedThere
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "NotRecorded",
     "Recording",
+    "are_the_same",
     "branches_that_matter",
     "compute_the_same",
-    "have_the_same_form",
     "on_the_other_side",
 ]
 
@@ -66,6 +67,7 @@ class Recording(Protocol):
         empty: str | None = None,
         sizes: Mapping[str, int] = ...,
         layouts: Mapping[int, InputLayout] = ...,
+        turned: frozenset[int] = ...,
     ) -> Traced | None: ...
 
 
@@ -134,6 +136,7 @@ class _SeenFromThere:
         empty: str | None = None,
         sizes: Mapping[str, int] = {},
         layouts: Mapping[int, InputLayout] = {},
+        turned: frozenset[int] = frozenset(),
     ) -> Traced | None:
         if empty is not None or sizes:
             return self._again(empty=empty, sizes=sizes)
@@ -322,9 +325,13 @@ def compute_the_same(one: Traced, other: Traced) -> bool:
     return _Comparison({}).same(one, other)
 
 
-def have_the_same_form(one: Traced, other: Traced) -> bool:
-    """Whether two recordings return the same structure, with outputs of the same names, dtypes and shapes."""
-    return _Comparison({}).same_form(one, other)
+def are_the_same(one: Traced, other: Traced) -> bool:
+    """The same, with writes in place and copies in any order, or by other views."""
+    if compute_the_same(one, other):
+        return True
+    numbering = Numbering()
+    is_of_one_form = _Comparison({}).same_form(one, other)
+    return is_of_one_form and numbering.of_outputs(one.graph) == numbering.of_outputs(other.graph)
 
 
 class _Comparison(Correspondence):

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_parity.exporter.graph.assumptions import LayoutOfInput
-from onnx_parity.exporter.graph.numbering import Numbering
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout, spelled_layout
 from onnx_parity.exporter.tracing.attempt import FailedThere
 from onnx_parity.exporter.tracing.branches_on_sizes import (
     NotRecorded,
     Recording,
+    are_the_same,
     branches_that_matter,
-    compute_the_same,
-    have_the_same_form,
 )
 
 if TYPE_CHECKING:
@@ -87,12 +85,8 @@ def _is_same(recorded: Traced, assumed: set[Any], there: Recording) -> bool:
         return False
     if other is None:
         return True
-    if not compute_the_same(recorded, other):
-        numbering = Numbering()
-        if not have_the_same_form(recorded, other):
-            return False
-        if numbering.of_outputs(recorded.graph) != numbering.of_outputs(other.graph):
-            return False
+    if not are_the_same(recorded, other):
+        return False
     known = {each.expression for each in recorded.branches}
     if all(each.expression in known for each in other.branches):
         return True

@@ -14,14 +14,15 @@ from msgspec.structs import replace
 
 from onnx_parity.exporter.expressions.conditions import Equal, Unequal
 from onnx_parity.exporter.expressions.expression import Number
+from onnx_parity.exporter.recording.fakes.input_layouts import laid_out_like
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import is_input
-from onnx_parity.exporter.request.size_expressions import is_expression
+from onnx_parity.exporter.request.size_expressions import is_expression, size_named
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.tracing.to_record import Attempt, ToRecord
 
-__all__ = ["runs_with_another_size"]
+__all__ = ["resized_to", "runs_with_another_size"]
 
 #: The sizes below this are looked through for those that are broadcast.
 _MOST = 64
@@ -97,5 +98,30 @@ def _resized(wanted: ToRecord, places: Mapping[int, Sequence[int]], size: int) -
                 return None
             shape = [size if axis in axes else known for axis, known in enumerate(leaf.shape)]
             leaves[inputs[position]] = leaf.new_zeros(shape)
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    return replace(wanted, args=args, kwargs=kwargs)
+
+
+def resized_to(wanted: ToRecord, axes: Axes, sizes: Mapping[str, int]) -> ToRecord | None:
+    """The call with inputs of other sizes, by the names of axes, whose elements repeat those of the example and that
+    lie in memory as it does. None if an axis belongs to a list or an optional."""
+    leaves, structure = pytree.tree_flatten((wanted.args, wanted.kwargs))
+    inputs = _inputs(leaves)
+    for position, named in axes.inputs.items():
+        if not named:
+            continue
+        example = leaves[inputs[position]]
+        if not isinstance(example, torch.Tensor):
+            return None
+        other = example
+        for axis, name in named.items():
+            size, before = size_named(name, sizes), example.shape[axis]
+            if size < 0:
+                return None
+            if not before and size:
+                other = torch.zeros([*other.shape[:axis], size, *other.shape[axis + 1 :]], dtype=example.dtype)
+            elif size != before:
+                other = other.index_select(axis, torch.arange(size, device=other.device) % max(before, 1))
+        leaves[inputs[position]] = laid_out_like(example, other)
     args, kwargs = pytree.tree_unflatten(leaves, structure)
     return replace(wanted, args=args, kwargs=kwargs)

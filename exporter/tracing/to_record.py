@@ -54,11 +54,16 @@ class Variant(msgspec.Struct, frozen=True):
     altered: Altered | None = None
     #: How inputs lie in memory, by their numbers.
     layouts: Mapping[int, InputLayout] = {}
+    #: What is decided by how tensors lie in memory, and is decided otherwise, by its numbers.
+    turned: frozenset[int] = frozenset()
+    #: Whether the inputs have other sizes than those of the example, which are no symbols.
+    is_resized: bool = False
 
     @property
     def is_another_side(self) -> bool:
         """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
-        return bool(self.denied or self.sizes or self.layouts) or self.altered is not None or self.empty is not None
+        is_other = self.denied or self.sizes or self.layouts or self.turned or self.is_resized
+        return bool(is_other) or self.altered is not None or self.empty is not None
 
 
 class Attempt(msgspec.Struct, frozen=True):

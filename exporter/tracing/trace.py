@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from onnx_parity.exporter.containers import leaves_of
 from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError, ProgramFailedError
 from onnx_parity.exporter.graph.assumptions import LayoutOfInput
-from onnx_parity.exporter.graph.decisions import Decision, Reconsider
+from onnx_parity.exporter.graph.decisions import ENDS, Decision, Reconsider
 from onnx_parity.exporter.patches.recording import capturing_surroundings
 from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
@@ -38,7 +38,7 @@ from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes
-from onnx_parity.exporter.tracing.attempt import FailedThere, Traced, record
+from onnx_parity.exporter.tracing.attempt import ByLayout, FailedThere, Traced, record
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
     contradicted_by_example,
@@ -64,6 +64,8 @@ _SIZES_IN_TEXTS = range(10)
 _MOST_FOLLOWED = 3
 #: The most questions of which both sides are recorded.
 _MOST_JOINED = 8
+#: What is decided for the sake of dynamic axes.
+_OF_DYNAMIC_AXES = frozenset({*ENDS, Decision.PATHS, Decision.AS_WRITTEN, Decision.SELECT_PARTS})
 #: What Python raises of a size that is a symbol where it wants a number, such as for a key of a dict. With numbers the
 #: program may run.
 _OF_SYMBOLS = (TypeError, AttributeError)
@@ -118,7 +120,12 @@ class _Tracing:
         if any(removed):
             # The program has used what it had stored in an earlier attempt.
             traced = self._recorded(self._wanted, self._attempt, is_last=True)
+        deciding = self._layouts_that_decide(traced)
+        if deciding and not self._attempt.has(Decision.LAYOUTS_OF_KERNELS):
+            self._attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS)
+            return self.traced()
         traced, branches = self._with_branches_that_matter(traced)
+        branches += self._conditions_for_layouts(traced, deciding, branches)
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
             axis_names = traced.graph.axis_names
@@ -258,6 +265,47 @@ class _Tracing:
         other = on_the_other_side(traced, mattering, self._recorded_again) if mattering else None
         return (traced, mattering) if other is None else (other, [])
 
+    def _layouts_that_decide(self, traced: Traced) -> list[ByLayout]:
+        """What was decided by how torch's kernels lay tensors in memory, of what makes a difference."""
+        if not any(each.may_matter and each.is_open for each in traced.layouts):
+            return []
+        from onnx_parity.exporter.tracing.layouts_of_results import layouts_that_decide
+
+        return layouts_that_decide(traced, self._recorded_again)
+
+    def _conditions_for_layouts(
+        self, traced: Traced, deciding: Sequence[ByLayout], branches: Sequence[Answer]
+    ) -> list[Answer]:
+        """The conditions on sizes with which that is decided as in the recording."""
+        if not deciding or not traced.graph.axis_names:
+            return []
+        from onnx_parity.exporter.tracing.layouts_of_results import conditions_for_layouts
+
+        declared = declared_sizes(self._attempt.axes, traced.graph.inputs)
+        return conditions_for_layouts(traced, deciding, branches, declared, self._recorded_at)
+
+    def _recorded_at(self, sizes: Mapping[str, int]) -> Traced | None:
+        """The recording with inputs of these sizes, which are no symbols; None if the program fails with them, or if it
+        cannot be recorded so."""
+        from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
+        from onnx_parity.exporter.tracing.other_sizes import resized_to
+
+        resized = resized_to(self._wanted, self._attempt.axes, sizes)
+        if resized is None:
+            return None
+        attempt = replace(
+            self._attempt,
+            axes=Axes(),
+            structured=frozenset(),
+            joined=frozenset(),
+            decisions=self._attempt.decisions - _OF_DYNAMIC_AXES,
+            variant=Variant(is_resized=True),
+        )
+        try:
+            return self._recorded_in(resized, attempt)
+        except (FailedThere, NotRecorded):
+            return None
+
     def _layouts_that_matter(self, traced: Traced, branches: Sequence[Answer]) -> list[LayoutOfInput]:
         """How the inputs lie in memory in the example, of those for which it makes a difference."""
         if traced.asks_layouts is None:
@@ -322,20 +370,26 @@ class _Tracing:
         altered: Altered | None = None,
         layouts: Mapping[int, InputLayout] = {},
         also_denied: frozenset[Expression] = frozenset(),
+        turned: frozenset[int] = frozenset(),
     ) -> Traced | None:
+        denied = denied ^ also_denied
+        variant = Variant(denied, empty, sizes, altered=altered, layouts=layouts, turned=turned)
+        other = self._recorded_in(self._wanted, replace(self._attempt, variant=variant))
+        return None if other is None else replace(other, denied=denied)
+
+    def _recorded_in(self, wanted: ToRecord, attempt: Attempt) -> Traced | None:
         from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded
 
-        denied = denied ^ also_denied
-        attempt = replace(self._attempt, variant=Variant(denied, empty, sizes, altered=altered, layouts=layouts))
         while True:
             try:
-                return replace(self._recorded(self._wanted, attempt, is_last=True), denied=denied)
+                return self._recorded(wanted, attempt, is_last=True)
             except ProgramFailedError as error:
                 if isinstance(error.__cause__, _OF_SYMBOLS):
                     raise NotRecorded from error
                 return None
             except Reconsider as found:
-                further = attempt.reconsidered(found) if sizes else None
+                has_other_sizes = attempt.variant.sizes or attempt.variant.is_resized
+                further = attempt.reconsidered(found) if has_other_sizes else None
                 if further is None:
                     raise NotRecorded from found
                 attempt = further

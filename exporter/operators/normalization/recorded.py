@@ -8,6 +8,7 @@ import torch
 
 from onnx_parity.exporter.registry.in_place import DYNAMIC, copy_back
 from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
+from onnx_parity.exporter.sizes.layouts import suggested_format
 
 _aten = torch.ops.aten
 
@@ -27,18 +28,14 @@ def batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
         return input.clone()  # torch accepts a single axis only if it is empty; its fake kernels do not accept it.
-    if not (input.is_contiguous() or _has_channels_last(input)):
-        return _aten.batch_norm.default(input.contiguous(), *args[1:])  # The result is contiguous, whatever the input.
+    layout = suggested_format(input)
+    if not input.is_contiguous(memory_format=layout):
+        return _aten.batch_norm.default(input.contiguous(memory_format=layout), *args[1:])  # So is the result.
     if not training:
         return NotImplemented
     if mean is None:
         return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
     return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
-
-
-def _has_channels_last(images: torch.Tensor) -> bool:
-    layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
-    return images.dim() in layouts and images.is_contiguous(memory_format=layouts[images.dim()])
 
 
 @instead_of(

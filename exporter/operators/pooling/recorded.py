@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size
+from onnx_parity.exporter.graph.graph import Size, same_size
 from onnx_parity.exporter.registry.recorded import decomposition_of, instead_of, keep_whole
+from onnx_parity.exporter.sizes.layouts import suggested_format
 
 _aten = torch.ops.aten
 
@@ -21,14 +22,14 @@ keep_whole(
 _LAYS_OUT_ANEW = "for images with channels last in memory, torch's decomposition rearranges the means with as_strided"
 
 
-@instead_of("aten::adaptive_avg_pool2d", why=_LAYS_OUT_ANEW)
-def adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
-    return x.mean((-1, -2), True) if [*sizes] == [1, 1] else NotImplemented
-
-
-@instead_of("aten::adaptive_avg_pool3d", why=_LAYS_OUT_ANEW)
-def adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
-    return x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else NotImplemented
+@instead_of("aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d", why=_LAYS_OUT_ANEW)
+def adaptive_avg_pool(x: torch.Tensor, sizes: list[Size]) -> Any:
+    if any(not same_size(size, 1) for size in sizes):
+        return NotImplemented
+    means = x.mean([-1 - axis for axis in range(len(sizes))], True)
+    return (
+        means.clone(memory_format=layout) if (layout := suggested_format(x)) is not torch.contiguous_format else means
+    )
 
 
 # --- if it has no lowering --------------------------------------------------------------------------------------------

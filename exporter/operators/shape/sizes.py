@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.graph.graph import Varying, same_size
 from onnx_parity.exporter.graph.origin import refused_here
-from onnx_parity.exporter.sizes.copies import note_copy, original_of, symbols_of
+from onnx_parity.exporter.sizes.copies import original_of, symbols_of
 from onnx_parity.exporter.sizes.layouts import order_of
 from onnx_parity.exporter.sizes.symbolic_numbers import read_number, read_numbers_after, with_symbolic_numbers
 from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, current_frame, runs_users_code, who_asks
@@ -21,24 +21,7 @@ asks_for_its_caller(__file__)
 
 _Function = Callable[..., Any]
 
-read_numbers_after(1, torch.Tensor.view, torch.Tensor.expand, torch.Tensor.repeat)
-
-
-@with_symbolic_numbers(
-    *(f"torch.{each}" for each in ("reshape", "flatten", "ravel")),
-    *(f"torch.Tensor.{each}" for each in ("reshape", "contiguous", "flatten", "ravel")),
-)
-def copied_unless_contiguous(torchs: _Function, input: torch.Tensor, *args: Any, **options: Any) -> Any:
-    """A copy of a tensor that is contiguous for some sizes, for which it is the tensor itself, also for writes."""
-    result = torchs(input, *map(read_number, args), **options)
-    if torchs.__name__ != "contiguous":
-        return note_copy(input, result)
-    return note_copy(input, result, order_of(options.get("memory_format", torch.contiguous_format), input.ndim))
-
-
-@with_symbolic_numbers("torch.Tensor.reshape_as")
-def reshape_as(torchs: _Function, input: torch.Tensor, other: torch.Tensor) -> Any:
-    return copied_unless_contiguous(torch.Tensor.reshape, input, other.shape)
+read_numbers_after(1, "torch.reshape", *(f"torch.Tensor.{each}" for each in ("view", "expand", "repeat", "reshape")))
 
 
 @with_symbolic_numbers(torch.diagonal, torch.Tensor.diagonal, "aten::diagonal")

@@ -27,6 +27,7 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
     sizes_met,
 )
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
+from onnx_parity.exporter.recording.fakes.kernel_layouts import strides_by_kernel
 from onnx_parity.exporter.recording.fakes.metadata import describe
 from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, rule_for
 from onnx_parity.exporter.torch_inside.dispatcher import (
@@ -88,11 +89,29 @@ def _takes_tensor_first(op: OpOverload) -> bool:
 class ResultMemo:
     """Results by the metadata of the arguments. Programs with static sizes share one cache; others have their own."""
 
-    def __init__(self, fakes: Fakes) -> None:
+    def __init__(self, fakes: Fakes, *, of_kernels: bool = False) -> None:
+        """With `of_kernels`, results lie in memory as torch's own kernels lay them."""
         self._fakes = fakes
         self._results = _static_results if fakes.symbols is None else {}
+        self._of_kernels = of_kernels
 
     def result(
+        self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
+    ) -> Any:
+        result = self._result(func, types, args, kwargs, in_block=in_block)
+        if not self._of_kernels or isinstance(result, OfAnyRank):
+            return result
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        strides = strides_by_kernel(func, args, kwargs, results)
+        if strides is None:
+            return result
+        laid = [
+            each if wanted is None else self.empty(each.dtype, each.shape, each.fake_device, wanted)
+            for each, wanted in zip(results, strides, strict=True)
+        ]
+        return laid if isinstance(result, list) else tuple(laid) if isinstance(result, tuple) else laid[0]
+
+    def _result(
         self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
     ) -> Any:
         """The result of an operator: the one that is remembered, that of its rule, or that of torch's kernel.
