@@ -23,7 +23,6 @@ from onnx_parity.exporter.graph.origin import OriginFinder, refused_here
 from onnx_parity.exporter.recording.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.recording.complex_values import ComplexValues, as_in_program
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
-from onnx_parity.exporter.recording.fakes.metadata import Metadata, describe
 from onnx_parity.exporter.recording.fakes.result_cache import ResultMemo
 from onnx_parity.exporter.recording.lost_writes import (
     LayoutsAsked,
@@ -388,9 +387,8 @@ class Recorder(Uncompiled, TorchDispatchMode):
             node.outputs.append(value)
         self._append(node)
 
-    def metadata(self) -> dict[Value, Metadata]:
-        """How the tensors lie in memory that this recording has made."""
-        return {value: describe(fake) for fake, value in self._values.values()}
+    def fakes_by_value(self) -> dict[Value, FakeTensor]:
+        return {value: fake for fake, value in self._values.values()}
 
     def program_has(self, name: str) -> bool:
         """Whether a name stands in the code of a function of the program."""

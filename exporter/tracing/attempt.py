@@ -335,7 +335,7 @@ class _Recording:
             return []
         from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
 
-        ancestry = Ancestry(self._recorder.metadata())
+        ancestry = Ancestry(self._recorder.fakes_by_value())
         return [
             ByLayout(
                 number=each.number,

@@ -15,7 +15,7 @@ import torch
 from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.graph.graph import Node, Size, Value, Varying
 from onnx_parity.exporter.recording.fakes.fake_mode import plain_tensors
-from onnx_parity.exporter.recording.fakes.metadata import Metadata, at_least_one, describe
+from onnx_parity.exporter.recording.fakes.metadata import at_least_one, describe
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes, without_function_overrides
@@ -58,8 +58,8 @@ def strides_by_kernel(
 class Ancestry:
     """What values of a recording are computed from, as far as it decides how they lie in memory."""
 
-    def __init__(self, metadata: Mapping[Value, Metadata]) -> None:
-        self._metadata = metadata
+    def __init__(self, fakes: Mapping[Value, FakeTensor]) -> None:
+        self._fakes = fakes
 
     def is_open(self, value: Value) -> bool:
         """Whether torch's kernels decided how a value lies, of more than contiguous tensors."""
@@ -68,14 +68,14 @@ class Ancestry:
             for node in self._nodes(value)
             if not (isinstance(node.op, OpOverload) and (is_view(node.op) or node.op is _UNSAFE_VIEW))
             for each in (*node.inputs(), *node.outputs)
-            if each is not None and each in self._metadata
+            if each is not None and each in self._fakes
         )
-        return not all(self._metadata[each].is_contiguous for each in involved)
+        return not all(describe(self._fakes[each]).is_contiguous for each in involved)
 
     def sizes(self, value: Value) -> list[Expression]:
         """The sizes of the value and of what it is computed from that are not numbers."""
         values = [value, *(each for node in self._nodes(value) for each in node.inputs())]
-        sizes = (size for each in values if each in self._metadata for size in self._metadata[each].shape)
+        sizes = (size for each in values if each in self._fakes for size in describe(self._fakes[each]).shape)
         return [*dict.fromkeys(size for size in sizes if not isinstance(size, int))]
 
     def _nodes(self, value: Value) -> Iterator[Node]:
