@@ -102,6 +102,8 @@ class Declaration:
     dtypes: tuple[Dtype, ...]
     #: Whether some input has floats in the cell's dtype, so that the full tier can run every floating dtype.
     floating: bool = False
+    #: Whether no dtypes were named, and the program is a function or class of torch, which has others.
+    takes_turns: bool = False
     dynamic: DynamicAxes = field(default_factory=dict)
     #: For the name of each dynamic axis, the other sizes at which the cases run again.
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -111,6 +113,8 @@ class Declaration:
     #: Whether -0.0 and 0.0 count as different.
     signed_zeros: bool = True
     because: str = ""
+    #: Why the cases of an operator do not run again with a NaN among their inputs; empty if they do.
+    without_nan: str = ""
     #: From an opset on, how many nodes this exporter's models have at most, those of branches and bodies among them.
     nodes: Mapping[int, int] = field(default_factory=dict)
     train: bool = False
@@ -246,6 +250,7 @@ class _Declare:
         tolerance: float | Mapping[torch.dtype, float] | None = None,
         signed_zeros: bool = True,
         because: str = "",
+        without_nan: str = "",
         nodes: Mapping[int, int] | None = None,
         train: bool = False,
         tier: str | None = None,
@@ -261,9 +266,10 @@ class _Declare:
         `dynamic` names symbolic axes, and `sizes` the other sizes at which to run them (the default is 1, three more
         than the example's, and 0 where the program takes it). `tolerance` replaces the oracle's own, in all dtypes or
         in those that it names, and `signed_zeros=False` accepts zeros of either sign; each needs a `because`.
-        `nodes={17: 1}` says that this exporter's models have one node at most from opset 17 on; other exporters' may
-        have more. `tier` is the smallest one in which the cases run: by default smoke for operators, and default for
-        models unless they are small.
+        An operator's cases run again in onnxruntime with a NaN in the place of a number, unless `without_nan` says why
+        not. `nodes={17: 1}` says that this exporter's models have one node at most from opset 17 on; other exporters'
+        may have more. `tier` is the smallest one in which the cases run: by default smoke for operators, and default
+        for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
@@ -298,11 +304,13 @@ class _Declare:
             kind=self.kind,
             dtypes=_dtypes(place, makers, dtypes, floating, counted=nodes is not None),
             floating=floating,
+            takes_turns=floating and not dtypes and nodes is None and _is_of_torch(program),
             dynamic=dynamic or {},
             sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
             tolerance=_tolerances(place, tolerance),
             signed_zeros=signed_zeros,
             because=because,
+            without_nan=without_nan,
             nodes=dict(nodes or {}),
             train=train,
             tier=_tier(place, tier) if tier is not None else self.usual_tier,
@@ -328,6 +336,11 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
         return compiled()(*arguments, **keywords)
 
     return program
+
+
+def _is_of_torch(program: Callable[..., object]) -> bool:
+    module = getattr(program, "__module__", None) or torch.__name__
+    return not isinstance(program, torch.nn.Module) and module.partition(".")[0] == torch.__name__
 
 
 def _dtypes(

@@ -8,6 +8,7 @@
     runtimes     = ["onnxruntime", "backend:my_package.backend"]
     transforms   = ["none", "onnxslim+float16"]
     policy       = "gate.toml"          # of `parity gate`
+    dtypes_in_turn = true               # the cases of torch's functions take other floating dtypes in turn
 
 It is the nearest such file, from the working directory upwards, that has this table. Without one, the project is the
 working directory. Where no declarations are named, they are looked for in the files directly in the project's folder.
@@ -55,6 +56,8 @@ class Settings:
     samples: int | None = None
     seed: int | None = None
     policy: str | None = None
+    #: Whether the cases of torch's functions for which no dtype is named run in one of the others too, at one opset.
+    dtypes_in_turn: bool = False
     #: Patterns of files, relative to the file of the settings, that cells read by other means than Python's `open`.
     data: tuple[str, ...] = ()
 
@@ -167,8 +170,8 @@ def _check_settings(table: object, file: Path) -> Settings:
         settings = msgspec.convert(table, Settings, strict=True)
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"{where}: {error}. opsets, tier and policy are texts, samples and seed are numbers, and the others are "
-            "lists of texts."
+            f"{where}: {error}. opsets, tier and policy are texts, samples and seed are numbers, dtypes_in_turn is "
+            "true or false, and the others are lists of texts."
         ) from error
     for path in settings.declarations:
         if not (file.parent / path).exists():

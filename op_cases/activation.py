@@ -118,3 +118,4 @@ log_softmax_beside_infinities = op(
 log_softmax_to = op(F.log_softmax, ints(2, 3), dim=1, dtype=torch.float64)
 softmax_modules = op(nn.Softmax, floats(2, 3, 4, 5), dim=[1, 3])
 softmax2d = op(nn.Softmax2d, floats(2, 3, 4, 5))
+softmin_of_first_axis = op(F.softmin, floats(3, 4), dim=-2)

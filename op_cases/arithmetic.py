@@ -192,3 +192,13 @@ divisors_of_the_least = op(
     torch.lcm, given([-(2**63), -(2**63), 2**63 - 1]), given([-(2**63), 3, 2**63 - 2]), dtypes=[torch.int64],
 )  # fmt: skip
 divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")
+#: What fewer bits round or wrap around decides about the quotient.
+divided_far = op(
+    lambda x: (x // 3, x % 3, torch.floor_divide(x, -7), (2**40 + 5) // (x.abs() + 1), (2**40 + 5) % (x.abs() + 1)),
+    numbers(3, 4),
+    dtypes=[torch.float64, torch.int64],
+    signed_zeros=False,
+    because="onnxruntime's Where loses the sign of -0, which is that of 0 // -7",
+)
+trapezoids_along_an_axis = op(lambda x: torch.cumulative_trapezoid(x, dim=0), floats(3, 4))
+differences_with_more = op(torch.diff, floats(3, 4), append=floats(3, 2), prepend=floats(3, 1))

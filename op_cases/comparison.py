@@ -198,3 +198,27 @@ compared_nan = op(
     dtypes=FLOATS,
     dynamic={"x0": {0: "rows"}},
 )
+#: Values that are equal in fewer bits.
+far_members = op(
+    lambda x, y: (
+        torch.isin(x + y[0], y),
+        torch.isclose(x + y[0], y[:3]),
+        torch.isclose(x + y[0], y[:3] + x[0, 0], rtol=0.0, atol=0.5),
+    ),
+    numbers(2, 3, low=-1, high=2),
+    numbers(9),
+    dtypes=[torch.float64, torch.int64],
+)
+#: Integers whose lower 32 bits have the other sign. (For the greatest and the sign of such, see the finding
+#: onnxruntime_maximum_of_large_integers.)
+_OTHER_SIGNS = given([2**32 - 3, 3 - 2**32, 2**32 + 3, -5, 5, -(2**40) + 7])
+order_of_far_numbers = op(
+    lambda x, y, f: (f(x, y), f(y, x), f(x, 0), f(x[:, None], y)),
+    _OTHER_SIGNS,
+    given([5, -5, 7, 3 - 2**33, 2**40, 0]),
+    f=_COMPARISONS,
+    dtypes=[torch.int64],
+)
+signs_of_far_numbers = op(
+    lambda x: (x.signbit(), x.neg(), x > 0, x.bool(), x.float(), x.double()), _OTHER_SIGNS, dtypes=[torch.int64]
+)

@@ -11,6 +11,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from onnx_parity.harness.case import BATCH, BATCHES, bools, distinct, floats, given, ints, numbers, op
 
+#: Why some cases do not run with a NaN.
+_NAN_LEFT_OUT = "onnxruntime's MaxPool leaves NaN out"
+
 ALL_AXES = {"x": {0: "a", 1: "b", 2: "c"}}
 
 # --- sizes in Python's arithmetic -------------------------------------------------------------------------------------
@@ -313,6 +316,7 @@ windows_of_computed_sizes = op(
     floats(2, 3, 9, 8),
     dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
     sizes={"batch": (1, 5), "height": (3, 7, 31), "width": (2, 5, 13)},
+    without_nan=_NAN_LEFT_OUT,
 )
 paddings_of_computed_sizes = op(
     lambda x: (
@@ -322,6 +326,7 @@ paddings_of_computed_sizes = op(
     floats(2, 3, 6, 4),
     dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
     sizes={"batch": (0, 1, 5), "height": (3, 7, 8), "width": (5, 4, 13)},
+    without_nan=_NAN_LEFT_OUT,
 )
 up_to_place = op(
     lambda x, n: (x[:n], x[n:], x[:, : n.item()]), floats(5, 6), ints(low=1, high=5), dynamic={"x0": {0: "batch"}}
@@ -447,6 +452,7 @@ causal_if_several = op(
     floats(2, 3, 4),
     dynamic={"x": {0: "batch", 1: "length"}},
     sizes={"batch": (1, 3), "length": (1, 7)},
+    without_nan="torch's kernels of attention differ about NaN",
 )
 divisors_and_roots_of_sizes = op(
     lambda x: (x * math.gcd(x.shape[0], 12) + math.gcd(-2, x.shape[1]), x.new_ones(math.isqrt(x.numel()))),

@@ -177,3 +177,10 @@ nextafter_of_small = op(
     given([2.0**-110, -(2.0**-112), 2.0**-111, -(2.0**-113)]),
     given([1.0, 0.0, 0.0, -1.0]),
 )
+#: Numbers so small that 1 is all that is left of a sum with 1, in each dtype.
+of_small_numbers = op(
+    lambda x, f: f(x),
+    given([2.0**-power * sign for power in range(3, 14) for sign in (1, -1)]),
+    f=[torch.log1p, torch.expm1, torch.sinh, torch.asinh, torch.atanh, torch.tanh, torch.erf],
+    dtypes=FLOATS,
+)

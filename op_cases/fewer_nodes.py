@@ -13,6 +13,11 @@ from torch import Tensor, nn
 
 from onnx_parity.harness.case import BATCH, floats, ints, op
 
+#: Why some cases do not run with a NaN.
+_NAN_LEFT_OUT = "onnxruntime's MaxPool leaves NaN out"
+#: Why some cases do not run with a NaN.
+_NAN_TIMES_ZERO = "NaN times zeros of the transform's matrix is NaN"
+
 _INFINITY = float("inf")
 _TWO_BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
@@ -154,6 +159,7 @@ fewer_for_same_size = op(
     mode=["nearest", "bilinear", "bicubic"],
     nodes={7: 1},
     dynamic=BATCH,
+    without_nan=_NAN_LEFT_OUT,
 )
 
 
@@ -255,6 +261,7 @@ fewer_for_pooled = op(
     ],
     nodes={8: 1},
     dynamic=BATCH,
+    without_nan=_NAN_LEFT_OUT,
 )
 fewer_for_pooled_otherwise = op(
     pooled,
@@ -265,6 +272,7 @@ fewer_for_pooled_otherwise = op(
     ],
     nodes={8: 2},
     dynamic=BATCH,
+    without_nan=_NAN_LEFT_OUT,
 )
 
 pooled_with_gaps = op(
@@ -346,11 +354,13 @@ fewer_for_parts_of_transforms = op(
     part=["real", "imag"],
     nodes={17: 4},
     dynamic=BATCH,
+    without_nan=_NAN_TIMES_ZERO,
 )
 fewer_for_parts_along_one_axis = op(
     lambda x: (torch.fft.fft(x).real, torch.fft.fft(x * 2).imag, torch.fft.fft(x, dim=-2).real, torch.fft.ifft(x).real),
     floats(2, 5, 6),
     dynamic=BATCH,
+    without_nan=_NAN_TIMES_ZERO,
 )
 fewer_for_mixed_tokens = op(lambda x: torch.fft.fft2(x).real, floats(1, 12, 300), nodes={17: 3})
 

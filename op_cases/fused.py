@@ -39,7 +39,12 @@ fused_no_rms_norm = op(normed_over_everything, floats(3, 4), floats(4), nodes={2
 fused_gelu = op(F.gelu, floats(3, 4), approximate=["none", "tanh"], nodes={20: 1}, dynamic=BATCH)
 fused_silu = op(F.silu, floats(3, 4), nodes={7: 2}, dynamic=BATCH)
 fused_hardswish = op(F.hardswish, floats(3, 4), nodes={14: 1}, dynamic=BATCH)
-fused_attention = op(F.scaled_dot_product_attention, *(floats(2, 3, 4, 8) for _ in range(3)), nodes={23: 1, 25: 5})
+fused_attention = op(
+    F.scaled_dot_product_attention,
+    *(floats(2, 3, 4, 8) for _ in range(3)),
+    nodes={23: 1, 25: 5},
+    without_nan="torch's kernels of attention differ about NaN",
+)
 fused_linear = op(nn.Linear, floats(3, 4), in_features=4, out_features=2, nodes={7: 1}, dynamic=BATCH)
 
 
@@ -224,4 +229,10 @@ fused_no_casts = op(
 fused_sizes = op(
     lambda x: x.view(x.shape[0] * 1, x.shape[1] * x.shape[2]), floats(2, 3, 4), nodes={7: 1}, dynamic=BATCH
 )
-fused_quantization_by_channels = op(quantized_by_channels, floats(2, 3, 4), nodes={13: 2}, dynamic=BATCH)
+fused_quantization_by_channels = op(
+    quantized_by_channels,
+    floats(2, 3, 4),
+    nodes={13: 2},
+    dynamic=BATCH,
+    without_nan="the processor decides which integer NaN becomes",
+)

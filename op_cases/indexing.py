@@ -226,3 +226,26 @@ take_along_dim_varying = op(
     dynamic={"x0": {0: "batch", 1: "width"}, "x1": {0: "batch"}},
     sizes={"batch": (4, 7), "width": (4, 9)},
 )
+#: Integers that fewer bits would change, by indices of each kind.
+indexed_far = op(
+    lambda x, i, m: (
+        x[i],
+        x[:, i[:2]],
+        x[i, i],
+        x[m],
+        x[..., -1],
+        x[::2, 1:],
+        x.index_select(1, i),
+        x.take(i),
+        x[None, i],
+    ),
+    numbers(4, 5),
+    i=ints(4, high=4),
+    m=bools(4),
+    dtypes=[torch.int64, torch.float64],
+)
+#: A mask within the model, on another axis than the first.
+constant_masks = op(
+    lambda x, m: (x[:, m], x[:, :, m], x[:1, :, m], x.mT[:, m]), floats(2, 3, 3), m=bools(3, constant=True),
+    dynamic={"x": {0: "batch"}},
+)  # fmt: skip

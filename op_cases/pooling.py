@@ -21,6 +21,9 @@ from onnx_parity.harness.case import (
     op,
 )
 
+#: Why some cases do not run with a NaN.
+_NAN_LEFT_OUT = "onnxruntime's MaxPool leaves NaN out"
+
 _LINE, _PLANE, _SPACE = floats(2, 3, 10), floats(2, 3, 10, 7), floats(2, 3, 5, 7, 6)
 _EITHER = [False, True]
 _ANY_LENGTH: Keywords = {
@@ -79,12 +82,23 @@ avg_pool2d_special = op(
     F.avg_pool2d, floats(1, 2, 6, 6, special=(math.inf, -math.inf, math.nan)), kernel_size=2, padding=[0, 1]
 )
 
-max_pool1d = op(F.max_pool1d, _LINE, rows=_MAXIMA, **_ANY_LENGTH)
-max_pool2d = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], **_ANY_LENGTH)
-max_pool3d = op(F.max_pool3d, _SPACE, rows=_MAXIMA, dynamic=BATCH)
-max_pool1d_indices = op(F.max_pool1d, _LINE, rows=_MAXIMA, return_indices=True, **_ANY_LENGTH)
-max_pool2d_indices = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], return_indices=True, **_ANY_LENGTH)
-max_pool3d_indices = op(F.max_pool3d, _SPACE, rows=_MAXIMA, return_indices=True, dynamic=BATCH)
+max_pool1d = op(F.max_pool1d, _LINE, rows=_MAXIMA, **_ANY_LENGTH, without_nan=_NAN_LEFT_OUT)
+max_pool2d = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], **_ANY_LENGTH, without_nan=_NAN_LEFT_OUT)
+max_pool3d = op(F.max_pool3d, _SPACE, rows=_MAXIMA, dynamic=BATCH, without_nan=_NAN_LEFT_OUT)
+max_pool1d_indices = op(
+    F.max_pool1d, _LINE, rows=_MAXIMA, return_indices=True, **_ANY_LENGTH, without_nan=_NAN_LEFT_OUT
+)
+max_pool2d_indices = op(
+    F.max_pool2d,
+    _PLANE,
+    rows=[*_MAXIMA, *_UNEVEN_MAXIMA],
+    return_indices=True,
+    **_ANY_LENGTH,
+    without_nan=_NAN_LEFT_OUT,
+)
+max_pool3d_indices = op(
+    F.max_pool3d, _SPACE, rows=_MAXIMA, return_indices=True, dynamic=BATCH, without_nan=_NAN_LEFT_OUT
+)
 max_pool_unbatched = op(
     nn.MaxPool2d,
     floats(3, 10, 7),
@@ -93,10 +107,15 @@ max_pool_unbatched = op(
     padding=1,
     ceil_mode=[False, True],
     return_indices=_EITHER,
+    without_nan=_NAN_LEFT_OUT,
 )
 max_pool1d_unbatched = op(nn.MaxPool1d, floats(3, 10), kernel_size=3, padding=1, return_indices=_EITHER)
-max_pool3d_unbatched = op(nn.MaxPool3d, floats(3, 5, 7, 6), kernel_size=3, padding=1, return_indices=_EITHER)
-max_pool2d_dtypes = op(F.max_pool2d, numbers(2, 3, 6, 5), kernel_size=3, stride=2, padding=1, dtypes=NUMBERS)
+max_pool3d_unbatched = op(
+    nn.MaxPool3d, floats(3, 5, 7, 6), kernel_size=3, padding=1, return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
+)
+max_pool2d_dtypes = op(
+    F.max_pool2d, numbers(2, 3, 6, 5), kernel_size=3, stride=2, padding=1, dtypes=NUMBERS, without_nan=_NAN_LEFT_OUT
+)
 max_pool2d_ints_indices = op(
     F.max_pool2d,
     numbers(2, 3, 6, 5, low=-9, high=9),
@@ -104,9 +123,16 @@ max_pool2d_ints_indices = op(
     return_indices=True,
     dtypes=[torch.int64, torch.int32],
 )
-max_pool1d_dtypes = op(F.max_pool1d, numbers(2, 3, 6), kernel_size=3, stride=2, padding=1, dtypes=FLOATS)
+max_pool1d_dtypes = op(
+    F.max_pool1d, numbers(2, 3, 6), kernel_size=3, stride=2, padding=1, dtypes=FLOATS, without_nan=_NAN_LEFT_OUT
+)
 max_pool2d_ties = op(
-    F.max_pool2d, numbers(2, 3, 6, 5, low=0, high=2, dtype=torch.float32), kernel_size=3, padding=1, return_indices=True
+    F.max_pool2d,
+    numbers(2, 3, 6, 5, low=0, high=2, dtype=torch.float32),
+    kernel_size=3,
+    padding=1,
+    return_indices=True,
+    without_nan=_NAN_LEFT_OUT,
 )
 max_pool2d_all_minus_infinity = op(
     F.max_pool2d,
@@ -114,6 +140,7 @@ max_pool2d_all_minus_infinity = op(
     kernel_size=2,
     padding=[0, 1],
     return_indices=_EITHER,
+    without_nan=_NAN_LEFT_OUT,
 )
 max_pool2d_dilated_minus_infinity = op(
     F.max_pool2d,
@@ -124,6 +151,7 @@ max_pool2d_dilated_minus_infinity = op(
     dilation=2,
     ceil_mode=True,
     return_indices=True,
+    without_nan=_NAN_LEFT_OUT,
 )
 max_pool2d_nan = op(
     F.max_pool2d,
@@ -175,6 +203,7 @@ adaptive_max_pool1d = op(
     output_size=_LENGTHS,
     return_indices=_EITHER,
     dynamic=BATCH,
+    without_nan=_NAN_LEFT_OUT,
 )
 adaptive_max_pool2d = op(
     F.adaptive_max_pool2d,
@@ -182,17 +211,21 @@ adaptive_max_pool2d = op(
     output_size=_AREAS,
     return_indices=_EITHER,
     dynamic=BATCH,
+    without_nan=_NAN_LEFT_OUT,
 )
-adaptive_max_pool3d = op(F.adaptive_max_pool3d, _SPACE, output_size=_VOLUMES, return_indices=_EITHER)
+adaptive_max_pool3d = op(
+    F.adaptive_max_pool3d, _SPACE, output_size=_VOLUMES, return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
+)
 adaptive_max_pool_any_size = op(
     F.adaptive_max_pool2d,
     _PLANE,
     output_size=[1, (1, 7)],
     return_indices=_EITHER,
     dynamic={"x": {0: "batch", 2: "height"}},
+    without_nan=_NAN_LEFT_OUT,
 )
 adaptive_max_pool_unbatched = op(
-    nn.AdaptiveMaxPool2d, floats(3, 10, 7), output_size=[1, (4, 3)], return_indices=_EITHER
+    nn.AdaptiveMaxPool2d, floats(3, 10, 7), output_size=[1, (4, 3)], return_indices=_EITHER, without_nan=_NAN_LEFT_OUT
 )
 adaptive_max_pool2d_dtypes = op(F.adaptive_max_pool2d, floats(2, 3, 6, 5), output_size=(4, 3), dtypes=FLOATS)
 lp_pool2d = op(
@@ -230,3 +263,8 @@ fractional_pooling_of_nan = op(
     floats(2, 3, 7, 9, special=(math.nan,) * 60), floats(2, 3, 2, low=0.0, high=1.0),
     dtypes=[torch.float64], tier="full",
 )  # fmt: skip
+lp_pool_attributes = op(
+    F.lp_pool1d, floats(2, 3, 9), norm_type=2.0, kernel_size=2, rows=[{"stride": 3, "ceil_mode": True}, {"stride": 1}]
+)
+lp_pool_strides = op(F.lp_pool2d, floats(2, 3, 7, 7), norm_type=2.0, kernel_size=2, stride=[1, 3])
+lp_pool_volume = op(F.lp_pool3d, floats(1, 2, 5, 6, 7), norm_type=2.0, kernel_size=2, stride=3, ceil_mode=True)

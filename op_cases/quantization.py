@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from onnx_parity.harness.case import floats, given, ints, model, numbers, op
 
+#: Why some cases do not run with a NaN.
+_NAN_IN_INTEGERS = "the processor decides which integer NaN becomes"
+
 _ROWS = {"x": {0: "rows"}}
 
 # --- fake quantization ------------------------------------------------------------------------------------------------
@@ -27,11 +30,11 @@ def _to_grid(low: int, high: int) -> Callable[[Tensor], Tensor]:
     return rounds
 
 
-fake_quantize_signed = op(_to_grid(-128, 127), floats(2, 3, 4), dynamic=_ROWS)
-fake_quantize_unsigned = op(_to_grid(0, 255), floats(2, 3, 4), dynamic=_ROWS)
-fake_quantize_seven_bits = op(_to_grid(0, 127), floats(2, 3, 4), dynamic=_ROWS)
-fake_quantize_four_bits = op(_to_grid(-8, 7), floats(2, 3, 4), dynamic=_ROWS)
-fake_quantize_sixteen_bits = op(_to_grid(0, 65535), floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_signed = op(_to_grid(-128, 127), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_unsigned = op(_to_grid(0, 255), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_seven_bits = op(_to_grid(0, 127), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_four_bits = op(_to_grid(-8, 7), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_sixteen_bits = op(_to_grid(0, 65535), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
 
 
 def by_tensors(x: Tensor, scale: Tensor) -> Tensor:
@@ -55,10 +58,12 @@ def learnable_per_channel(x: Tensor) -> Tensor:
     return torch._fake_quantize_learnable_per_channel_affine(x, scale, zero_point, 1, 0, 255, 1.0)
 
 
-fake_quantize_by_tensors = op(by_tensors, floats(2, 3, 4), floats(), dynamic={"x0": {0: "rows"}})
-fake_quantize_per_channel = op(per_channel, floats(2, 3, 4), dynamic=_ROWS)
-fake_quantize_learnable = op(learnable, floats(2, 3, 4))
-fake_quantize_learnable_per_channel = op(learnable_per_channel, floats(2, 3, 4))
+fake_quantize_by_tensors = op(
+    by_tensors, floats(2, 3, 4), floats(), dynamic={"x0": {0: "rows"}}, without_nan=_NAN_IN_INTEGERS
+)
+fake_quantize_per_channel = op(per_channel, floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_learnable = op(learnable, floats(2, 3, 4), without_nan=_NAN_IN_INTEGERS)
+fake_quantize_learnable_per_channel = op(learnable_per_channel, floats(2, 3, 4), without_nan=_NAN_IN_INTEGERS)
 
 # --- floats of 8 bits -------------------------------------------------------------------------------------------------
 
@@ -292,16 +297,18 @@ def integer_product(x: Tensor) -> Tensor:
     return torch._int_mm(x.clamp(-4, 4).to(torch.int8).repeat(32, 1), _WEIGHT.t())
 
 
-quantized_decomposed_grids = op(decomposed_grids, floats(2, 3, 4), dynamic=_ROWS)
-quantized_decomposed_channels = op(decomposed_channels, floats(2, 3, 4), dynamic=_ROWS)
-quantized_decomposed_layer = op(decomposed_layer, numbers(3, 16), dynamic=_ROWS)
+quantized_decomposed_grids = op(decomposed_grids, floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+quantized_decomposed_channels = op(decomposed_channels, floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+quantized_decomposed_layer = op(decomposed_layer, numbers(3, 16), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
 quantized_decomposed_weights = op(decomposed_weights, floats(3, 16), dynamic=_ROWS)
 quantized_decomposed_dynamic = op(decomposed_dynamic, floats(3, 16))
 unpacked_four_bits = op(unpacked_fours, floats(3, 16), dynamic=_ROWS)
 packed_four_bits = op(
     packed_fours, floats(3, 64), dtypes=[torch.float32, torch.bfloat16], dynamic=_ROWS, tier="default"
 )
-rounded_inputs_of_four_bits = op(rounded_inputs, floats(3, 64), dynamic=_ROWS, tier="default")
+rounded_inputs_of_four_bits = op(
+    rounded_inputs, floats(3, 64), dynamic=_ROWS, tier="default", without_nan=_NAN_IN_INTEGERS
+)
 int_mm = op(integer_product, floats(1, 16))
 
 # --- weights of layers that are stored as integers, as libraries store them ------------------------------------------

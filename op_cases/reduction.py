@@ -30,7 +30,14 @@ _LAST = {"x": {2: "length"}}
 
 sum_ = op(torch.sum, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)
 sum_dtypes = op(torch.sum, numbers(3, 4), dim=[0, 1], dtypes=ALL_DTYPES)
-sum_to = op(torch.sum, numbers(3, 4), dim=0, dtype=[torch.int32, torch.float64], dtypes=[torch.int64, torch.float32])
+sum_to = op(
+    torch.sum,
+    numbers(3, 4),
+    dim=0,
+    dtype=[torch.int32, torch.float64],
+    dtypes=[torch.int64, torch.float32],
+    without_nan="integers have no NaN",
+)
 sum_of_all = op(lambda x: (x.sum(), x.sum((0, 1, 2)), x.sum(()), x.sum(dtype=torch.float64)), numbers(2, 3, 4))
 mean = op(torch.mean, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)
 mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=FLOATS)
@@ -267,4 +274,43 @@ extremes_of_negative_zero = op(
     lambda x: tuple(each.signbit() for each in (x.amax(-1), x.amin(-1), x.min(), x.max(1).values, x[0, 0].amax())),
     given([[-0.0, -0.0], [-0.0, 1.0], [-0.0, -1.0]]),
     dtypes=[torch.float32],
+    without_nan="the sign of NaN has no meaning",
+)
+quantiles = op(
+    torch.quantile,
+    floats(3, 4),
+    q=0.3,
+    rows=[
+        *({"dim": 1, "interpolation": each} for each in ("lower", "higher", "nearest", "midpoint")),
+        {"dim": 0, "keepdim": True},
+    ],
+    dtypes=[torch.float32],
+)
+nanquantiles = op(
+    torch.nanquantile,
+    floats(3, 4, special=(math.nan,)),
+    q=0.3,
+    rows=[{"dim": 1, "interpolation": "higher"}, {"dim": 0, "keepdim": True}],
+    dtypes=[torch.float32],
+)
+sums_in_another_dtype = op(
+    lambda x: (
+        x.nansum(1, dtype=torch.float64),
+        x.nanmean(1, dtype=torch.float64),
+        torch.linalg.norm(x, dtype=torch.float64),
+        torch.linalg.matrix_norm(x, dtype=torch.float64),
+        torch._foreach_norm([x], 1, torch.float64)[0],
+    ),
+    floats(3, 4),
+)
+std_mean_attributes = op(
+    torch.std_mean, floats(3, 4), rows=[{"dim": 1, "keepdim": True}, {"dim": 0, "unbiased": False}]
+)
+mode_keepdim = op(torch.mode, numbers(3, 9, low=0, high=4), dim=-2, keepdim=True, dtypes=[torch.float32])
+spread_of_nothing = op(
+    lambda x, f: f(x, dim=0),
+    floats(2, 3),
+    f=[torch.std, torch.var, torch.linalg.vector_norm, torch.linalg.norm, torch.trapezoid],
+    dynamic=BATCH,
+    sizes={"batch": [0, 5]},
 )

@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from onnx_parity.harness.case import bools, floats, given, ints, model, numbers, op, scripted
 
+#: Why some cases do not run with a NaN.
+_NAN_TIMES_ZERO = "NaN times zeros of the transform's matrix is NaN"
+
 _ROWS = {"x": {0: "rows"}}
 _BOTH = {"x": {0: "rows", 1: "columns"}}
 #: Of the first of two inputs.
@@ -170,8 +173,8 @@ traced_logdet = op(logdet, floats(3, 3))
 script_multinomial = op(scripted(multinomial), floats(3, 4), dynamic=_ROWS)
 traced_multinomial = op(multinomial, floats(3, 4), dynamic=_ROWS)
 traced_multinomial_of_all = op(multinomial_of_all, floats(3, 4), dynamic=_ROWS)
-script_stft = op(scripted(stft), floats(2, 20), dynamic=_ROWS)
-traced_stft = op(stft, floats(2, 20), dynamic=_ROWS)
+script_stft = op(scripted(stft), floats(2, 20), dynamic=_ROWS, without_nan=_NAN_TIMES_ZERO)
+traced_stft = op(stft, floats(2, 20), dynamic=_ROWS, without_nan=_NAN_TIMES_ZERO)
 script_convolution_by_name = op(scripted(convolution), floats(2, 3, 5), dynamic=_ROWS)
 traced_convolution_by_name = op(convolution, floats(2, 3, 5), dynamic=_ROWS)
 script_set = op(scripted(set_to_another), floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})

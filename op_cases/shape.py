@@ -137,6 +137,7 @@ viewed_after_transposition = op(
     f=[_normalized, _normalized_in_training, _pooled, _added_in_part, torch.diagonal_copy, torch.squeeze_copy],
     dynamic={"x": {1: "steps"}},
     sizes={"steps": (2, 7)},
+    without_nan="onnxruntime's MaxPool leaves NaN out",
 )
 
 viewed_after_norm_of_transposed_images = op(
@@ -270,3 +271,27 @@ atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_
 to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))
 
 flipped = op(lambda x: x.flip(0, 1), floats(3, 4), dynamic={"x": {0: "batch", 1: "length"}})
+#: Functions that copy, with the arguments of the views.
+copies_along_axes = op(
+    lambda x: (
+        torch.diagonal_copy(x, 1, -2, 0),
+        torch.narrow_copy(x, -2, 1, 2),
+        *torch.split_with_sizes_copy(x, [1, 3], -1),
+        *torch.split_with_sizes_copy(x, [1, 2], 1),
+        *torch.unbind_copy(x, -2),
+        torch.unsqueeze_copy(x, -2),
+        *torch.unsafe_chunk(x, 2, -1),
+        *torch.unsafe_split(x, 2, -2),
+        *torch.unsafe_split_with_sizes(x, [1, 3], -1),
+        torch.concatenate([x, x], -2),
+        torch.as_strided_copy(x, (2, 3), (4, 1), 5),
+    ),
+    floats(2, 3, 4),
+)
+diagonals_off_the_main = op(
+    lambda x: (
+        torch.diag(x[0], 1), torch.diag(x[0, 0], -2), torch.diagflat(x[0], -1),
+        torch.linalg.diagonal(x, offset=-1, dim1=-3, dim2=1), x.diagonal(-1, 0, -1),
+    ),
+    floats(2, 3, 4),
+)  # fmt: skip

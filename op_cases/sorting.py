@@ -8,6 +8,9 @@ import torch
 
 from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, distinct, floats, given, ints, numbers, op
 
+#: Why some cases do not run with a NaN.
+_NAN_UNSORTED = "a sequence with NaN between its numbers has no order"
+
 ORDERED = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 SPECIAL = (float("nan"), float("inf"), float("-inf"))
 
@@ -62,6 +65,7 @@ unique_dim = op(
     return_inverse=True,
     return_counts=True,
     dtypes=[torch.float32, torch.int64, torch.int32],
+    without_nan=_NAN_UNSORTED,
 )
 unique_dynamic = op(torch.unique, numbers(4, 5), return_counts=True, dynamic=BATCH)
 unique_consecutive = op(
@@ -82,7 +86,9 @@ median_scalar = op(lambda x: (torch.median(x), *torch.median(x, 0)), floats())
 _STEPS = given([-1.5, -0.5, 0.0, 0.5, 0.5, 2.0])
 #: Some of them steps, of which `right` decides.
 _AMONG = floats(3, 4, special=(0.5, -0.5, 2.0))
-searchsorted = op(torch.searchsorted, _STEPS, _AMONG, right=[False, True], out_int32=[False, True])
+searchsorted = op(
+    torch.searchsorted, _STEPS, _AMONG, right=[False, True], out_int32=[False, True], without_nan=_NAN_UNSORTED
+)
 _FAR = 2**40
 searchsorted_rows = op(
     torch.searchsorted,
@@ -93,7 +99,13 @@ searchsorted_rows = op(
 searchsorted_sorter = op(
     lambda s, x: torch.searchsorted(s, x, sorter=torch.argsort(s)), distinct(6), floats(4), dtypes=[torch.float32]
 )
-searchsorted_edges = op(torch.searchsorted, _STEPS, given([math.nan, math.inf, -math.inf, 0.5]), right=[False, True])
+searchsorted_edges = op(
+    torch.searchsorted,
+    _STEPS,
+    given([math.nan, math.inf, -math.inf, 0.5]),
+    right=[False, True],
+    without_nan=_NAN_UNSORTED,
+)
 bucketize = op(
     torch.bucketize, _AMONG, _STEPS, right=[False, True], out_int32=[False, True], dynamic={"x0": {0: "batch"}}
 )
@@ -107,7 +119,9 @@ bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
 median_of_any_size = op(torch.median, floats(4, 2), dynamic={"x": {0: "rows"}}, sizes={"rows": [0, 1, 6]})
 median_of_nothing = op(lambda x: (x.median(), x.nanmedian(), x.long().median()), floats(0, 2))
 
-mode = op(lambda x, dim: tuple(torch.mode(x, dim)), numbers(5, 6, low=0, high=3), dim=[0, -1])
+mode = op(
+    lambda x, dim: tuple(torch.mode(x, dim)), numbers(5, 6, low=0, high=3), dim=[0, -1], without_nan=_NAN_UNSORTED
+)
 
 # --- NaN along axes that are counted from the end, among more than 30 elements, in each dtype -------------------------
 
@@ -153,4 +167,26 @@ places_beside_nan = op(
     dtypes=[torch.float32],
     dynamic={"x1": {0: "steps"}},
     sizes={"steps": [0, 1, 2, 5, 11]},
+)
+#: Equal elements of each dtype: the first of them is found.
+ties_of_each_dtype = op(
+    lambda x: (
+        x.max(-1).indices, x.min(-1).indices, x.argmax(-1), x.argmin(-1),
+        *x.sort(dim=-1, stable=True), *x.sort(dim=-1, descending=True, stable=True),
+    ),
+    numbers(3, 12, low=0, high=3),
+    dtypes=NUMBERS,
+    dynamic={"x": {1: "columns"}},
+    sizes={"columns": [9, 20]},
+)  # fmt: skip
+#: Numbers that are equal in fewer bits, as those that are looked up and as bounds.
+places_of_far_numbers = op(
+    lambda x, y, right: (
+        torch.bucketize(x + y[0], y.sort().values, right=right),
+        torch.searchsorted(y.sort().values, x + y[1], right=right),
+    ),
+    numbers(2, 3, low=-1, high=2),
+    distinct(7),
+    right=[False, True],
+    dtypes=[*FLOATS, torch.int64],
 )

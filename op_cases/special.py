@@ -9,6 +9,9 @@ import torch
 from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, ints, numbers, op
 from onnx_parity.op_cases.function_sweeps import of_one
 
+#: Why some cases do not run with a NaN.
+_NAN_TIMES_ZERO = "torch's kernels leave out the terms of zeros, which NaN makes NaN"
+
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])
 
 erfc = op(torch.erfc, floats(3, 40, low=-4.0, high=6.0), dtypes=FLOATS, dynamic=BATCH)
@@ -134,6 +137,7 @@ polynomials = op(
     numbers(3, 12, low=-2, high=9),
     f=_POLYNOMIALS,
     tier="default",
+    without_nan=_NAN_TIMES_ZERO,
 )
 polynomials_of_a_batch = op(
     lambda x, n, f: f(x, n),
@@ -142,5 +146,6 @@ polynomials_of_a_batch = op(
     f=_POLYNOMIALS[::3],
     dynamic={"x0": {0: "batch"}},
     tier="default",
+    without_nan=_NAN_TIMES_ZERO,
 )
 polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")

@@ -122,7 +122,13 @@ def _areas(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 norms_of_rows = op(_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
 spectral_norms_of_rows = op(_spectral_norms, floats(5, 4), dynamic=_ROWS, sizes=_VARYING, tier="default")
-covariances_of_rows = op(_covariances, floats(5, 4), dynamic=_ROWS, sizes=_VARYING)
+covariances_of_rows = op(
+    _covariances,
+    floats(5, 4),
+    dynamic=_ROWS,
+    sizes=_VARYING,
+    without_nan="the processor decides which integer NaN becomes",
+)
 weighted_covariances_of_one_row = op(
     lambda x: x.T.cov(aweights=_weights(x)), floats(5, 8), dynamic=_ROWS, sizes={"rows": [1, 6]}
 )

@@ -43,7 +43,16 @@ class Fault:
 _STAGES = ("harness/running/test_stages.py",)
 FAULTS = {
     "other values are not run": Fault(
-        "harness/running/stages.py", "if reference.other_values is not None:", "if False:", _STAGES
+        "harness/running/stages.py",
+        "for trial in (reference.other_values, with_nan)",
+        "for trial in (with_nan,)",
+        _STAGES,
+    ),
+    "a NaN is not run": Fault(
+        "harness/running/stages.py",
+        "for trial in (reference.other_values, with_nan)",
+        "for trial in (reference.other_values,)",
+        _STAGES,
     ),
     "other sizes are not run": Fault(
         "harness/running/stages.py", "for trial in reference.other_sizes:", "for trial in ():", _STAGES

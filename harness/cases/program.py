@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -31,10 +31,12 @@ class InputSet:
     draw: int = 0
     #: Name and size of each dynamic axis whose size differs from the example's.
     sizes: tuple[tuple[str, int], ...] = ()
+    #: Whether an element of the first input of floats is NaN.
+    has_nan: bool = False
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{symbol}={size}" for symbol, size in self.sizes)
-        return sizes or ("other values" if self.draw else "example")
+        return sizes or ("other values" if self.draw else "a NaN" if self.has_nan else "example")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Program:
                 made.append(None)
             else:
                 made.append(maker.make(seed, self.dtype).to(self.device))
-        return tuple(made)
+        return _with_nan(made, self.seed) if which.has_nan else tuple(made)
 
     def other_sizes(self) -> Iterator[InputSet]:
         """The sizes at which a dynamic cell runs again: all axes at their first other size, then at their second."""
@@ -209,6 +211,19 @@ class Call(torch.nn.Module):
 
 # The user's line is the declaration: this file is none of theirs.
 stands_in(Call.forward.__code__, Call._declared)
+
+
+def _with_nan(inputs: Sequence[Given], seed: int) -> tuple[Given, ...]:
+    """The inputs with NaN as one element of the first that has floats."""
+    changed = list(inputs)
+    for place, given in enumerate(inputs):
+        if isinstance(given, torch.Tensor) and given.is_floating_point() and given.numel():
+            generator = torch.Generator().manual_seed(stable_seed(seed, str(place), str(tuple(given.shape)), "nan"))
+            element = int(torch.randint(given.numel(), (), generator=generator))
+            changed[place] = given.clone()
+            changed[place][np.unravel_index(element, given.shape)] = float("nan")
+            break
+    return tuple(changed)
 
 
 def _holds_slot(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ class Outcome:
         self.status = Status.FAILED
         self.raised = type(error)
         self.reason = f"{error_line(error)}{self._at()}"
-        ruling = self._ruling_on_error()
+        ruling = self._ruling_on_error(error)
         self.blame = ruling.blame
         self.details = [f"{type(error).__name__}{self._at()}: {plain(str(error))}", *_innermost(error), ruling.because]
 
@@ -206,8 +207,10 @@ class Outcome:
             case number:
                 return f"{number} operators, {place}"
 
-    def _ruling_on_error(self) -> Ruling:
+    def _ruling_on_error(self, error: Exception) -> Ruling:
         if self.stage in (Stage.BUILD, Stage.REFERENCE):
+            if module := _unimportable(error):
+                return Ruling(Blame.CASE, f"{module} cannot be imported here, so the case cannot be built")
             return Ruling(Blame.CASE, "torch itself did not get through it, so the case is wrong")
         if self.stage is Stage.EXPORT:
             return Ruling(Blame.EXPORTER, "the exporter raised something other than a refusal")
@@ -230,6 +233,16 @@ def _place(declaration: Declaration) -> str:
     file, here = declaration.file, Path.cwd()
     shown = file.relative_to(here) if file.is_relative_to(here) else Path(file.parent.name, file.name)
     return f"{shown}:{declaration.line}"
+
+
+def _unimportable(error: Exception) -> str:
+    """The module that raised an error while it was imported, or that there is not; empty if it is another error."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        name = str(frame.f_globals.get("__name__"))
+        # Python forgets a module whose import fails.
+        if frame.f_code.co_name == "<module>" and name not in sys.modules:
+            return name
+    return (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
 
 
 def _innermost(error: Exception) -> list[str]:

@@ -61,6 +61,8 @@ class Reference:
 
     example: Trial
     other_values: Trial | None
+    #: Of an operator, its inputs with a NaN in the place of one number; None if it has no floats, or raises then.
+    with_nan: Trial | None
     other_sizes: tuple[Trial, ...]
     #: The public functions of torch that the program calls, and the modules that it consists of.
     calls: tuple[str, ...]
@@ -80,9 +82,22 @@ def consult(program: Program) -> Reference:
     return Reference(
         example=example,
         other_values=judged.trial(other) if values_matter else None,
+        with_nan=_trial_with_nan(judged, program, example),
         other_sizes=tuple(judged.trial(sizes) for sizes in program.other_sizes()),
         calls=(*modules_of(program.module), *calls),
     )
+
+
+def _trial_with_nan(judged: Judged, program: Program, example: Trial) -> Trial | None:
+    declaration, which = program.declaration, InputSet(has_nan=True)
+    if declaration.kind is not Kind.OPERATOR or declaration.without_nan:
+        return None
+    if _same(program.inputs(which), example.inputs):
+        return None
+    try:
+        return judged.trial(which)
+    except Exception:  # noqa: BLE001  The program is anybody's: whatever it raises, it takes no NaN.
+        return None
 
 
 def consult_on_empty_axes(program: Program) -> Iterator[Trial]:

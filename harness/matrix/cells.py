@@ -17,10 +17,13 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
 from onnx_parity.harness.axes import (
     FEW_OPSETS,
+    FLOATING,
+    MIDDLE_OPSET,
     ONNX_REFERENCE,
     PARITY,
     THEN,
@@ -35,6 +38,7 @@ from onnx_parity.harness.axes import (
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.draws import DrawnCase, can_be_drawn
 from onnx_parity.harness.matrix import smoke_cells
+from onnx_parity.harness.project import find_project
 from onnx_parity.harness.record import Kind
 
 _DTYPES = tuple(Dtype)
@@ -79,7 +83,8 @@ def cells_of(
     for number, (case, usual_dtypes) in enumerate(declaration.select(name, selection)):
         also = named.get(case.label, smoke_cells.NOTHING)
         own_dtypes = usual_dtypes if is_included and not (by_name and case.label in named) else ()
-        dtypes = tuple(dict.fromkeys((*own_dtypes, *also.dtypes(selection))))
+        in_turn = _dtypes_in_turn(case, selection) if own_dtypes else ()
+        dtypes = tuple(dict.fromkeys((*own_dtypes, *also.dtypes(selection), *in_turn)))
         if not dtypes or not wanted(case.label):
             continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
@@ -91,6 +96,8 @@ def cells_of(
             opsets: tuple[int, ...] = ()
             if dtype in own_dtypes:
                 opsets = declaration.opsets(selection, breadth, turn)
+            elif dtype in in_turn and form is Shapes.STATIC:
+                opsets = (MIDDLE_OPSET,)
             opsets = tuple(dict.fromkeys((*opsets, *also.opsets(dtype, form, selection))))
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
@@ -100,6 +107,24 @@ def cells_of(
                     yield Cell(case, dtype, opset, device, capture, exporter, runtime, form, transforms)
     if selection.tier is Tier.FULL and can_be_drawn(declaration) and wanted(f"{name}[drawn]"):
         yield from _list_drawn_cells(name, declaration, selection)
+
+
+def _dtypes_in_turn(case: Case, selection: Selection) -> tuple[Dtype, ...]:
+    """A dtype that no one has named, which cases take in turn where the project's settings say so: what an attribute
+    does may be written otherwise in each."""
+    declaration = case.declaration
+    if selection.tier is not Tier.DEFAULT or not (selection.opsets is None is selection.dtypes):
+        return ()
+    if not declaration.takes_turns or not _takes_turns(declaration.file.parent):
+        return ()
+    others = [dtype for dtype in FLOATING if dtype not in declaration.dtypes]
+    return (others[zlib.crc32(case.label.encode()) % len(others)],)
+
+
+@cache
+def _takes_turns(folder: Path) -> bool:
+    project = find_project(folder)
+    return project.settings.dtypes_in_turn and any(folder.is_relative_to(place) for place in project.declarations)
 
 
 def _breadth(number: int, principal: bool) -> Breadth:

@@ -68,7 +68,8 @@ class Grounds:
         return hash_of_texts({"grounds": self._with_the_exporter, **_of_cell(cell)})
 
     def after_export(self, cell: Cell, aten: Iterable[str], delivered: Delivered, reference: Reference) -> str:
-        trials = [reference.example, *filter(None, [reference.other_values]), *reference.other_sizes]
+        trials = [reference.example, *filter(None, [reference.other_values, reference.with_nan])]
+        trials += reference.other_sizes
         return hash_of_texts(
             {
                 "grounds": self._without_the_exporter,

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from onnx_parity.exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
 from onnx_parity.exporter.verification.reference import Measurement, Twin
 from onnx_parity.harness.axes import Device, Dtype
-from onnx_parity.harness.case import Declaration, floats, ints, model, op
+from onnx_parity.harness.case import Declaration, bools, floats, ints, model, op
 from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.judging.reference import NondeterministicError, Reference, consult, consult_on_empty_axes
 from tests.harness.fakes import arrays, tensors
@@ -111,6 +111,27 @@ def test_other_values_are_used_unless_there_are_none() -> None:
     example, other = arrays(reference.example.feeds), arrays(reference.other_values.feeds)
     assert not np.array_equal(other["x"], example["x"])
     assert consulted(op(lambda x: x, ints(3, low=2, high=3))).other_values is None
+
+
+def test_an_operator_runs_with_a_nan_in_its_first_floats() -> None:
+    trial = consulted(op(torch.where, bools(2, 3), floats(2, 3), floats(2, 3))).with_nan
+    assert trial is not None
+    assert {name: int(np.isnan(feed).sum()) for name, feed in arrays(trial.feeds).items()} == {
+        "x0": 0,
+        "x1": 1,
+        "x2": 0,
+    }
+
+
+def test_a_nan_is_left_out_where_there_are_no_floats_or_the_program_takes_none() -> None:
+    def insists(x: torch.Tensor) -> torch.Tensor:
+        if x.isnan().any():
+            raise ValueError("x is not a number")
+        return x * 2
+
+    assert consulted(op(torch.neg, ints(3))).with_nan is None
+    assert consulted(op(insists, floats(3))).with_nan is None
+    assert consulted(op(torch.neg, floats(3), without_nan="it is only an example")).with_nan is None
 
 
 def test_other_sizes_are_one_and_another_or_those_declared() -> None:

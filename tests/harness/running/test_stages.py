@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper
 
 from onnx_parity.harness.axes import Device, Dtype, Shapes
 from onnx_parity.harness.case import floats, given, op
+from onnx_parity.harness.case import model as declare_model
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Blame, Stage, Status
@@ -132,6 +134,19 @@ def test_a_case_that_cannot_be_built_is_the_cases_fault() -> None:
     outcome = run(elu, cell(op(torch.nn.Linear, floats(2, 3), in_feature=3)))
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.BUILD, Blame.CASE)
     assert "in_feature" in outcome.reason
+
+
+def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package_of_halves.py").write_text("import package_of_nobody\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outcome = Bench(0).run(
+        cell(declare_model(lambda: importlib.import_module("package_of_halves").Net(), floats(2, 3)))
+    )
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.BUILD)
+    assert outcome.reason == "ModuleNotFoundError: No module named 'package_of_nobody'"
+    assert outcome.details[-1] == "package_of_halves cannot be imported here, so the case cannot be built"
+    outcome = Bench(0).run(cell(op(lambda x: importlib.import_module("package_of_nobody"), floats(2, 3))))
+    assert outcome.details[-1] == "package_of_nobody cannot be imported here, so the case cannot be built"
 
 
 def test_a_refusal_is_unsupported_and_an_error_is_a_failure() -> None:
@@ -269,6 +284,20 @@ def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
     outcome = run(bake, cell(_SCALED))
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.RERUN_VALUES, Blame.EXPORTER)
     assert outcome.reason.endswith("(other values)")
+
+
+def test_a_nan_that_is_lost_shows() -> None:
+    def without_nan(opset: int, request: Request) -> bytes:
+        nodes = [
+            helper.make_node("IsNaN", ["x"], ["lost"]),
+            helper.make_node("Where", ["lost", "zero", "x"], ["kept"]),
+            helper.make_node("Elu", ["kept"], ["y"]),
+        ]
+        return model(nodes, opset, weights={"zero": np.float32(0)})
+
+    outcome = run(without_nan, cell(op(F.elu, floats(2, 3)), opset=13))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_VALUES)
+    assert outcome.reason.endswith("(a NaN)")
 
 
 def test_a_wrong_graph_is_the_exporters_fault() -> None:
