@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -271,14 +272,17 @@ atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_
 to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))
 
 flipped = op(lambda x: x.flip(0, 1), floats(3, 4), dynamic={"x": {0: "batch", 1: "length"}})
+#: torch's types say that these return nothing.
+_SPLIT_COPY: Any = torch.split_with_sizes_copy
+_UNBIND_COPY: Any = torch.unbind_copy
 #: Functions that copy, with the arguments of the views.
 copies_along_axes = op(
     lambda x: (
         torch.diagonal_copy(x, 1, -2, 0),
         torch.narrow_copy(x, -2, 1, 2),
-        *torch.split_with_sizes_copy(x, [1, 3], -1),
-        *torch.split_with_sizes_copy(x, [1, 2], 1),
-        *torch.unbind_copy(x, -2),
+        *_SPLIT_COPY(x, [1, 3], -1),
+        *_SPLIT_COPY(x, [1, 2], 1),
+        *_UNBIND_COPY(x, -2),
         torch.unsqueeze_copy(x, -2),
         *torch.unsafe_chunk(x, 2, -1),
         *torch.unsafe_split(x, 2, -2),

@@ -220,8 +220,8 @@ def _with_nan(inputs: Sequence[Given], seed: int) -> tuple[Given, ...]:
         if isinstance(given, torch.Tensor) and given.is_floating_point() and given.numel():
             generator = torch.Generator().manual_seed(stable_seed(seed, str(place), str(tuple(given.shape)), "nan"))
             element = int(torch.randint(given.numel(), (), generator=generator))
-            changed[place] = given.clone()
-            changed[place][np.unravel_index(element, given.shape)] = float("nan")
+            changed[place] = copy = given.clone()
+            copy[tuple(map(int, np.unravel_index(element, given.shape)))] = float("nan")
             break
     return tuple(changed)
 

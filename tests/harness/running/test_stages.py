@@ -293,7 +293,7 @@ def test_a_nan_that_is_lost_shows() -> None:
             helper.make_node("Where", ["lost", "zero", "x"], ["kept"]),
             helper.make_node("Elu", ["kept"], ["y"]),
         ]
-        return model(nodes, opset, weights={"zero": np.float32(0)})
+        return model(nodes, opset, weights={"zero": np.zeros((), np.float32)})
 
     outcome = run(without_nan, cell(op(F.elu, floats(2, 3)), opset=13))
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_VALUES)
