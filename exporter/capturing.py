@@ -29,6 +29,7 @@ from onnx_parity.exporter.request.call_arguments import (
     checked_program,
     in_signature_order,
     own_example,
+    refuse_file_as_example,
     refuse_unscripted,
     signature_of,
 )
@@ -119,6 +120,7 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
             "the recorded program calls an export or a capture itself, which is not possible: export that program "
             "before or after this one, and not while it is recorded"
         )
+    refuse_file_as_example(model, args)
     if isinstance(model, torch.export.ExportedProgram):
         model, args, kwargs = _callable(model, args, kwargs, options.training)
     checked_program(model)

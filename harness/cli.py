@@ -8,12 +8,14 @@ A command is a thin layer over a module that does not depend on the terminal, an
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+import onnx_parity
 from onnx_parity import __version__
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.declaration_error import DeclarationError
@@ -98,6 +100,7 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
+        _refuse_two_packages()
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -108,6 +111,18 @@ class _Commands(TyperGroup):
             refuse(str(error))
         except OSError as error:
             refuse(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
+
+
+def _refuse_two_packages() -> None:
+    """Refuse to run the installed package in a clone: pytest looks into the current folder, and would import both."""
+    here = Path.cwd() / "onnx_parity" / "__init__.py"
+    installed = Path(str(onnx_parity.__file__))
+    if here.is_file() and here.resolve() != installed.resolve():
+        refuse(
+            f"{Path.cwd()} has the package onnx_parity, as a clone of the project does, and this command is of "
+            f"{installed.parent}: pytest would import files of both. Install the clone, pip install -e '.[harness]', "
+            "or go to another folder."
+        )
 
 
 app = typer.Typer(

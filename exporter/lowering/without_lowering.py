@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onnx_parity.exporter.registry.lowerings import meant_by
+
 __all__ = ["why_not"]
 
 _STRIDED = "the order of its elements in memory is not known: call contiguous() before it, or use slices or unfold"
@@ -26,4 +28,6 @@ def why_not(operator: str) -> str:
         )
     if operator.endswith("_backward"):
         return "autograd calls it to differentiate an operator, and there is no lowering for it"
+    if misspelt := meant_by(operator):
+        return f"there is no lowering for it, but one is registered for {misspelt!r}, and there is no such operator"
     return "there is no lowering for it"

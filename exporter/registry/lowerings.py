@@ -12,15 +12,17 @@ lowering is not decomposed. The file of a lowering is imported when it is first 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import torch
 
-from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.graph.graph import Primitive, operator_name
 from onnx_parity.exporter.registry.rules import Aspect, Rule, add, load
-from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_operator, overload_of
+from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, all_operator_names, is_operator, overload_of
+from onnx_parity.exporter.torch_inside.frames import warn_at_users_line
 
 __all__ = [
     "Lowering",
@@ -31,6 +33,9 @@ __all__ = [
     "lowered_in",
     "lowered_operators",
     "lowering",
+    "lowerings_of_user",
+    "meant_by",
+    "operators_like",
     "operators_named",
     "register",
     "unregister",
@@ -75,6 +80,11 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     if not (namespace and colons and operator):
         raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     if is_from_user(function):
+        if namespace == "aten" and not operators_named(name):
+            warn_at_users_line(
+                f"torch has no operator {name}, so that its lowering is never called{operators_like(name)}",
+                OnnxExporterWarning,
+            )
         load(Aspect.LOWERING, name)  # Registered later, one of this package would replace the user's.
         _from_users.add(name)
     _lowerings.setdefault(name, {})[since] = function
@@ -96,6 +106,31 @@ def unregister(name: str, since: int = 1) -> None:
 def is_from_user(function: Lowering) -> bool:
     """Whether the lowering is not one of this package."""
     return not str(function.__module__).startswith("onnx_parity.exporter.")
+
+
+def lowerings_of_user(name: str) -> dict[int, Lowering]:
+    """The lowerings that a user has registered for an operator, `aten::max`, or an overload, by their first opsets."""
+    return {
+        since: function
+        for each in sorted(_from_users)
+        if name in (each, each.partition(".")[0])
+        for since, function in _lowerings[each].items()
+        if is_from_user(function)
+    }
+
+
+def meant_by(name: str) -> str:
+    """The name of no operator for which a user has registered a lowering, if it is like this name; else empty."""
+    unknown = [each for each in _from_users if not operators_named(each)]
+    return next(iter(difflib.get_close_matches(name, unknown, 1)), "")
+
+
+def operators_like(name: str) -> str:
+    """The end of a sentence that offers the operator of a similar name; empty if there is none."""
+    namespace = name.partition("::")[0]
+    names = {each.partition(".")[0] for each in all_operator_names() if each.startswith(f"{namespace}::")}
+    near = difflib.get_close_matches(name, names, 1)
+    return f": did you mean {near[0]!r}?" if near else ""
 
 
 def is_lowered_by_user(name: str) -> bool:

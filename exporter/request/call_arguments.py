@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+import onnx_ir as ir
 import torch
 from torch.nn.parameter import is_lazy
 
@@ -27,6 +29,7 @@ __all__ = [
     "in_signature_order",
     "own_example",
     "parameter_names",
+    "refuse_file_as_example",
     "refuse_unknown_keywords",
     "refuse_unreadable",
     "refuse_unscripted",
@@ -83,10 +86,17 @@ _LONGEST_SHOWN = 80
 
 def checked_program(model: Any) -> None:
     """Refuse a program that cannot be called, or whose weights have no shapes yet."""
+    if isinstance(getattr(model, "model", None), ir.Model):
+        raise ArgumentError(
+            f"model is of type {type(model).__name__}, which is a model in ONNX already: save() writes it to a file. "
+            "To export it in another way, give the PyTorch program that it was made from"
+        )
     if not callable(model):
         shown = repr(model)
         given = shown if len(shown) <= _LONGEST_SHOWN else f"of type {type(model).__name__}"
-        raise ArgumentError(f"model is {given}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
+        raise ArgumentError(
+            f"model is {given}: give a torch.nn.Module, a function of tensors, or an ExportedProgram{_read_from(model)}"
+        )
     if isinstance(model, type) and issubclass(model, torch.nn.Module):
         raise ArgumentError(f"model is the class {model.__name__}: give a module, as {model.__name__}(...) makes one")
     if isinstance(model, torch.nn.Module):
@@ -237,6 +247,24 @@ def parameter_names(signature: inspect.Signature | None) -> list[str]:
     """The names of the positional parameters; an empty list if the signature is unknown."""
     parameters = signature.parameters.values() if signature is not None else ()
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _read_from(model: Any) -> str:
+    """How a program is read from a file that was given in its place; empty if no such file was given."""
+    reads = {".pt2": "torch.export.load", ".pt": "torch.jit.load", ".pth": "torch.load", ".ts": "torch.jit.load"}
+    if not isinstance(model, (str, os.PathLike)):
+        return ""
+    read = reads.get(os.path.splitext(str(model))[1])
+    return f", as {read}({str(model)!r}) may return one" if read else ""
+
+
+def refuse_file_as_example(model: Any, args: Any) -> None:
+    """Refuse the name of a file where the example arguments are expected."""
+    if isinstance(args, os.PathLike) or (isinstance(args, str) and args.endswith((".onnx", ".onnxtext", ".json"))):
+        has_own = isinstance(model, torch.export.ExportedProgram)
+        how = f"export(program, f={str(args)!r})" if has_own else f"export(model, (x,), {str(args)!r})"
+        example = "an ExportedProgram has its example" if has_own else "give the example arguments before it"
+        raise ArgumentError(f"args is {str(args)!r}, which is the name of a file: {example}, {how}")
 
 
 def in_signature_order(signature: inspect.Signature | None, arguments: Mapping[str, Any]) -> dict[str, Any]:

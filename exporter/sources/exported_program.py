@@ -99,7 +99,8 @@ class ExportedModule(nn.Module):
                 fakes.append(value)
         if len(fakes) != len(inputs):
             raise ArgumentError(
-                f"the exported program takes {len(fakes)} tensors, but got {len(inputs)}: pass all of them"
+                f"the exported program takes {len(fakes)} tensor{'s' * (len(fakes) != 1)}, but got {len(inputs)}: pass "
+                "all of them"
             )
         for position, (fake, name) in enumerate(zip(fakes, inputs, strict=True)):
             for axis, size in enumerate(fake.shape):

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch._C import DispatchKey, DispatchKeySet, _parse_dispatch_key, parse_schema
+from torch._C import _dispatch_get_all_op_names as all_operator_names
 from torch._C import _dispatch_get_registrations_for_dispatch_key as names_with_kernel_at
 from torch._C import _dispatch_has_computed_kernel_for_dispatch_key as has_computed_kernel_at
 from torch._C import _dispatch_has_kernel as is_operator
@@ -25,11 +26,12 @@ from torch._library.simple_registry import singleton as _registered
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
-    "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "can_be_decomposed",
-    "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at", "in_operators_of_aten",
-    "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view", "kernel_of_any_device",
-    "kernels_of_tensors_with_data", "key_of_name", "library_of_kernels", "meta_table", "names_with_kernel_at",
-    "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of", "with_key", "without_keys",
+    "DispatchKey", "DispatchKeySet", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "all_operator_names",
+    "can_be_decomposed", "core_decompositions", "decomposition_table", "has_computed_kernel_at", "has_kernel_at",
+    "in_operators_of_aten", "is_any_autocast_enabled", "is_excluded_here", "is_operator", "is_view",
+    "kernel_of_any_device", "kernels_of_tensors_with_data", "key_of_name", "library_of_kernels", "meta_table",
+    "names_with_kernel_at", "overload_of", "parse_schema", "register_fake_results", "schema_by_name", "schema_of",
+    "with_key", "without_keys",
 ]  # fmt: skip
 
 #: The schema of an operator, and the name of its overload, which is `default` if it has none.

@@ -42,12 +42,15 @@ def operator(
         parity operator aten::max.dim --run runs/20260131-101500-4711 --json
     """
     # Imported here, because these import torch, which is slow.
-    from onnx_parity.harness.operators.names import UnknownOperatorError, find_operator
+    from onnx_parity.harness.operators.names import UnknownOperatorError, find_operator, import_own_operators, is_known
     from onnx_parity.harness.operators.story import story_of
 
     folder = run or (defaults.last() if defaults.last().exists() else None)
+    places = defaults.declarations(paths)
+    if paths or not is_known(name):
+        import_own_operators(places)
     try:
-        story = story_of(find_operator(name), name, folder, defaults.declarations(paths))
+        story = story_of(find_operator(name), name, folder, places)
     except (UnknownOperatorError, RunStoreError) as error:
         refuse(str(error))
     if as_json:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -42,6 +44,10 @@ class Packed(msgspec.Struct, frozen=True):
     archive_bytes: int | None
 
 
+#: A disk or a quota that is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 def pack(
     folder: Annotated[Path, typer.Argument(help="Where the pack is written. A pack that is there is replaced.")],
     wanted: Annotated[PackList, typer.Option("--list", help="Which tests are written.")] = PackList.CORE,
@@ -77,6 +83,8 @@ def pack(
     from onnx_parity.harness.conformance.planning import plan_cases, plan_cells, plan_node_tests
 
     node_tests = plan_node_tests() if wanted in (PackList.FULL, PackList.NODE_TESTS) else ()
+    if folder.exists() and not folder.is_dir():
+        refuse(f"{folder} is a file: give a folder, which is made if there is none.")
     with_cells = wanted not in (PackList.CORE, PackList.NODE_TESTS)
     cells = plan_cells(defaults.declarations(), tier, defaults.seed()) if with_cells else ()
     everything = chain(plan_cases(), node_tests, cells)
@@ -89,7 +97,9 @@ def pack(
     except PackError as error:
         refuse(str(error))
     except OSError as error:
-        refuse(f"The pack could not be written to {folder}: {error}. With space there, the same command goes on.")
+        why = os.strerror(error.errno) if error.errno else str(error)
+        on = " With space there, the same command goes on." if error.errno in _FULL else ""
+        refuse(f"The pack could not be written to {folder}: {why}.{on}")
     tests = written.manifest.tests
     operators = {name for test in tests for name in test.operators}
     versions = {(name, version) for test in tests for name, version in test.operators.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import re
 import shlex
@@ -155,6 +156,7 @@ def run(
         _refuse_other_options(context, "resume", ("workers", "on", "report", "profile", "as_json"), why)
         code, run = _resume(resume, workers, on, quiet=as_json)
         _end(run, code, report=report, profile=profile, as_json=as_json)
+    _refuse_missing([*context.args, *map(str, paths or ())])
     if not any(path.exists() for path in paths or ()):
         _refuse_elsewhere()
     options = ["-k", keyword] if keyword else []
@@ -208,6 +210,16 @@ def _said_of_option(word: str) -> str:
     if have and "run" not in have:
         return f"`parity run` has no option {name}: it is one of {' and '.join(f'`parity {each}`' for each in have)}."
     return ""
+
+
+def _refuse_missing(words: Sequence[str]) -> None:
+    """Refuse what is given as a file or folder and is none. Behind an option, a word may be the option's value."""
+    for before, word in itertools.pairwise(["", *words]):
+        file = word.partition("::")[0]
+        if not before.startswith("-") and not file.startswith("-") and not Path(file).exists():
+            part = max(re.split(r"\W+", word), key=len)
+            how = f" Cells are chosen by a part of their ids: parity run -k {part}" if not Path(file).suffix else ""
+            refuse(f"There is no file or folder {file}.{how}")
 
 
 def _refuse_elsewhere() -> None:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import difflib
 import re
-from functools import cache
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from onnx_parity.exporter.registry.rules import all_rules
+from onnx_parity.harness.cases.declarations import declared_in_file, files_of
 
-__all__ = ["OperatorName", "UnknownOperatorError", "base_of", "find_operator"]
+__all__ = ["OperatorName", "UnknownOperatorError", "base_of", "find_operator", "import_own_operators", "is_known"]
 
 #: Where a name without a namespace is looked for.
 _NAMESPACES = ("aten", "onnx_parity", "prims", "quantized", "torchvision", "prim")
+
+
+#: What a file that registers operators or lowerings names.
+_REGISTERING = (
+    "torch.library",
+    "onnx_parity.lowering",
+    "import lowering",
+    "TORCH_LIBRARY",
+    "register_custom_op_symbolic",
+)
 
 
 class UnknownOperatorError(ValueError):
@@ -50,7 +63,22 @@ def find_operator(text: str) -> OperatorName:
                     return OperatorName(namespace, name)
     elif (found.namespace, found.base) in known:
         return found
-    raise UnknownOperatorError(f"There is no operator {text}. {_similar(text)}")
+    raise UnknownOperatorError(f"There is no operator {text}. {_similar(text, known)}")
+
+
+def is_known(text: str) -> bool:
+    """Whether there is an operator of this name."""
+    with suppress(UnknownOperatorError):
+        return bool(find_operator(text))
+    return False
+
+
+def import_own_operators(places: Iterable[Path]) -> None:
+    """Import the files of declarations that may register operators, or lowerings."""
+    for file in (each for place in places for each in files_of(place)):
+        if any(word in file.read_text("utf-8", "replace") for word in _REGISTERING):
+            for _ in declared_in_file(file):
+                pass
 
 
 def _read(text: str) -> OperatorName | None:
@@ -65,7 +93,6 @@ def _read(text: str) -> OperatorName | None:
     return None
 
 
-@cache
 def _known() -> frozenset[tuple[str, str]]:
     """The namespaces and names of all operators, and of functions of torch that have rules."""
     found = set()
@@ -82,9 +109,10 @@ def base_of(name: str) -> str:
     return base if base.startswith("__") else base.removesuffix("_")
 
 
-def _similar(text: str) -> str:
+def _similar(text: str, known: Collection[tuple[str, str]]) -> str:
     base = base_of(text).lower()
-    near = difflib.get_close_matches(base, sorted({name for _, name in _known()}))
-    return (
-        f"Similar names: {', '.join(near)}." if near else "Names are written as aten::narrow, torch.narrow or nn.GLU."
-    )
+    near = difflib.get_close_matches(base, sorted({name for _, name in known}))
+    if near:
+        return f"Similar names: {', '.join(near)}."
+    own = " An operator of your own is known where a file of declarations registers it: name that file too."
+    return "Names are written as aten::narrow, torch.narrow or nn.GLU." + (own if "::" in text else "")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import torch
 
-from onnx_parity.exporter.registry.lowerings import operators_named
+from onnx_parity.exporter.registry.lowerings import Lowering, lowerings_of_user, operators_named
 from onnx_parity.exporter.registry.rules import Aspect, Rule, all_rules, names_in_index
 from onnx_parity.harness.axes import ONNXRUNTIME, PARITY
 from onnx_parity.harness.operators.cases import declarations_naming
@@ -81,7 +81,8 @@ class Story(msgspec.Struct, frozen=True):
 def story_of(name: OperatorName, text: str, run: Path | None, places: Iterable[Path]) -> Story:
     """The story of an operator. `text` is how it was named, which may be the name of a module that declarations use."""
     rules = [rule for rule in all_rules() if _concerns(rule.name, name)]
-    is_lowered = any(rule.aspect is Aspect.LOWERING for rule in rules)
+    own = [_of_own(str(name), since, function) for since, function in lowerings_of_user(str(name)).items()]
+    is_lowered = bool(own) or any(rule.aspect is Aspect.LOWERING for rule in rules)
     taken_apart = [] if is_lowered else [op for op in operators_named(str(name)) if can_be_taken_apart(op)]
     words = {name.base, f"{name.base}_", text.rpartition(".")[2].rpartition("::")[2]}
     return Story(
@@ -91,7 +92,7 @@ def story_of(name: OperatorName, text: str, run: Path | None, places: Iterable[P
             for schema in torch._C._jit_get_schemas_for_operator(f"{name.namespace}::{name.base}")
             if name.overload in ("", schema.overload_name)
         ],
-        rules=[_of_rule(rule) for rule in rules],
+        rules=[*own, *map(_of_rule, rules)],
         is_lowered=is_lowered,
         is_taken_apart=bool(taken_apart),
         parts=next(([*parts] for op in taken_apart if (parts := parts_of(op)) is not None), None),
@@ -114,6 +115,15 @@ def _of_rule(rule: Rule) -> RuleOf:
     since = {rule.since: "the lowering is registered for it and later ones"} if rule.since > 1 else {}
     why = rule.why if rule.name in names_in_index(rule.aspect) else _NOT_IN_INDEX
     return RuleOf(rule.name, rule.aspect.value, f"exporter/{rule.place}", why, since | needs)
+
+
+def _of_own(name: str, since: int, function: Lowering) -> RuleOf:
+    """A lowering that a user has registered."""
+    plain = inspect.unwrap(function)
+    code = getattr(plain, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else plain.__module__
+    registered = {since: "the lowering is registered for it and later ones"} if since > 1 else {}
+    return RuleOf(name, f"{Aspect.LOWERING.value}, your own", place, "", registered | _opsets_needed(plain))
 
 
 def _opsets_needed(function: Callable[..., Any] | None) -> dict[int, str]:

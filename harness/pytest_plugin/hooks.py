@@ -436,7 +436,8 @@ class Progress:
             terminalreporter.write_line(visible_line(line))
         carried = Counter(record.carried for record in records if record.carried)
         carried_over = f", {carried.total()} of them carried over" if carried else ""
-        pace = f"{self.pace.done / seconds:.0f}"
+        rate = self.pace.done / seconds
+        pace = f"{rate:.0f}" if rate >= 1 else f"{rate:.1g}"
         pace += " cell/s" if pace == "1" else " cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
         if self._matrix.part.since is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
@@ -22,9 +22,10 @@ def counts(records: Iterable[Record]) -> str:
     return ", ".join(f"{tally[status]} {status.words}" for status in ran if tally[status]) or "none ran"
 
 
-def cells_here(records: Iterable[Record]) -> str:
-    """`1 cell`: how many could run here."""
-    return _cells(sum(record.status is not Status.ABSENT for record in records))
+def cells_here(records: Collection[Record]) -> str:
+    """`1 cell`, or `1 of 3 cells`: how many could run here."""
+    here = sum(record.status is not Status.ABSENT for record in records)
+    return _cells(here) if here == len(records) else f"{here} of {_cells(len(records))}"
 
 
 def not_here(records: Iterable[Record]) -> Iterator[str]:

@@ -17,14 +17,14 @@ orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("se
   const addressOf = (of, label, change) => cellAddress(of, places.has(label) ? label : change.case, change);
   const { baseline } = document.getElementById("by-case").dataset;
   // The command that makes the first cell again, and its page in the report of the baseline, which has both there. Of a
-  // case that this run does not have, the command that tells whether it is still declared.
+  // case that this run does not have, the command that runs it.
   const further = (change) => {
     const label = change.case.replace(/( by)? \S+$/, "");
     const of = places.get(label) ?? places.get(change.case);
     const before = baseline && of && change.cell && !change.detail.startsWith("not in the baseline");
     return [
       before ? h("p", { class: "before" }, h("a", { href: `${baseline}/${addressOf(of, label, change)}` }, "The same cell in the baseline")) : null,
-      change.cell ? command(of ? reproLine(change.cell) : `parity list ${shellQuoted(label.split("[")[0])}`) : null,
+      change.cell ? command(of ? reproLine(change.cell) : `parity run ${change.file ? `${shellQuoted(change.file)} ` : ""}-k ${shellQuoted(label.split("[")[0])}`) : null,
     ];
   };
   // Numbers and what stands between brackets differ from case to case.

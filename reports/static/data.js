@@ -54,7 +54,17 @@ function h(tag, attributes, ...children) {
     else if (value !== false && value !== undefined && value !== null) element.setAttribute(name, value);
   }
   element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  if (tag === "th" && attributes?.scope === "row") breakAtParts(element);
   return element;
+}
+
+// Where a name is too long for its column, it continues in the next line behind a dot, an underscore or a bracket.
+function breakAtParts(element) {
+  for (const child of [...element.childNodes]) {
+    if (child.nodeType !== Node.TEXT_NODE) { breakAtParts(child); continue; }
+    const parts = child.data.split(/(?<=[._:,/-])(?=\w)|(?=\[)/);
+    if (parts.length > 1) child.replaceWith(...parts.flatMap((part, at) => at ? [document.createElement("wbr"), part] : [part]));
+  }
 }
 
 const SVG = "http://www.w3.org/2000/svg";

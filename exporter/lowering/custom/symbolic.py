@@ -22,6 +22,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.local_functions import from_proto
 from onnx_parity.exporter.registry.lowerings import (
     Lowering,
+    operators_like,
     operators_named,
     register,
     unregister,
@@ -104,6 +105,9 @@ def _refuse_falling_apart(op: OpOverload) -> None:
         )
 
 
+_KEYS = ": give torch.ops.namespace.name, one of its overloads, or 'namespace::name'"
+
+
 def _operators_of(key: Any) -> list[OpOverload]:
     if isinstance(key, OpOverload):
         return [key]
@@ -111,10 +115,8 @@ def _operators_of(key: Any) -> list[OpOverload]:
         return [getattr(key, overload) for overload in key.overloads()]
     found = operators_named(_qualified(key)) if isinstance(key, str) and "::" in key else []
     if not found:
-        raise ArgumentError(
-            f"custom_translation_table has the key {key!r}, which is not an operator: give torch.ops.namespace.name, "
-            "one of its overloads, or 'namespace::name'"
-        )
+        meant = operators_like(_qualified(key)) if isinstance(key, str) and "::" in key else ""
+        raise ArgumentError(f"custom_translation_table has the key {key!r}, which is not an operator{meant or _KEYS}")
     return found
 
 

@@ -107,3 +107,31 @@ def test_declarations_that_use_what_names_an_operator(tmp_path: Path) -> None:
     found = [(each.name, each.line) for each in declarations_naming(["narrow"], [tmp_path])]
     assert found == [("cuts", 3), ("samples.narrow", 6)]
     assert list(declarations_naming(["max"], [tmp_path])) == []
+
+
+def test_an_operator_of_ones_own_and_its_lowering(tmp_path: Path) -> None:
+    file = tmp_path / "own_cases.py"
+    file.write_text(_OWN)
+    text = printed("own_operators::twice", str(file))
+    assert "It is lowered to ONNX." in text
+    assert f"  {file}:10\n    own_operators::twice: lowered to ONNX, your own\n" in text
+    assert "own_cases.py:14 doubled" in text
+    result = CliRunner().invoke(cli.app, ["operator", "own_operators::thrice", str(file)])
+    assert (result.exit_code, "Similar names: " in result.output) == (2, True)
+
+
+_OWN = """import torch
+import onnx_parity
+from onnx_parity.harness.case import floats, op
+
+@torch.library.custom_op("own_operators::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+
+
+@onnx_parity.lowering("own_operators::twice")
+def lower_twice(g, x):
+    return g.op("Add", x, x)
+
+doubled = op(torch.ops.own_operators.twice, floats(2, 3))
+"""

@@ -51,13 +51,14 @@ def test_what_cannot_run_here_is_told_apart() -> None:
         record(Status.ABSENT, 9, "onnxscript is not installed"),
         record(Status.PASSED, 18),
     ]
-    assert cells_here(records) == "1 cell"
+    assert cells_here(records) == "1 of 4 cells"
     assert counts(records) == "1 passed"
     assert list(not_here(records)) == [
         "absent: 2 cells more: no CUDA device",
         "absent: 1 cell more: onnxscript is not installed",
     ]
-    assert (cells_here(records[:2]), counts(records[:2])) == ("0 cells", "none ran")
+    assert (cells_here(records[:2]), counts(records[:2])) == ("0 of 2 cells", "none ran")
+    assert cells_here(records[3:]) == "1 cell"
 
 
 def test_cells_that_ran_on_another_runtime_are_counted() -> None:
