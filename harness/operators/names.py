@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 
 from onnx_parity.exporter.registry.rules import all_rules
-from onnx_parity.harness.cases.declarations import declared_in_file, files_of
+from onnx_parity.harness.cases.declarations import declared_in_file
+from onnx_parity.harness.project import files_of
 
 __all__ = ["OperatorName", "UnknownOperatorError", "base_of", "find_operator", "import_own_operators", "is_known"]
 
