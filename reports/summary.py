@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from types import MappingProxyType
@@ -193,6 +193,18 @@ def _scope(meter: RunMeter) -> str:
     )
 
 
+def _without_presentation(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command line without those with which `parity run` has pytest print less."""
+    rest = iter(words)
+    for word in rest:
+        if word in ("-o", "-p"):
+            value = next(rest, "")
+            if not value.startswith(("console_output_style=", "testpaths=", "no:warnings")):
+                yield from (word, value)
+        elif word not in ("-q", "--parity-pace"):
+            yield word
+
+
 def _facts(info: RunInfo) -> tuple[tuple[str, str], ...]:
     facts = (
         ("run", info.id),
@@ -202,7 +214,7 @@ def _facts(info: RunInfo) -> tuple[tuple[str, str], ...]:
         ("commit", info.commit),
         ("platform", info.platform),
         ("processors", str(info.cpus) if info.cpus else ""),
-        ("command", shlex.join(info.argv)),
+        ("command", shlex.join(["pytest", *_without_presentation(info.argv)])),
     )
     return tuple((name, value) for name, value in facts if value)
 

@@ -25,9 +25,10 @@ def suggesting_keywords(function: _F) -> _F:
             import difflib  # It takes a millisecond.
 
             unknown = next(name for name in kwargs if name not in known)
-            alike = difflib.get_close_matches(unknown, names, 1)
-            alike = alike or [name for name in names if unknown in name.split("_")]
-            meant = f". Did you mean {alike[0]!r}?" if alike else f": its parameters are {', '.join(names)}"
+            alike = [name for name in names if unknown in name.split("_")]
+            alike = alike or difflib.get_close_matches(unknown, names, 1)
+            likely = " or ".join(map(repr, alike[:2]))
+            meant = f". Did you mean {likely}?" if alike else f": its parameters are {', '.join(names)}"
             raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}{meant}")
         return function(*args, **kwargs)
 

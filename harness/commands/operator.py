@@ -95,10 +95,12 @@ def _how_exported(story: Story) -> str:
         )
     if story.rules:
         return "It has no lowering, and torch does not take it apart; the rules below say what becomes of it."
-    return (
-        "It has no lowering, and torch does not take it apart: a program that calls it cannot be exported. "
-        "CONTRIBUTING.md says how to add a lowering."
-    )
+    from onnx_parity.harness.operators.names import NAMESPACES  # It imports torch.
+
+    said = "It has no lowering, and torch does not take it apart: a program that calls it cannot be exported."
+    if story.name.partition("::")[0] in NAMESPACES:
+        return f"{said} CONTRIBUTING.md says how to add a lowering."
+    return f"{said} Write one with @onnx_parity.lowering({story.name!r}), as docs/your_own_cases.md shows."
 
 
 def _of_run(found: InRun) -> Iterator[str]:

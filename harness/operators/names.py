@@ -15,10 +15,18 @@ from onnx_parity.exporter.registry.rules import all_rules
 from onnx_parity.harness.cases.declarations import declared_in_file
 from onnx_parity.harness.project import files_of
 
-__all__ = ["OperatorName", "UnknownOperatorError", "base_of", "find_operator", "import_own_operators", "is_known"]
+__all__ = [
+    "NAMESPACES",
+    "OperatorName",
+    "UnknownOperatorError",
+    "base_of",
+    "find_operator",
+    "import_own_operators",
+    "is_known",
+]
 
 #: Where a name without a namespace is looked for.
-_NAMESPACES = ("aten", "onnx_parity", "prims", "quantized", "torchvision", "prim")
+NAMESPACES = ("aten", "onnx_parity", "prims", "quantized", "torchvision", "prim")
 
 
 #: What a file that registers operators or lowerings names.
@@ -59,7 +67,7 @@ def find_operator(text: str) -> OperatorName:
         # torch.linalg.eigh calls aten::linalg_eigh.
         in_module = f"{module.rpartition('.')[2]}_{base}"
         for name in (in_module, base, base.lower(), re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()):
-            for namespace in _NAMESPACES:
+            for namespace in NAMESPACES:
                 if (namespace, name) in known:
                     return OperatorName(namespace, name)
     elif (found.namespace, found.base) in known:

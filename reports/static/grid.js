@@ -25,7 +25,7 @@ function grid(place, { id, title, noun, opsets, rows, opsetAnchors = false, firs
   const columns = [
     { name: first, class: "row", key: (row) => row.label, show: (row) => h("th", { scope: "row" }, h("a", { href: row.go, title: row.label }, row.label)) },
     ...grouped ? [{ name: second, class: family, key: (row) => row.group, show: (row) => h("td", { class: family }, row.group) }] : [],
-    { name: "since", class: "number", title: "The first opset from which on every cell that ran passed", key: (row) => sinceKey(row.since), show: showSince },
+    { name: "since", class: "number", title: "The first opset from which on every cell that ran passed", key: (row) => sinceKey(row.since), show: (row) => showSince(row, opsets) },
     ...opsets.map((opset) => ({
       name: String(opset), class: "opset", id: opsetAnchors ? `opset-${opset}` : undefined,
       show: (row) => {
@@ -68,12 +68,15 @@ function rightSince(squares) {
 
 const sinceKey = (since) => since.whole ?? (since.partly !== null ? since.partly + 0.5 : 999);
 
-function showSince(row) {
+function showSince(row, opsets) {
   const { whole, partly, others } = row.since;
+  // Where it ran at no lower opset, although others did, it may be right there too.
+  const ran = (opset) => ![ABSENT, NOT_COVERED].includes(row.squares.get(opset)?.state ?? NOT_COVERED);
+  const untried = opsets.some((opset) => opset < whole) && !opsets.some((opset) => opset < whole && ran(opset));
   const different = others?.length ? `; ${others.map(([dtype, words]) => `${dtype}: ${words}`).join(", ")}` : "";
   if (whole !== null) {
     const part = partly < whole ? h("span", { title: "In part: the exporter does not support some of its cells" }, `in part ${partly}, `) : null;
-    return h("td", { class: "number in-part", title: `${row.since.dtype ?? ""}${different}` || undefined }, part, h("b", {}, String(whole)), different ? h("sup", {}, "+") : null);
+    return h("td", { class: "number in-part", title: `${row.since.dtype ?? ""}${different}${untried ? `${row.since.dtype || different ? "; " : ""}not tried at a lower opset` : ""}` || undefined }, part, h("b", {}, untried ? `≤ ${whole}` : String(whole)), different ? h("sup", {}, "+") : null);
   }
   if (partly !== null) return h("td", { class: "number in-part", title: `In part: the exporter does not support some of its cells${different}` }, h("span", {}, "in part"), ` ${partly}`);
   return h("td", { class: "number none", title: `At no opset${different}` }, row.since.ran === false ? "did not run" : "none");
