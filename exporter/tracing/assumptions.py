@@ -191,14 +191,17 @@ def _of_multiples(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
         size, factor = Symbol(each.name), Number(known.factor)
         if known.base in first:
             condition = Equal.of(size, first[known.base] * factor + known.offset)
+            otherwise = f"the axis {each.name!r} has another size than the other axes give"
         else:
             first[known.base] = FloorDiv.of(size - Number(known.offset), factor)
             condition = Equal.of(Mod.of(size, factor), Number(known.offset % known.factor))
+            rest = f", and {known.offset}" if known.offset else ""
+            otherwise = f"the size of the axis {each.name!r} is not {known.factor} times a whole number{rest}"
         if condition.free_symbols:
             yield Assumption(
                 condition=str(condition),
                 origin=Origin("", 0),
-                otherwise="the size is not the multiple that was declared",
+                otherwise=otherwise,
                 is_stated=True,
                 of_sizes=condition,
             )

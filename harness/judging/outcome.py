@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.exporter.registry.lowerings import is_lowered_by_user
 from onnx_parity.exporter.verification.oracle import Distance, Verdict
-from onnx_parity.harness.axes import THEN, Capture, Shapes
+from onnx_parity.harness.axes import PARITY, THEN, Capture, Shapes
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.program import InputSet, Program
 from onnx_parity.harness.judging.blame import Evidence, History, Ruling, rule, rule_on_failure
@@ -199,13 +200,15 @@ class Outcome:
 
     def _operators(self) -> str:
         place = _place(self.cell.case.declaration)
+        own = [name for name in self.aten if self.cell.exporter == PARITY and is_lowered_by_user(name)]
         match len(self.aten):
             case 0:
                 return place
             case 1:
-                return f"operator: {self.aten[0]}, {place}"
+                return f"operator: {self.aten[0]}{', whose lowering is your own' if own else ''}, {place}"
             case number:
-                return f"{number} operators, {place}"
+                lowered = f", of which {', '.join(own)} {'has' if len(own) == 1 else 'have'} your own lowering"
+                return f"{number} operators{lowered if own else ''}, {place}"
 
     def _ruling_on_error(self, error: Exception) -> Ruling:
         if self.stage in (Stage.BUILD, Stage.REFERENCE):

@@ -64,7 +64,7 @@ def test_what_is_known_of_a_multiple(name: str) -> None:
     for number in (1, 2, 3, 7):
         x = image(of(number))
         torch.testing.assert_close(exported(x), program(x))
-    with pytest.raises(onnx_parity.AssumptionError, match=r"and '.*' is \d+; otherwise the size is not the multiple"):
+    with pytest.raises(onnx_parity.AssumptionError, match=r"; otherwise the size of the axis '.*' is not \d times a"):
         exported(image(of(2) + 1))
 
 

@@ -161,6 +161,7 @@ def test_a_lowering_of_ones_own_is_to_blame_for_itself(project: Path) -> None:
     assert title == "# lower_twice computes a wrong result of Exp, Mul (float32, opset 13)"
     assert f"by parity, with the lowering {own}." in defect
     assert told["tracker"] == ""
+    assert "2 operators, of which owned::twice has your own lowering, " in told["issue"]
     # An operator that is called by the harness is called by its declaration.
     (line,) = [
         each
