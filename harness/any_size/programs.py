@@ -36,6 +36,7 @@ from onnx_parity.exporter.torch_inside.pytree import tree_leaves
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.reference import Measurement
 from onnx_parity.exporter.verification.trials import Trial
+from onnx_parity.harness.any_size.images import STATEMENTS_OF_IMAGES
 from onnx_parity.harness.one_line import one_line
 
 __all__ = ["STATEMENTS", "Difference", "SizesProgram", "difference", "drawn", "look_at", "reduced"]
@@ -121,20 +122,24 @@ _DTYPES = (torch.float32, torch.float32, torch.float32, torch.float16, torch.bfl
 _SIZES = range(10)
 #: The share of programs whose matrices are transposed ones.
 _TRANSPOSED = 0.2
+#: One of so many programs is one of images.
+_IMAGES = 4
 #: What programs raise for sizes that they do not take.
 _REFUSALS = (RuntimeError, IndexError, ValueError, ZeroDivisionError)
 
 
 @dataclass(frozen=True)
 class SizesProgram:
-    """A drawn program of one matrix."""
+    """A drawn program of one matrix, or of images with as many rows and columns."""
 
     seed: int
     lines: tuple[str, ...]
     dtype: torch.dtype
     example: tuple[int, int]
-    #: Whether the rows of a matrix are its columns in memory.
+    #: Whether the rows of a matrix are its columns in memory, and images have their channels last.
     is_transposed: bool = False
+    #: The number of images and of their channels; nothing for a matrix.
+    before: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -154,8 +159,10 @@ class SizesProgram:
 
     def matrix(self, rows: int, columns: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(self.seed + 16 * rows + columns)
-        matrix = torch.randn(rows, columns, generator=generator).to(self.dtype)
-        return matrix.t().contiguous().t() if self.is_transposed else matrix
+        matrix = torch.randn(*self.before, rows, columns, generator=generator).to(self.dtype)
+        if self.is_transposed:
+            return matrix.movedim(-3 if self.before else 0, -1).contiguous().movedim(-1, -3 if self.before else 0)
+        return matrix
 
 
 @dataclass(frozen=True)
@@ -170,6 +177,11 @@ class Difference:
 def drawn(seed: int) -> SizesProgram:
     """The program of a seed."""
     draw = random.Random(seed)
+    if seed % _IMAGES == _IMAGES - 1:
+        statements = [each for group in STATEMENTS_OF_IMAGES.values() for each in group]
+        images = draw.choice([(2, 3), (1, 3), (2, 1), (2, 2)])
+        lines = draw.choices(statements, k=draw.randint(3, 6))
+        return SizesProgram(seed, tuple(lines), torch.float32, (4, 5), draw.random() < _TRANSPOSED, images)
     statements = [each for group in STATEMENTS.values() for each in group]
     lines = draw.choices(statements, k=draw.randint(1, 5))
     example = draw.choice([1, 2, 3, 4, 6]), draw.choice([1, 2, 3, 5, 5])
@@ -189,7 +201,7 @@ def difference(program: SizesProgram, folder: Path) -> Difference | int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exported = onnx_parity.export(
-                function, (x.clone(),), dynamic_shapes=({0: "n", 1: "m"},), opset_version=opset
+                function, (x.clone(),), dynamic_shapes=({x.ndim - 2: "n", x.ndim - 1: "m"},), opset_version=opset
             )
     except onnx_parity.OnnxExporterError:
         return 0  # It says so.
@@ -214,7 +226,7 @@ def difference(program: SizesProgram, folder: Path) -> Difference | int:
 def _holds(assumption: Assumption, x: torch.Tensor) -> bool:
     if assumption.of_layout is not None:
         return lies_like(assumption.of_layout.example, x, exactly=assumption.of_layout.exactly)
-    return bool(assumption.holds_for({"n": x.shape[0], "m": x.shape[1]}))
+    return bool(assumption.holds_for({"n": x.shape[-2], "m": x.shape[-1]}))
 
 
 class _Model:
@@ -295,6 +307,6 @@ def look_at(seed: int) -> list[str]:
         if isinstance(found, int):
             return [str(found)]
         program, found = reduced(program, folder)
-    how = "a transposed" if program.is_transposed else "an"
+    how = ("a transposed" if program.is_transposed else "an") + (f" {program.before}" if program.before else "")
     where = f"{program.dtype}, {how} example of {program.example[0]} x {program.example[1]}"
     return [str(found.compared), f"program {seed} ({where}): {found.what}", *program.lines]
