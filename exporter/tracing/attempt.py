@@ -26,6 +26,7 @@ from onnx_parity.exporter.patches.recording import recording_surroundings
 from onnx_parity.exporter.program_state.module_state import attribute_path, buffers_of, parameters_of, preserved
 from onnx_parity.exporter.program_state.survivors import Survivors
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes
+from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
 from onnx_parity.exporter.recording.lifted import Lifting, result_by_class
 from onnx_parity.exporter.recording.lost_writes import Made, lost_write
 from onnx_parity.exporter.recording.reads import Read, looked_at
@@ -77,6 +78,8 @@ class ByLayout(msgspec.Struct, frozen=True, kw_only=True):
     is_open: bool
     #: The sizes of the tensors from which this one was computed.
     sizes: Sequence[Expression]
+    #: The condition on sizes with which a copy is none, as far as its strides here tell.
+    condition: Expression | None
 
 
 class Traced(msgspec.Struct):
@@ -319,12 +322,18 @@ class _Recording:
     # --- checks and the graph -----------------------------------------------------------------------------------------
 
     def note_lost_copies(self) -> None:
-        """Note what a write in place changes for some sizes only."""
-        if self._symbols is not None:
-            for each in self._recorder.layouts_asked.decided:
-                condition = each.made.condition if each.made is not None else None
-                if each.made is not None and condition is not None and self._is_lost(each.made):
-                    self._symbols.lost_copy(condition, each.origin)
+        """Note what a write in place changes for some sizes only, but where torch's kernels decide that: then it is
+        tried."""
+        if self._symbols is None:
+            return
+        ancestry = Ancestry(self._recorder.fakes_by_value())
+        is_tried = self._attempt.has(Decision.LAYOUTS_OF_KERNELS)
+        for each in self._recorder.layouts_asked.decided:
+            condition = each.made.condition if each.made is not None else None
+            if each.made is None or condition is None or not self._is_lost(each.made):
+                continue
+            if not (is_tried and self._symbols.is_of_inputs(condition) and ancestry.is_open(each.value)):
+                self._symbols.lost_copy(condition, each.origin)
 
     def _is_lost(self, made: Made) -> bool:
         return made.is_lost(self._recorder.nodes, (*self._outputs, *self._assigned_values, *self._put_values))
@@ -333,8 +342,6 @@ class _Recording:
         """What was decided by how tensors lie in memory."""
         if not (decided := self._recorder.layouts_asked.decided):
             return []
-        from onnx_parity.exporter.recording.fakes.kernel_layouts import Ancestry
-
         ancestry = Ancestry(self._recorder.fakes_by_value())
         return [
             ByLayout(
@@ -348,6 +355,7 @@ class _Recording:
                 or (each.made.is_written if not each.made.is_copy else self._is_lost(each.made)),
                 is_open=ancestry.is_open(each.value),
                 sizes=ancestry.sizes(each.value),
+                condition=None if each.made is None else each.made.condition,
             )
             for each in decided
         ]

@@ -106,7 +106,13 @@ def conditions_for_layouts(
                 look_at(sizes)
     here = {Symbol(symbols[name]): size for name, size in usual.items() if name in symbols}
     in_example = {Symbol(symbols[name]): size for name, size in example.items() if name in symbols}
-    return [found for each in deciding for found in _conditions(each, tried[each.number], here, in_example)]
+    found = []
+    for each in deciding:
+        if tried[each.number] or each.condition is None:
+            found += _conditions(each, tried[each.number], here, in_example)
+        else:
+            found.append(_answer(each, Not.of(each.condition), in_example))
+    return found
 
 
 def _holds(condition: Expression, values: Mapping[Symbol, int]) -> bool | None:
@@ -144,7 +150,8 @@ def _special(symbols: set[str], size: Expression, symbol: str | None) -> set[int
         return set()
     found: set[int] = set()
     for wanted in (0, 1):
-        fitting = [each for each in range(_MOST_SIZE) if size.at({Symbol(symbol): each}) == wanted]
+        is_so = Equal.of(size, Number(wanted))
+        fitting = [each for each in range(_MOST_SIZE) if _holds(is_so, {Symbol(symbol): each})]
         found.update(fitting[:1], fitting[-1:])
     return found
 
@@ -175,6 +182,11 @@ def _conditions(decided: ByLayout, tried: Sequence[_At], here: _Values, in_examp
     if all(each.is_same for each in tried):
         return []
     possible = [each for each in _possible(decided, [*in_example]) if _holds(each, here)]
+    of_strides = (
+        [] if decided.condition is None else [each for each in possible[:1] if each == Not.of(decided.condition)]
+    )
+    if of_strides and all(each.is_same or not _holds(of_strides[0], each.sizes) for each in tried):
+        return [_answer(decided, of_strides[0], in_example)]
     found: list[Answer] = []
     while not all(each.is_same for each in tried):
         best = min(possible, key=partial(_cost, tried=tried), default=None)
@@ -186,12 +198,15 @@ def _conditions(decided: ByLayout, tried: Sequence[_At], here: _Values, in_examp
                 f"dynamic_axes{decided.origin.in_brackets}"
             )
         tried = [each for each in tried if _holds(best, each.sizes)]
-        # A condition that says when there is no copy is denied: the recording has one.
-        is_denied = decided.is_made and not decided.outcome
-        question, is_other = Not.of(best) if is_denied else best, not _holds(best, in_example)
-        answer = Answer(question, not is_denied, decided.origin, True, is_other, is_about_copy=decided.is_made)
-        found.append(answer)
+        found.append(_answer(decided, best, in_example))
     return found
+
+
+def _answer(decided: ByLayout, condition: Expression, in_example: _Values) -> Answer:
+    """What is assumed. A condition that says when there is no copy is denied: the recording has one."""
+    is_denied = decided.is_made and not decided.outcome
+    question, is_other = Not.of(condition) if is_denied else condition, not _holds(condition, in_example)
+    return Answer(question, not is_denied, decided.origin, True, is_other, is_about_copy=decided.is_made)
 
 
 def _cost(condition: Expression, tried: Sequence[_At]) -> tuple[float, int]:
@@ -202,7 +217,9 @@ def _cost(condition: Expression, tried: Sequence[_At]) -> tuple[float, int]:
 
 
 def _possible(decided: ByLayout, axes: Sequence[Symbol]) -> Iterator[Expression]:
-    """Conditions, the simplest first."""
+    """Conditions, that of the strides of the recording first, and then the simplest."""
+    if decided.condition is not None and decided.condition.free_symbols <= {*axes}:
+        yield Not.of(decided.condition)
     computed = [each for each in decided.sizes if each not in axes and each.free_symbols <= {*axes}]
     sizes = [*axes, *sorted(computed, key=lambda each: len(str(each)))[:_MOST_COMPARED]]
     for kind, number in ((Unequal, 1), (GreaterOrEqual, 1), (GreaterOrEqual, 2)):

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import torch
 
 from onnx_parity.exporter.graph.graph import Size, same_size
-from onnx_parity.exporter.recording.fakes.input_layouts import made_of_images
 from onnx_parity.exporter.recording.fakes.metadata import describe
-from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 from onnx_parity.exporter.torch_inside.sym_nodes import assume
 
 
@@ -23,7 +22,7 @@ from onnx_parity.exporter.torch_inside.sym_nodes import assume
     why="torch's fake kernel takes a third of the time to record a DenseNet with dynamic height and width",
     static=False,
 )
-def cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous | Strided:
+def cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous:
     # torch allows an empty vector beside tensors of any rank.
     whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
     along = dim % whole[0].ndim
@@ -31,9 +30,6 @@ def cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous | Strided:
     for x in whole[1:]:
         sizes[along] += x.shape[along]
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
-    made = made_of_images(whole[0], sizes, *whole[1:])
-    if isinstance(made, Strided):
-        return made._replace(dtype=dtype)
     return Contiguous(dtype, tuple(sizes), describe(whole[0]).device)
 
 
@@ -42,19 +38,12 @@ def cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous | Strided:
     why="torch's reference joins the tensors and views them, which fails where the example makes sizes equal",
     static=False,
 )
-def stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous | Strided:
+def stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> Contiguous:
     sizes = _common_sizes(tensors, "stack")
     axis = dim % (len(sizes) + 1)
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
-    strides: list[Size] | None = None
-    if axis < len(sizes):  # torch joins the tensors along this axis, which is divided then.
-        joined = [size * len(tensors) if each == axis else size for each, size in enumerate(sizes)]
-        made = made_of_images(tensors[0], joined, *tensors[1:])
-        if isinstance(made, Strided):
-            strides = [*made.strides]
-            strides.insert(axis, strides[axis] * sizes[axis])
     sizes.insert(axis, len(tensors))
-    return Contiguous(dtype, tuple(sizes)) if strides is None else Strided(dtype, tuple(sizes), tuple(strides))
+    return Contiguous(dtype, tuple(sizes))
 
 
 def _common_sizes(tensors: Sequence[torch.Tensor], what: str, but: int | None = None) -> list[Size]:

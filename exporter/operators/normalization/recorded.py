@@ -28,14 +28,19 @@ def batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
         return input.clone()  # torch accepts a single axis only if it is empty; its fake kernels do not accept it.
-    layout = suggested_format(input)
-    if not input.is_contiguous(memory_format=layout):
-        return _aten.batch_norm.default(input.contiguous(memory_format=layout), *args[1:])  # So is the result.
+    if not (input.is_contiguous() or _has_channels_last(input)):
+        laid = input.contiguous(memory_format=suggested_format(input))  # As the result is.
+        return _aten.batch_norm.default(laid, *args[1:])
     if not training:
         return NotImplemented
     if mean is None:
         return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
     return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
+
+
+def _has_channels_last(images: torch.Tensor) -> bool:
+    layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return images.dim() in layouts and images.is_contiguous(memory_format=layouts[images.dim()])
 
 
 @instead_of(

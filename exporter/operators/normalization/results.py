@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.input_layouts import made_of_images
 from onnx_parity.exporter.recording.fakes.metadata import are_contiguous, are_on_one_device, describe
 from onnx_parity.exporter.registry.results import Contiguous, result_of
 
@@ -70,4 +69,4 @@ def native_group_norm(
         return NotImplemented
     statistics = Contiguous(input.dtype, (input.shape[0], groups))
     # torch's fake kernel takes all results to be contiguous.
-    return made_of_images(input, input.shape), statistics, statistics
+    return Contiguous(input.dtype, tuple(input.shape)), statistics, statistics

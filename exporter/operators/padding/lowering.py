@@ -10,10 +10,9 @@ from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.opsets.padding import PadMode
 from onnx_parity.exporter.lowering.values.value import Value
-from onnx_parity.exporter.recording.fakes.input_layouts import made_of_images
 from onnx_parity.exporter.registry.lowerings import lowering
 from onnx_parity.exporter.registry.recorded import keep_whole
-from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 
 
 @lowering("aten::constant_pad_nd")
@@ -56,8 +55,8 @@ def _ends(x: Value, pad: list[Size]) -> tuple[list[Size], list[Size]]:
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
     static=False,
 )
-def padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> Contiguous | Strided:
+def padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> Contiguous:
     sizes: list[Size] = list(self.shape)
     for number, amount in enumerate(pad):
         sizes[-1 - number // 2] += amount
-    return made_of_images(self, sizes)
+    return Contiguous(self.dtype, tuple(sizes))

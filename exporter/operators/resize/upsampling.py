@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from onnx_parity.exporter.graph.graph import Size
-from onnx_parity.exporter.recording.fakes.input_layouts import made_of_images
 from onnx_parity.exporter.registry.recorded import instead_of
-from onnx_parity.exporter.registry.results import Contiguous, Strided, result_of
+from onnx_parity.exporter.registry.results import Contiguous, result_of
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 
 _aten = torch.ops.aten
@@ -57,5 +56,5 @@ for _to in _TO_SIZES:
     why="torch's fake kernels use indexing, which does not accept symbolic sizes",
     static=False,
 )
-def upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> Contiguous | Strided:
-    return made_of_images(self, (*self.shape[:2], *output_size))
+def upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> Contiguous:
+    return Contiguous(self.dtype, (*self.shape[:2], *output_size))

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from onnx_parity.exporter.graph.graph import Size, same_size
+from onnx_parity.exporter.graph.graph import Size
 from onnx_parity.exporter.recording.fakes.metadata import at_least_one
-from onnx_parity.exporter.registry.results import Contiguous, Strided
 
-__all__ = ["InputLayout", "laid_out_like", "lies_like", "made_of_images", "spelled_layout", "strides_like"]
+__all__ = ["InputLayout", "laid_out_like", "lies_like", "spelled_layout", "strides_like"]
 
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -70,26 +69,6 @@ def strides_like(example: torch.Tensor, shape: Sequence[Size]) -> list[Size]:
             in_example = before[axis] * example.shape[axis]
             here = strides[axis] * at_least_one(shape[axis])
     return strides
-
-
-def made_of_images(images: torch.Tensor, shape: Sequence[Size], *others: torch.Tensor) -> Contiguous | Strided:
-    """What torch's kernels make of images: its channels are last in memory, if those of all images are."""
-    if not all(map(_has_channels_last, (images, *others))):
-        return Contiguous(images.dtype, tuple(shape))
-    return Strided(images.dtype, tuple(shape), tuple(InputLayout.CHANNELS_LAST.strides(shape)))
-
-
-def _has_channels_last(images: torch.Tensor) -> bool:
-    """Whether the channels of images are last in memory, as torch has it: of one channel the stride decides."""
-    if images.ndim not in _CHANNELS_LAST:
-        return False
-    last, strides = InputLayout.CHANNELS_LAST.strides(images.shape), images.stride()
-    plain: list[Size] = [1] * images.ndim
-    step: Size = 1
-    for axis in (1, *range(images.ndim - 1, 1, -1), 0):  # The strides that torch computes do not tell sizes of 0.
-        plain[axis], step = step, step * images.shape[axis]
-    is_last = all(same_size(own, a) or same_size(own, b) for own, a, b in zip(strides, last, plain, strict=True))
-    return is_last and not all(map(same_size, strides, InputLayout.IN_ORDER.strides(images.shape)))
 
 
 def lies_like(example: torch.Tensor, tensor: torch.Tensor, *, exactly: bool = False) -> bool:
