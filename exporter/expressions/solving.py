@@ -123,6 +123,10 @@ def follows_from(condition: Expression, known: Sequence[Expression]) -> bool:
         ranges = narrowed(ranges, each)
     if condition in known or holds_everywhere(condition, ranges):
         return True
+    if (number := _at_least_zero(condition)) is not None:
+        others = (number - other for each in known if (other := _at_least_zero(each)) is not None)
+        if any(isinstance(rest, Number) and rest.plain >= 0 for rest in others):
+            return True
     if len(condition.free_symbols) != 1:
         return False
     (symbol,) = condition.free_symbols
@@ -133,6 +137,16 @@ def follows_from(condition: Expression, known: Sequence[Expression]) -> bool:
         return False
     tried = [size for size in range(end + 1) if all(each.holds_at({symbol: size}) for each in about)]
     return bool(tried) and all(condition.holds_at({symbol: size}) for size in tried)
+
+
+def _at_least_zero(condition: Expression) -> Expression | None:
+    """A whole number that is at least 0 where a comparison holds, and below 0 where it does not."""
+    if not isinstance(condition, Less | LessOrEqual | Greater | GreaterOrEqual):
+        return None
+    low, high = condition.args if isinstance(condition, Less | LessOrEqual) else condition.args[::-1]
+    if low.is_float or high.is_float:
+        return None
+    return high - low - (1 if isinstance(condition, Less | Greater) else 0)
 
 
 def in_order(low: Expression, high: Expression, ranges: Ranges) -> bool:

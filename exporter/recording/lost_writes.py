@@ -164,7 +164,7 @@ def _comes_from_inputs(value: Value) -> bool:
                 return True
         elif not isinstance(value.node.op, OpOverload):
             return True
-        elif value not in seen and operator_name(value.node.op) not in _LAID_OUT_ANEW:
+        elif value not in seen and not _is_laid_out_anew(value.node):
             waiting += value.node.inputs()
         seen.add(value)
     return False

@@ -26,6 +26,7 @@ import msgspec
 
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
+from onnx_parity.exporter.expressions.solving import follows_from
 from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
 from onnx_parity.exporter.graph.correspondence import Correspondence
 from onnx_parity.exporter.graph.graph import Graph, Origin, Varying
@@ -88,7 +89,17 @@ def branches_that_matter(recorded: Traced, again: Recording) -> list[Answer]:
     # What torch does where one of the program's own branches is another one follows from that.
     where = [each.holding for each in recorded.branches if each.expression in mattering]
     mattering |= _that_matter_to_torch([each for each in recorded.branches if not each.by_user], where, recorded, again)
-    return [each for each in recorded.branches if each.expression in mattering]
+    return _without_implied([each for each in recorded.branches if each.expression in mattering])
+
+
+def _without_implied(branches: Sequence[Answer]) -> list[Answer]:
+    """The branches without those whose answers follow from that of another one."""
+    left = list(branches)
+    for branch in branches:
+        others = [each for each in left if each.expression != branch.expression]
+        if len(others) < len(left) and any(follows_from(branch.holding, [each.holding]) for each in others):
+            left = others
+    return left
 
 
 def on_the_other_side(recorded: Traced, mattering: Sequence[Answer], again: Recording) -> Traced | None:

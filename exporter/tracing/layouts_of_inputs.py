@@ -35,9 +35,12 @@ __all__ = ["layouts_that_matter"]
 _MOST_RECORDINGS = 24
 
 
-def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Recording) -> list[LayoutOfInput]:
+def layouts_that_matter(
+    recorded: Traced, branches: Sequence[Answer], again: Recording, *, is_decided_by_kernels: bool
+) -> list[LayoutOfInput]:
     """The inputs of which another layout than that of the example has the program do something else. `branches` are
-    those of its branches on sizes that matter."""
+    those of its branches on sizes that matter. What is decided by torch's kernels is decided by the strides of axes of
+    one element too, which are not tried."""
     origin = recorded.asks_layouts
     assert origin is not None
     assumed = {each.holding for each in branches}
@@ -46,7 +49,8 @@ def layouts_that_matter(recorded: Traced, branches: Sequence[Answer], again: Rec
     examples = {number: each for number, each in given.items() if isinstance(each, torch.Tensor)}
     # Of images, and of the terms of a sum, the strides of axes of one element decide how the result lies.
     exactly = recorded.asks_exactly or len(examples) > 1 or any(each.ndim > 3 for each in examples.values())
-    mattering: set[int] = set()
+    mattering = {number for number, each in examples.items() if each.ndim > 1} if is_decided_by_kernels else set()
+    exactly |= is_decided_by_kernels
     for tried, layouts in enumerate(_other_layouts(examples)):
         if mattering.isdisjoint(layouts) and (
             tried >= _MOST_RECORDINGS or not _is_same(recorded, assumed, partial(again, layouts=layouts))

@@ -148,7 +148,7 @@ class _Tracing:
             traced.assumptions = assumptions_of(
                 branches,
                 traced.reads,
-                self._layouts_that_matter(traced, branches),
+                self._layouts_that_matter(traced, branches, deciding),
                 traced.graph.axis_names,
                 declared=declared_sizes(self._attempt.axes, traced.graph.inputs),
                 stated=options.assume,
@@ -306,13 +306,16 @@ class _Tracing:
         except (FailedThere, NotRecorded):
             return None
 
-    def _layouts_that_matter(self, traced: Traced, branches: Sequence[Answer]) -> list[LayoutOfInput]:
+    def _layouts_that_matter(
+        self, traced: Traced, branches: Sequence[Answer], deciding: Sequence[ByLayout]
+    ) -> list[LayoutOfInput]:
         """How the inputs lie in memory in the example, of those for which it makes a difference."""
         if traced.asks_layouts is None:
             return []
         from onnx_parity.exporter.tracing.layouts_of_inputs import layouts_that_matter
 
-        return layouts_that_matter(traced, branches, partial(self._recorded_again, also_denied=traced.denied))
+        again = partial(self._recorded_again, also_denied=traced.denied)
+        return layouts_that_matter(traced, branches, again, is_decided_by_kernels=bool(deciding))
 
     def _reads_that_matter(self, traced: Traced) -> list[Read]:
         """What was read, without what only decides whether the program raises an error, or makes no difference."""

@@ -31,9 +31,12 @@ class NormForms(Base):
         return y if bias is None else self.op("Add", y, bias)
 
     def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalize over the last `axes` axes. LayerNormalization came with opset 17."""
-        if self.has_kernel("LayerNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
-            scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
+        """Normalize over the last `axes` axes. LayerNormalization came with opset 17. onnxruntime refuses it for axes
+        without elements."""
+        normalized = x.sizes[x.rank - axes :]
+        is_occupied = all(isinstance(size, int) and size > 0 for size in normalized)
+        if is_occupied and self.has_kernel("LayerNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+            scale = self.full(normalized, 1, x.dtype) if weight is None else weight
             operands = [x, scale, *([] if bias is None else [bias])]
             return self.op("LayerNormalization", *operands, axis_i=-axes, epsilon_f=epsilon)
         return self.affine(self.standardised(x, list(range(x.rank - axes, x.rank)), epsilon), weight, bias)

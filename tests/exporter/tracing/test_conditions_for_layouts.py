@@ -105,3 +105,17 @@ def test_what_is_said() -> None:
     with pytest.raises(onnx_parity.AssumptionError, match="it assumes h % 2 == 0"):
         exported(torch.rand(2, 3, 3, 5))
     assert math.prod(exported(torch.rand(2, 3, 6, 5)).shape) == 2 * 6 * 4 * 5
+
+
+def test_a_condition_that_follows_from_another_one_is_not_stated() -> None:
+    text = "n, m = x.shape\ny = x * 2 if n - m <= 2 else x * 3\nreturn y + 1 if n - m <= 3 else y * 5"
+    with pytest.warns(onnx_parity.TracerWarning, match="n - m <= 2"):
+        exported = onnx_parity.export(program_of(text), (torch.rand(3, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert [each.condition for each in exported.assumptions] == ["n - m <= 2"]
+
+
+def test_a_norm_over_an_axis_that_may_be_empty() -> None:
+    text = "y = x[:, 1:]\nreturn functional.layer_norm(y, y.shape[-1:])"
+    exported = onnx_parity.export(program_of(text), (torch.rand(3, 4),), dynamic_shapes=({0: "n", 1: "m"},))
+    for shape in ((3, 1), (2, 7), (1, 2)):
+        assert_agrees(exported, program_of(text), torch.rand(shape))
