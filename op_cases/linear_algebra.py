@@ -255,7 +255,7 @@ solve = op(
         {"x": floats(3, 3), "b": floats(5, 2, 3), "left": False},
     ],
     dtypes=WIDE_FLOATS,
-    tier="default",
+    **_LATER,
 )
 determinants = op(
     lambda x: (torch.linalg.det(x), *torch.linalg.slogdet(x), torch.logdet(_positive(x))),

@@ -80,7 +80,10 @@ def _per_channel(g: Graph, bias: Value, axes: int) -> Value:
 @lowering("aten::conv_tbc")
 def conv_tbc(g: Graph, self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
     """A convolution of (time, batch, channel) with weights (time, in, out)"""
-    y = g.op("Conv", g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0]), bias, pads_i=[pad, pad])
+    x, kernel = g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0])
+    if g.has_kernel("Conv", self.dtype):
+        return g.transpose(g.op("Conv", x, kernel, bias, pads_i=[pad, pad]), [2, 0, 1])
+    y = g.op("Add", convolved(g, x, kernel, [1], [pad], [1], 1, g.out.shape[:1]), _per_channel(g, bias, 1))
     return g.transpose(y, [2, 0, 1])
 
 
