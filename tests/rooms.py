@@ -30,7 +30,7 @@ BUDGETS = {
     "exporter/recording": 7560,
     "exporter/recurrences": 850,
     "exporter/registry": 700,
-    "exporter/request": 1705,
+    "exporter/request": 1720,
     "exporter/rewrites": 4215,
     "exporter/runtime": 710,
     "exporter/script": 3000,

@@ -33,7 +33,9 @@ def paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, 
     inside = children(argument)
     if inside is None:
         if spec is not None and kind_of_hint(spec) != "STATIC":
-            raise ArgumentError(f"{what} is {spec!r}, but the argument has no tensor there: give None")
+            raise ArgumentError(
+                f"{what} is {spec!r}, but the argument has no tensor there: give None{_filled(argument)}"
+            )
     elif spec is None:
         for key, child in inside:
             yield from paired(f"{what}[{key!r}]", child, None)
@@ -43,6 +45,13 @@ def paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, 
         yield from _by_position(what, inside, spec)
     else:
         yield from _of_object(what, argument, inside, spec)
+
+
+def _filled(argument: Any) -> str:
+    """What else to give than an object that may hold tensors and holds none, such as a cache before the first call."""
+    if argument is None or isinstance(argument, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
+        return ""
+    return f", or an example whose {type(argument).__name__} holds tensors, as after a first call"
 
 
 def _by_key(what: str, inside: _Inside, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
