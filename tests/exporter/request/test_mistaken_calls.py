@@ -48,6 +48,21 @@ def test_a_file_in_the_place_of_the_program() -> None:
     assert refused("saved.onnx") == f"model is 'saved.onnx': {kinds}"
 
 
+class Kept:
+    """Such as a cache before the first call: it may hold a tensor."""
+
+    keys: torch.Tensor | None = None
+
+
+@pytest.mark.parametrize("held", [Kept(), None, 3])
+def test_axes_of_an_argument_that_holds_no_tensor(held: object) -> None:
+    more = ", or an example whose Kept holds tensors, as after a first call" if isinstance(held, Kept) else ""
+    shapes = {"x": {0: "n"}, "kept": {0: "past"}}
+    assert refused(lambda x, kept: x + 1, (X[0], held), dynamic_shapes=shapes) == (
+        f"dynamic_shapes['kept'] is {{0: 'past'}}, but the argument has no tensor there: give None{more}"
+    )
+
+
 @torch.library.custom_op("mistaken::cube", mutates_args=())
 def cube(x: torch.Tensor) -> torch.Tensor:
     return x * x * x
