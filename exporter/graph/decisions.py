@@ -50,7 +50,9 @@ class Decision(enum.Enum):
     LAST_ITERATIONS = enum.auto()
     #: The code of some functions is written down so that loops end at their heads, and what follows has paths.
     PATHS = enum.auto()
-    #: That did not help: no code is written down otherwise.
+    #: Comprehensions are written down as functions that are called with what they go over.
+    OWN_COMPREHENSIONS = enum.auto()
+    #: Paths did not help: no code is written down with them.
     AS_WRITTEN = enum.auto()
     #: `torch.vmap` over a dynamic axis is a loop over it, and not torch's rule of each operator for one more axis.
     VMAP_AS_LOOP = enum.auto()

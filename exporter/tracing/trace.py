@@ -65,7 +65,9 @@ _MOST_FOLLOWED = 3
 #: The most questions of which both sides are recorded.
 _MOST_JOINED = 8
 #: What is decided for the sake of dynamic axes.
-_OF_DYNAMIC_AXES = frozenset({*ENDS, Decision.PATHS, Decision.AS_WRITTEN, Decision.SELECT_PARTS})
+_OF_DYNAMIC_AXES = frozenset(
+    {*ENDS, Decision.PATHS, Decision.OWN_COMPREHENSIONS, Decision.AS_WRITTEN, Decision.SELECT_PARTS}
+)
 #: What Python raises of a size that is a symbol where it wants a number, such as for a key of a dict. With numbers the
 #: program may run.
 _OF_SYMBOLS = (TypeError, AttributeError)
@@ -433,12 +435,14 @@ class _Tracing:
         return traced
 
     def _structured_code(self, attempt: Attempt) -> AbstractContextManager[None]:
-        if not attempt.structured or attempt.has(Decision.AS_WRITTEN):
+        if not attempt.structured:
             return nullcontext()
         from onnx_parity.exporter.recording.python_loops.on_paths import Leaving, Paths
-        from onnx_parity.exporter.torch_inside.loops.structured_code import structuring
+        from onnx_parity.exporter.recording.python_loops.python_loop import comprehended
+        from onnx_parity.exporter.torch_inside.loops.structured_code import of_comprehensions, structuring
 
-        return structuring(self._functions, attempt.structured, Paths, Leaving)
+        keys = of_comprehensions(attempt.structured) if attempt.has(Decision.AS_WRITTEN) else attempt.structured
+        return structuring(self._functions, keys, Paths, Leaving, comprehended)
 
     @property
     def _functions(self) -> list[Any]:

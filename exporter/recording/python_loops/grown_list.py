@@ -36,6 +36,11 @@ class Stacked(Items):
     def __init__(self, spec: pytree.TreeSpec, stacks: Sequence[torch.Tensor], of_numbers: Sequence[bool]) -> None:
         self.spec, self.stacks, self.of_numbers = spec, [*stacks], [*of_numbers]
 
+    @classmethod
+    def of_tensors(cls, stack: torch.Tensor) -> Stacked:
+        """Items that are tensors, stacked."""
+        return cls(pytree.tree_flatten(stack)[1], [stack], [False])
+
     @property
     def length(self) -> Any:  # type: ignore[override]
         return self.stacks[0].shape[0]

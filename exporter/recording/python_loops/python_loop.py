@@ -9,7 +9,7 @@ iteration begins, and what they have become is taken out of them when it ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,10 +21,12 @@ from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.recording.blocks import Blocks, UnlikeItems
 from onnx_parity.exporter.recording.leaves import Leaf
 from onnx_parity.exporter.recording.python_loops.carried_values import CarriedValues, OtherForms
+from onnx_parity.exporter.recording.python_loops.grown_list import GrownList, Stacked
 from onnx_parity.exporter.recording.python_loops.paths import BodyPaths, left_otherwise
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.sizes.looped import Items, Parts, behind_first
 from onnx_parity.exporter.sizes.size_node import expression_of_size
+from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.code_objects import code_of
 from onnx_parity.exporter.torch_inside.frames import (
     FrameType,
@@ -42,9 +44,10 @@ from onnx_parity.exporter.torch_inside.loops.loops_of_python import (
     place_in,
     test_of_loop,
 )
+from onnx_parity.exporter.torch_inside.loops.structured_code import comprehensions_of
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 
-__all__ = ["LoopsAsked", "PythonLoop"]
+__all__ = ["LoopsAsked", "PythonLoop", "comprehended"]
 
 asks_for_its_caller(__file__)
 
@@ -56,8 +59,8 @@ _TAKEN_ELSEWHERE = (
 
 
 _IN_COMPREHENSION = (
-    "a comprehension goes over a dynamic size in its second loop, or from Python 3.12 on in its first one: write it as "
-    "a `for` that appends to a list"
+    "a comprehension goes over a dynamic size in a way that cannot be followed, as where its file is not known, or it "
+    "makes a set or a dict, or assigns to a variable by `:=`: write it as a `for` that appends to a list"
 )
 
 
@@ -80,7 +83,11 @@ class PythonLoop:
         if self._given is None:
             frames = frames_of_loop(frame) if self._is_asked_itself and is_in_for(frame) else []
             if frames and is_in_comprehension(frame):
-                raise refused_here(_IN_COMPREHENSION)
+                raise Reconsider(
+                    Decision.OWN_COMPREHENSIONS,
+                    refusal=refused_here(_IN_COMPREHENSION),
+                    structured=[comprehensions_of(frame)],
+                )
             codes = [code_and_module(each)[0] for each in frames]
             is_loop = bool(codes) and all(code in _OWN_LOOPS or not asked_for_caller(code) for code in codes)
             self._given = _as_loop(self._items, frames) if is_loop else self._items.as_in_example()
@@ -272,15 +279,37 @@ def _are_true(items: Iterable[Any]) -> Any:
     return are_true
 
 
-def _comprehended(loop: PythonLoop, comprehension: Callable[[Any], Any]) -> list[Any]:
+class _Part(NamedTuple):
+    """As many items as a dynamic size says, of one item of the loop around theirs."""
+
+    items: torch.Tensor
+
+
+def comprehended(items: Iterable[Any], comprehension: Callable[[Any], Any]) -> list[Any]:
     """What a comprehension makes of the items, each of which is given to it alone."""
     made: list[Any] = []
-    for item in loop:
-        made.extend(comprehension(iter([item])))
-    return made
+    for item in items:
+        part = comprehension(iter([item]))
+        if isinstance(part, GrownList):
+            made.append(_Part(part.items_of_loop.only))
+        else:
+            made.extend(part)
+    return _flat(made)
 
 
-_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _has_true, _are_true, _comprehended))
+def _flat(made: list[Any]) -> list[Any]:
+    """A list with the items of its parts in the place of these."""
+    if not isinstance(made, GrownList):
+        if not any(isinstance(each, _Part) for each in made):
+            return made
+        parts = [each.items if isinstance(each, _Part) else each.unsqueeze(0) for each in made]
+        return GrownList(Stacked.of_tensors(torch.cat(parts)))
+    stacked = made.items_of_loop
+    is_of_parts = isinstance(pytree.tree_unflatten(stacked.stacks, stacked.spec), _Part)
+    return GrownList(Stacked.of_tensors(stacked.stacks[0].flatten(0, 1))) if is_of_parts else made
+
+
+_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _has_true, _are_true, comprehended))
 Items.as_list, Items.total = staticmethod(_as_list), staticmethod(_total)
 Items.has_true, Items.are_true = staticmethod(_has_true), staticmethod(_are_true)
-Items.comprehended = staticmethod(_comprehended)
+Items.comprehended = staticmethod(comprehended)

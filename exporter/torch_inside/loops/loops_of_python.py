@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 _Found = TypeVar("_Found")
-_FOR_ITER, _GET_ITER = opmap["FOR_ITER"], opmap["GET_ITER"]
+_FOR_ITER, _GET_ITER, _CACHE = opmap["FOR_ITER"], opmap["GET_ITER"], opmap["CACHE"]
 #: The instructions that put all items of something into a list that is being written down, as `[a, *b]` does.
 _UNPACKING = frozenset(opmap[name] for name in ("LIST_EXTEND", "SET_UPDATE") if name in opmap)
 #: What puts an item into the container of a comprehension.
@@ -35,9 +35,18 @@ _DROPPING = frozenset({"NOP", "POP_TOP", "POP_ITER", "END_FOR", "CACHE"})
 _LONGEST_END = 30
 
 
+def reached(frame: FrameType) -> int:
+    """The place of the instruction in its code that a frame has reached. Where a `for` asks a generator, Python may say
+    the place behind it."""
+    place = frame.f_lasti
+    while frame.f_code.co_code[place] == _CACHE:
+        place -= 2
+    return place
+
+
 def is_in_for(frame: FrameType) -> bool:
     """Whether a frame is at the head of a `for`, whose iterator is asked for the next item."""
-    return frame.f_code.co_code[frame.f_lasti] == _FOR_ITER
+    return frame.f_code.co_code[reached(frame)] == _FOR_ITER
 
 
 def is_at_loop(frame: FrameType, own: Collection[CodeType]) -> bool:
@@ -50,7 +59,7 @@ def is_at_loop(frame: FrameType, own: Collection[CodeType]) -> bool:
 
 def place_in(frame: FrameType) -> tuple[int, int]:
     """The identity of a frame, and the place in its code that it has reached."""
-    return id(frame), frame.f_lasti
+    return id(frame), reached(frame)
 
 
 def frames_of_loop(frame: FrameType) -> list[FrameType]:
@@ -71,7 +80,7 @@ def frames_of_loop(frame: FrameType) -> list[FrameType]:
 def is_in_comprehension(frame: FrameType) -> bool:
     """Whether the loop at whose head a frame is fills a list below its iterator, which no variable has. Before Python
     3.12, a comprehension is a function, which is given what its first loop goes over."""
-    code, head = frame.f_code, frame.f_lasti
+    code, head = frame.f_code, reached(frame)
     steps = {step.offset: step for step in dis.get_instructions(code)}
     if head not in steps or not any(step.opname in _FILLING for step in steps.values()):
         return False
@@ -118,7 +127,7 @@ class LoopTest(NamedTuple):
 def test_of_loop(frame: FrameType) -> LoopTest | None:
     """The test by which a frame that asks a condition, or an iterator for the next item, may leave the innermost loop
     that it runs; None if it asks something else."""
-    return _known(frame.f_code, _tests, _tests_of_loops).get(frame.f_lasti)
+    return _known(frame.f_code, _tests, _tests_of_loops).get(reached(frame))
 
 
 #: What has been found in code, by its identity, with the code itself: constants in it may have no hash.
@@ -283,7 +292,7 @@ def carried_names(frame: FrameType) -> frozenset[str]:
     """The variables whose values at the head of a loop are read later: in an iteration, or after the loop. Those that
     an inner function may read are among them."""
     code = frame.f_code
-    return _known(code, _lives, _live)[frame.f_lasti] | {*code.co_cellvars, *code.co_freevars}
+    return _known(code, _lives, _live)[reached(frame)] | {*code.co_cellvars, *code.co_freevars}
 
 
 def variables_of(frame: FrameType) -> Mapping[str, Any]:

@@ -27,8 +27,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeGuard
 
-__all__ = ["function_of", "functions_at", "is_added", "place_in_function", "structured", "structuring"]
+from onnx_parity.exporter.torch_inside.loops.comprehensions import COMPREHENDED, separate_comprehensions
+
+__all__ = [
+    "comprehensions_of",
+    "function_of",
+    "functions_at",
+    "is_added",
+    "of_comprehensions",
+    "place_in_function",
+    "structured",
+    "structuring",
+]
 
 #: The names of variables that no program has.
 _VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
@@ -36,6 +48,10 @@ _PATHS, _LEAVES = "onnx_parity: the paths of some statements", "onnx_parity: whe
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)
 _ASKING = (ast.If, ast.IfExp, ast.BoolOp, ast.Not, ast.Match)
+#: The names of code that belongs to a function.
+_INNER = frozenset({"<listcomp>", "<genexpr>"})
+#: What the keys of the comprehensions of a function end with.
+_COMPREHENSIONS = ":comprehensions"
 #: How far to the right in its line what is not in the program is said to stand, so that no two are at one place.
 _BEHIND = 10_000
 
@@ -48,6 +64,19 @@ def _key_of(code: CodeType) -> str:
 def function_of(frame: FrameType) -> str:
     """The key of the function that a frame runs."""
     return _key_of(frame.f_code)
+
+
+def comprehensions_of(frame: FrameType) -> str:
+    """The key of the comprehensions in the function that a frame runs, which may be one of them."""
+    at: FrameType | None = frame
+    while at is not None and (at.f_code.co_filename != frame.f_code.co_filename or at.f_code.co_name in _INNER):
+        at = at.f_back
+    return function_of(at or frame) + _COMPREHENSIONS
+
+
+def of_comprehensions(keys: Set[str]) -> Set[str]:
+    """Those of the keys that are of comprehensions."""
+    return {key for key in keys if key.endswith(_COMPREHENSIONS)}
 
 
 def place_in_function(frame: FrameType) -> str:
@@ -77,8 +106,18 @@ def is_added(frame: FrameType) -> bool:
     return column is not None and column >= _BEHIND
 
 
-def structured(code: CodeType, paths: Callable[[], object], leaves: Callable[[object], object]) -> CodeType | None:
-    """The code of a function, written down otherwise. None where its text is not known, or cannot be written so."""
+def structured(
+    code: CodeType,
+    paths: Callable[[], object],
+    leaves: Callable[[object], object],
+    comprehended: Callable[[Any, Callable[[Any], Any]], object] | None = None,
+    *,
+    has_paths: bool = True,
+) -> CodeType | None:
+    """The code of a function, written down otherwise. None where its text is not known, or cannot be written so.
+
+    Comprehensions are written down as calls of `comprehended`, if it is given.
+    """
     source = "".join(linecache.getlines(code.co_filename))
     try:
         tree = ast.parse(source)
@@ -86,19 +125,33 @@ def structured(code: CodeType, paths: Callable[[], object], leaves: Callable[[ob
         return None
     if not source or _compiled(tree, code) != code:
         return None
-    function = next((each for each in ast.walk(tree) if _begins(each, code)), None)
-    if not isinstance(function, ast.FunctionDef) or not _may_be_structured(function):
+    functions = [each for each in ast.walk(tree) if _begins(each, code)]
+    if len(functions) != 1:
         return None
-    function.body = _Structure(function).body
+    function = functions[0]
+    if comprehended is not None:
+        separate_comprehensions(function)
+    if has_paths and isinstance(function, ast.FunctionDef) and _may_be_structured(function):
+        function.body = _Structure(function).body
+    elif comprehended is None:
+        return None
     made = _compiled(tree, code)
-    others: Mapping[object, object] = {_PATHS: paths, _LEAVES: leaves}
-    return (
-        None
-        if made is None
-        else made.replace(
-            co_consts=tuple(others.get(each, each) if type(each) is str else each for each in made.co_consts)
-        )
-    )
+    if made is None or made.co_freevars != code.co_freevars:
+        return None
+    return _with_called(made, {_PATHS: paths, _LEAVES: leaves, COMPREHENDED: comprehended})
+
+
+def _with_called(code: CodeType, called: Mapping[object, object]) -> CodeType:
+    """Code with the functions that it calls in the place of their texts, also in what is inside of it."""
+    consts = [
+        _with_called(each, called)
+        if isinstance(each, CodeType)
+        else called.get(each, each)
+        if type(each) is str
+        else each
+        for each in code.co_consts
+    ]
+    return code.replace(co_consts=tuple(consts))
 
 
 @contextmanager
@@ -107,13 +160,14 @@ def structuring(
     keys: Set[str],
     paths: Callable[[], object],
     leaves: Callable[[object], object],
+    comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> Iterator[None]:
     """A context in which functions have other code where their own, or that of inner functions, has one of the keys."""
     changed: list[tuple[FunctionType, CodeType]] = []
     try:
         for function in functions:
             own = function.__code__
-            made = _with_structured(own, keys, paths, leaves)
+            made = _with_structured(own, keys, paths, leaves, comprehended)
             if made is not own:
                 changed.append((function, own))
                 function.__code__ = made
@@ -124,12 +178,20 @@ def structuring(
 
 
 def _with_structured(
-    code: CodeType, keys: Set[str], paths: Callable[[], object], leaves: Callable[[object], object]
+    code: CodeType,
+    keys: Set[str],
+    paths: Callable[[], object],
+    leaves: Callable[[object], object],
+    comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> CodeType:
     """Code in which that with the keys is written down otherwise."""
-    made = (structured(code, paths, leaves) or code) if _key_of(code) in keys else code
+    key, made = _key_of(code), code
+    has_paths, has_own = key in keys, key + _COMPREHENSIONS in keys
+    if has_paths or has_own:
+        written = structured(code, paths, leaves, comprehended if has_own else None, has_paths=has_paths)
+        made = written or code
     inner = [
-        _with_structured(const, keys, paths, leaves) if isinstance(const, CodeType) else const
+        _with_structured(const, keys, paths, leaves, comprehended) if isinstance(const, CodeType) else const
         for const in made.co_consts
     ]
     if all(one is other for one, other in zip(inner, made.co_consts, strict=True)):
@@ -150,8 +212,10 @@ def _compiled(tree: ast.Module, code: CodeType) -> CodeType | None:
     return None
 
 
-def _begins(node: ast.AST, code: CodeType) -> bool:
+def _begins(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef | ast.Lambda]:
     """Whether a function begins in the line in which that with some code does."""
+    if isinstance(node, ast.Lambda):
+        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
     if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
         return False
     lines = [node.lineno, *(each.lineno for each in node.decorator_list)]

@@ -343,14 +343,14 @@ def _known_left(x: Tensor) -> Any:
     return x.sum(0)
 
 
-def _comprehension_of_two(x: Tensor) -> Tensor:
-    return torch.stack([one * other for one in x for other in x])
+def _assigning_comprehension(x: Tensor) -> Tensor:
+    return torch.stack([(seen := one) * other + seen for one in x for other in x])
 
 
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        (_comprehension_of_two, "write it as a `for` that appends to a list"),
+        (_assigning_comprehension, "write it as a `for` that appends to a list"),
         (_writes_to_a_view, "writes in place to a tensor that also has another name, or a view"),
         (_none_or_a_row, "a variable is None or a float32 tensor of 1 axes, depending on which branch or iteration"),
         (_known_left, "leaves a loop of known length, or returns from it, by what a loop over a dynamic size"),
