@@ -21,7 +21,7 @@ BUDGETS = {
     "exporter/expressions": 1665,
     "exporter/fallback": 400,
     "exporter/files": 1550,
-    "exporter/graph": 1125,
+    "exporter/graph": 1145,
     "exporter/kinds": 1250,
     "exporter/lowering": 5420,
     "exporter/operators": 17680,
