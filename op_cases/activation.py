@@ -120,3 +120,14 @@ softmax_modules = op(nn.Softmax, floats(2, 3, 4, 5), dim=[1, 3])
 softmax2d = op(nn.Softmax2d, floats(2, 3, 4, 5))
 softmin_of_first_axis = op(F.softmin, floats(3, 4), dim=-2)
 elu_scaled = op(lambda x: torch.ops.aten.elu(x, 1.2, 1.5), floats(2, 3), dtypes=FLOATS)
+#: Each argument where the size is dynamic.
+arguments_of_any_size = op(
+    lambda x: (
+        F.celu(x, 2.0), F.elu(x, 0.5), F.leaky_relu(x, -0.2), F.hardtanh(x, -0.3, 0.4), F.softplus(x, 2.0, 0.1),
+        F.threshold(x, 0.1, -0.5), F.hardshrink(x, 0.3), F.softshrink(x, 0.3), F.gelu(x, approximate="tanh"),
+        F.glu(x, 0), F.logsigmoid(x), F.softmax(x, 0), F.rrelu(x, 0.2, 0.4), torch.ops.aten.elu(x, 1.2, 1.5),
+    ),
+    floats(4, 3),
+    dynamic={"x": {1: "columns"}}, tolerance=3e-7,
+    because="onnxruntime's Celu computes exp(x / 2) - 1, which loses digits",
+)  # fmt: skip

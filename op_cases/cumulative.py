@@ -44,3 +44,7 @@ running_over_nan = op(
     dtypes=FLOATS,
     dynamic={"x": {1: "rows"}},
 )
+cumulative_of_bools = op(
+    lambda x: (x.cumprod(0), x.cumprod(-1), x.cumsum(-1)),
+    given([[True, True, False, True], [True, True, True, False], [False, True, True, True]]),
+)

@@ -249,3 +249,10 @@ constant_masks = op(
     lambda x, m: (x[:, m], x[:, :, m], x[:1, :, m], x.mT[:, m]), floats(2, 3, 3), m=bools(3, constant=True),
     dynamic={"x": {0: "batch"}},
 )  # fmt: skip
+masked_along_one = op(
+    lambda x, m: (x[m], x[:, m[0]], x.masked_select(m[..., None])),
+    floats(1, 4, 2),
+    m=bools(1, 4),
+    dynamic={"x": {0: "batch"}, "m": {0: "batch"}},
+    sizes={"batch": [2, 3]},
+)
