@@ -38,7 +38,7 @@ _Values = Mapping[Symbol, int]
 #: The sizes of an axis that are tried beside the example's, and up to which others are looked for.
 _TRIED, _ALSO_TRIED, _MOST_SIZE = (0, 1, 2, 3, 5), (4, 6, 7), 64
 #: With more recordings, only sizes are tried of which at most two axes differ from the example, or are 1.
-_MOST_RECORDINGS = 125
+_MOST_RECORDINGS = 250
 #: How many sizes of tensors are compared with each other.
 _MOST_COMPARED = 8
 #: With more conditions than these, the sizes that were tried do not tell what decides.
