@@ -379,7 +379,8 @@ class _Tracing:
     ) -> Traced | None:
         denied = denied ^ also_denied
         variant = Variant(denied, empty, sizes, altered=altered, layouts=layouts, turned=turned)
-        other = self._recorded_in(self._wanted, replace(self._attempt, variant=variant))
+        attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS) if layouts else self._attempt
+        other = self._recorded_in(self._wanted, replace(attempt, variant=variant))
         return None if other is None else replace(other, denied=denied)
 
     def _recorded_in(self, wanted: ToRecord, attempt: Attempt) -> Traced | None:
