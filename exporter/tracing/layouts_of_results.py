@@ -42,7 +42,7 @@ _MOST_RECORDINGS = 250
 #: How many sizes of tensors are compared with each other.
 _MOST_COMPARED = 8
 #: With more conditions than these, the sizes that were tried do not tell what decides.
-_MOST_CONDITIONS = 3
+_MOST_CONDITIONS = 5
 
 
 def layouts_that_decide(recorded: Traced, again: Recording) -> list[ByLayout]:
