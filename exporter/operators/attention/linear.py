@@ -125,13 +125,15 @@ class _Decays(NamedTuple):
         batch, heads, count, size, width = logarithms.sizes
         is_later = g.unsqueeze(g.less(g.const(-1, torch.int64), order), [2])
         counted = g.where(is_later, g.unsqueeze(logarithms, [4]), g.const(0.0, each.dtype))
-        flat = g.reshape(counted, [batch, heads, count, size, size * width])
+        flat = g.reshape(
+            shaped(counted, (*logarithms.sizes[:4], size, width)), [batch, heads, count, size, size * width]
+        )
         up_to = g.cast(g.less(g.const(-2, torch.int64), order), each.dtype)
         sums = shaped(g.matmul(up_to, flat), flat.sizes)
         between = g.reshape(sums, [*logarithms.sizes[:4], size, width])
         first = shaped(g.slice(logarithms, [3], [0], [1]), (batch, heads, count, 1, width))
         from_first = shaped(g.slice(between, [4], [0], [1]), (*logarithms.sizes[:4], 1, width))
-        before = g.op("Add", g.squeeze(from_first, [4]), first)
+        before = shaped(g.op("Add", g.squeeze(from_first, [4]), first), logarithms.sizes)
         end = torch.iinfo(torch.int64).max
         to_last = shaped(g.slice(between, [3], [-1], [end]), (batch, heads, count, 1, size, width))
         whole = shaped(g.slice(before, [3], [-1], [end]), first.sizes)
@@ -139,7 +141,7 @@ class _Decays(NamedTuple):
 
 
 def _decayed(g: Graph, x: Value, logarithm: Value) -> Value:
-    return g.op("Mul", x, g.op("Exp", logarithm))
+    return shaped(g.op("Mul", x, g.op("Exp", logarithm)), x.sizes)
 
 
 def _by_keys(g: Graph, rows: Sequence[Value], keys: Value, decays: _Decays | None, order: Value) -> list[Value]:
@@ -167,12 +169,13 @@ def _inverse(g: Graph, system: Value, order: Value, most: int) -> Value:
     inverse = None
     for level in range((most - 1).bit_length()):
         is_here = g.equal(order, g.const(level, torch.int64))
-        below = g.where(is_here, system, g.const(0.0, system.dtype))
+        below = shaped(g.where(is_here, system, g.const(0.0, system.dtype)), system.sizes)
         if inverse is None:
             inverse = g.op("Sub", identity, below)
         else:
             step = matrix_product(g, matrix_product(g, inverse, below), inverse)
             inverse = g.op("Sub", inverse, step)
+        inverse = shaped(inverse, system.sizes)
     assert inverse is not None
     return inverse
 
@@ -186,10 +189,10 @@ def _through_chunks(
         (state,) = carried
         new = _chunk(g, written, number)
         if read is not None:
-            new = g.op("Sub", new, matrix_product(g, _chunk(g, read, number), state))
+            new = shaped(g.op("Sub", new, matrix_product(g, _chunk(g, read, number), state)), new.sizes)
         left = state if kept is None else g.op("Mul", state, _chunk(g, kept, number))
         after = g.op("Add", left, matrix_product(g, _chunk(g, keys, number), new))
-        return [after, state, *([] if read is None else [new])]
+        return [shaped(after, start.sizes), state, *([] if read is None else [new])]
 
     last, *stacks = g.repeat(count, [start], step)
     states, *corrected = (g.transpose(stack, [1, 2, 0, 3, 4]) for stack in stacks)
