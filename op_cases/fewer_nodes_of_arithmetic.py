@@ -97,6 +97,7 @@ fewer_for_attention_to_what_is_seen = op(
     bools(2, 1, 1, 4),
     nodes={11: 10},
     dynamic={"x0": {0: "batch", 2: "length"}, "x1": {0: "batch", 3: "length"}},
+    without_nan="torch's kernels of attention differ about NaN",
 )
 fewer_for_idle_logic = op(
     lambda x: (

@@ -328,6 +328,7 @@ force_through_points = op(
         {"mode": "nearest", "padding_mode": "border", "align_corners": False},
         {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True},
     ],
+    without_nan=_NAN_TIMES_ZERO,
     tier="default",
 )
 force_through_volume = op(

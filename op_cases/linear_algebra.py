@@ -433,7 +433,7 @@ svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], d
 svdvals_graded = op(torch.linalg.svdvals, _GRADED, dtypes=WIDE_FLOATS)
 #: Each matrix is a result of its own: beside the greatest values of one result, the smallest would not count.
 svdvals_of_any_magnitude = op(lambda x: torch.linalg.svdvals(x).unbind(), _MAGNITUDES)
-eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAGNITUDES)
+eigvalsh_of_any_magnitude = op(lambda x: torch.linalg.eigvalsh(x).unbind(), _MAGNITUDES, without_nan=_NAN)
 pinv = op(torch.linalg.pinv, rows=[{"input": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 pinv_singular = op(torch.linalg.pinv, _HARD, rtol=[None, 1e-2])
 pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4))
