@@ -112,7 +112,21 @@ def _is_beyond(one: Expression, other: Expression, extreme: Expression, ranges: 
 def known_truth(condition: Expression, ranges: Ranges) -> bool | None:
     """Whether a condition holds everywhere within the ranges; None if it does not hold everywhere, or nowhere."""
     possible = bounds(condition, ranges)
-    return bool(possible.lower) if possible.is_single else None
+    return bool(possible.lower) if possible.is_single else _known_by_cases(condition, ranges)
+
+
+def _known_by_cases(condition: Expression, ranges: Ranges) -> bool | None:
+    """The same of a condition on one of two numbers, which is known if it is with each of them."""
+    choice = next((each for each in parts_of(condition) if isinstance(each, of.Choice)), None)
+    if choice is None:
+        return None
+    case, then, otherwise = choice.args
+    symbols = {symbol: symbol for symbol in condition.free_symbols}
+    found = set()
+    for holds, number in ((case, then), (Not.of(case), otherwise)):
+        with_it = condition.xreplace({**symbols, choice: number})
+        found.add(True if with_it == holds else False if with_it == Not.of(holds) else known_truth(with_it, ranges))
+    return found.pop() if len(found) == 1 else None
 
 
 def _product(one: Any, other: Any) -> Any:

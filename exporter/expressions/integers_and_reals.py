@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onnx_parity.exporter.expressions.conditions import Equal
 from onnx_parity.exporter.expressions.expression import Add, Expression, Mul, Number, Plain, expression_of, known
 from onnx_parity.exporter.expressions.polynomials import exact_quotient, is_positive, reduced
 
@@ -38,6 +39,7 @@ __all__ = [
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
+    "is_whole",
     "shifted_left",
     "shifted_right",
 ]
@@ -339,10 +341,38 @@ class FloorToInt(_Rounding):
     spelled = "math.floor"
     value = staticmethod(math.floor)
 
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, divisor = _whole_quotient(args[0])
+        return super().of(*args) if divisor is None else FloorDiv.of(number, divisor)
+
 
 class CeilToInt(_Rounding):
     spelled = "math.ceil"
     value = staticmethod(math.ceil)
+
+    @classmethod
+    def of(cls, *args: Expression) -> Expression:
+        number, divisor = _whole_quotient(args[0])
+        return super().of(*args) if divisor is None else FloorDiv.of(number + divisor - 1, divisor)
+
+
+def _whole_quotient(real: Expression) -> tuple[Expression, Expression | None]:
+    """The integers of a quotient that has the whole number before or behind it wherever the exact one has: those of
+    sizes, which are below 2**53, by a known number."""
+    if not isinstance(real, IntTrueDiv):
+        return real, None
+    number, divisor = real.args
+    is_known = isinstance(divisor, Number) and divisor.plain > 0 and not number.is_number
+    return number, divisor if is_known else None
+
+
+def is_whole(real: Expression) -> Expression:
+    """The condition that a real number is a whole one."""
+    number, divisor = _whole_quotient(real)
+    if divisor is not None:
+        return Equal.of(Mod.of(number, divisor), Number(0))
+    return Equal.of(ToFloat.of(FloorToInt.of(real)), real)
 
 
 class TruncToInt(_Rounding):

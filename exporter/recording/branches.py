@@ -17,8 +17,9 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
-from onnx_parity.exporter.expressions.conditions import And, Equal, Not, Or
+from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
+from onnx_parity.exporter.expressions.integers_and_reals import Choice
 from onnx_parity.exporter.graph.block_primitives import IF
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, Value, same_size
@@ -163,7 +164,12 @@ class Branches(Leaves):
         return 0 if symbols is None or symbols.holds_in_example(condition) else 1
 
     def _either(self, condition: Expression, one: Leaf, other: Leaf) -> Leaf:
-        """A condition on sizes that is one where another holds, and else the other. None if they are something else."""
+        """A condition on sizes, or a number that is computed from them, that is one where another condition holds, and
+        else the other. None if they are something else."""
+        symbols = self.recorder.fakes.symbols
+        if symbols is not None and all(type(each) in (int, torch.SymInt) for each in (one, other)):
+            made = symbols.size_of(self._chosen(condition, one, other))
+            return made if symbols.is_of_inputs(expression_of_size(made)) else None
         then, orelse = self.of_sizes(one), self.of_sizes(other)
         if then is None or orelse is None:
             return None
@@ -219,12 +225,17 @@ class Branches(Leaves):
         symbols = self.recorder.fakes.symbols
         if of_sizes is None or symbols is None:
             return self.new_size(one)
-        are_same = Equal.of(expression_of_size(one), expression_of_size(other))
-        for condition, size in ((of_sizes, other), (Not.of(of_sizes), one)):
-            with symbols.where(condition):
-                if symbols.known_here(are_same):
-                    return size
-        return self.new_size(one)
+        chosen = self._chosen(of_sizes, one, other)
+        return self.new_size(one) if isinstance(chosen, Choice) else symbols.size_of(chosen)
+
+    def _chosen(self, condition: Expression, one: Size, other: Size) -> Expression:
+        symbols = self.recorder.fakes.symbols
+        assert symbols is not None
+        for holds, size in ((condition, other), (Not.of(condition), one)):
+            with symbols.where(holds):
+                if symbols.are_equal_here(one, other):
+                    return expression_of_size(size)
+        return Choice.of(condition, expression_of_size(one), expression_of_size(other))
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds

@@ -315,16 +315,36 @@ class Reader:
                 )
                 raise self.refusal
 
-    def decided_within(self, value: Value, tensor: torch.Tensor) -> bool | None:
-        """The truth value that the body of a loop takes for one that differs between iterations; None for others."""
+    def decided_within(self, value: Value, tensor: torch.Tensor, of_sizes: Expression | None) -> bool | None:
+        """The truth value that the body of a loop takes for one that differs between iterations, or that is a condition
+        `of_sizes` for one that is joined; None for others."""
         if value.dtype is not torch.bool:
             return None
         if not self.bodies or self.bodies[-1].is_of_function:
-            return self.decided_behind([value], program_frame(current_frame(1)), tensor)
+            frame = program_frame(current_frame(1))
+            if self.joined and frame is not None and of_sizes is not None:
+                return self.decided_on_paths(frame, of_sizes, tensor)
+            return self.decided_behind([value], frame, tensor)
         if not self.is_inside(value):
             return None
         decided: bool = self.bodies[-1].decide(program_frame(current_frame(1)), tensor)
         return decided
+
+    def decided_on_paths(
+        self, frame: FrameType, question: Expression, tensor: torch.Tensor | None = None
+    ) -> bool | None:
+        """The answer to a question of a frame on sizes, of which the model is to have both sides, on the path that the
+        program runs on now; None where it has none. The program may have a tensor for it."""
+        assert self._symbols is not None
+        if not self.bodies:
+            self._follow_paths_of(frame)
+            return None
+        if not self.bodies[-1].is_of_function:
+            return None
+        known = self._symbols.known_here(question)
+        if known is not None:
+            return known
+        return bool(self.bodies[-1].decide(frame, question if tensor is None else tensor, question))
 
     def decided_behind(self, values: Sequence[Value], frame: FrameType | None, question: Any) -> bool | None:
         """The answer to a question of a frame about what loops of Python have computed, on the path on which the
@@ -336,13 +356,17 @@ class Reader:
             return decided
         if frame is None:
             return None
-        if (key := function_of(frame)) in self.structured:
-            if is_added(frame):
-                self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
-                raise self.refusal
-            return None
-        self.refusal = Reconsider(Decision.PATHS, structured=[key])
-        raise self.refusal
+        if function_of(frame) in self.structured and is_added(frame):
+            self.refusal = CaptureError(_LEAVES_KNOWN + self._origins.find().in_brackets)
+            raise self.refusal
+        self._follow_paths_of(frame)
+        return None
+
+    def _follow_paths_of(self, frame: FrameType) -> None:
+        """Have the function of a frame written down so that its statements have paths, unless it was."""
+        if self.structured is not None and (key := function_of(frame)) not in self.structured:
+            self.refusal = Reconsider(Decision.PATHS, structured=[key])
+            raise self.refusal
 
     def _is_of_loop(self, value: Value) -> bool:
         """Whether a value is computed from what a loop has computed."""

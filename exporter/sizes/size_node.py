@@ -254,7 +254,7 @@ _OF_ONE: dict[str, _Operation] = {
     "sym_int": lambda number: of.TruncToInt.of(number) if number.is_float else number,
     "sym_float": lambda number: number if number.is_float else of.ToFloat.of(number),
     "sym_not": conditions.Not.of,
-    "is_integer": lambda number: conditions.Equal.of(of.ToFloat.of(of.FloorToInt.of(number)), number),
+    "is_integer": of.is_whole,
     **{f"sym_{name}": function.of for name, function in of.ELEMENTARY.items()},
 }
 _DIVISIONS = frozenset({"mod", "int_floordiv", "int_truediv", "float_truediv"})

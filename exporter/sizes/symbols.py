@@ -23,7 +23,7 @@ from onnx_parity.exporter.expressions.bounds import Range, bounds, known_truth
 from onnx_parity.exporter.expressions.conditions import And, Comparison, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Number, Plain, Symbol, expression_of
 from onnx_parity.exporter.expressions.integers_and_reals import Min
-from onnx_parity.exporter.expressions.solving import holds_everywhere, in_order, in_short, narrowed
+from onnx_parity.exporter.expressions.solving import follows_from, holds_everywhere, in_order, in_short, narrowed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import (
@@ -239,7 +239,17 @@ class Symbols(NumbersOfValues):
 
     def known_here(self, question: Expression) -> bool | None:
         """The answer to a question that follows from the branches on sizes within which the program runs."""
-        return known_truth(question, self._ranges) if self._conditions else None
+        if not self._conditions:
+            return None
+        held = {part for each in self._conditions for part in (each.args if isinstance(each, And) else (each,))}
+        if question in held or Not.of(question) in held:
+            return question in held
+        return known_truth(question, self._ranges)
+
+    def are_equal_here(self, one: Size, other: Size) -> bool:
+        """Whether two sizes are known to be equal within the branches on sizes within which the program runs."""
+        are_equal = Equal.of(expression_of_size(one), expression_of_size(other))
+        return self.known_here(are_equal) or follows_from(are_equal, self._conditions)
 
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""

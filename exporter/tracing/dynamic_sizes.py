@@ -71,12 +71,10 @@ def with_dynamic_sizes(recorder: Recorder, calling: CodeType) -> Iterator[None]:
 
 def _decided_on_paths(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:
     """The answer to a question on sizes on the path that the program runs on now, if both sides are recorded there."""
-    bodies, joined, symbols = recorder.reader.bodies, recorder.reader.joined, recorder.fakes.symbols
-    if not joined or not bodies or not bodies[-1].is_of_function or joined.isdisjoint((question, Not.of(question))):
+    joined = recorder.reader.joined
+    if not joined or joined.isdisjoint((question, Not.of(question))):
         return None
-    assert symbols is not None
-    known = symbols.known_here(question)
-    return bool(bodies[-1].decide(frame, question)) if known is None else known
+    return recorder.reader.decided_on_paths(frame, question)
 
 
 def _decided_in_loop(recorder: Recorder, frame: FrameType, question: Expression) -> bool | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ _SIZES_IN_TEXTS = range(10)
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
 #: The most questions of which both sides are recorded.
-_MOST_JOINED = 8
+_MOST_JOINED = 12
 #: What is decided for the sake of dynamic axes.
 _OF_DYNAMIC_AXES = frozenset(
     {*ENDS, Decision.PATHS, Decision.OWN_COMPREHENSIONS, Decision.AS_WRITTEN, Decision.SELECT_PARTS}
@@ -127,7 +127,10 @@ class _Tracing:
             self._attempt = self._attempt.deciding(Decision.LAYOUTS_OF_KERNELS)
             return self.traced()
         traced, branches = self._with_branches_that_matter(traced)
-        branches += self._conditions_for_layouts(traced, deciding, branches)
+        if deciding:
+            branches += self._conditions_for_layouts(traced, deciding, branches)
+        else:
+            traced, branches = self._on_both_sides(traced, branches)
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
             axis_names = traced.graph.axis_names
@@ -191,19 +194,56 @@ class _Tracing:
     def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
         """The next attempt for a program that fixes axes by questions of installed libraries, such as whether an image
         has the size for which a mask is kept, with both sides of these; None if that was tried."""
-        attempt, answers = self._attempt, found.fixed.values()
+        answers = found.fixed.values()
+        joining = self._joining(answers) if all(map(is_branch_of_library, answers)) else None
+        if joining is not None and not self._attempt.joined:
+            self._as_written = self._attempt.deciding(Decision.AS_WRITTEN)
+        return joining
+
+    def _joining(self, answers: Collection[Answer]) -> Attempt | None:
+        """The attempt with both sides of these questions too; None if there were too many, or that was tried."""
+        attempt = self._attempt
         joined = attempt.joined | {known.expression for known in answers}
         if attempt.has(Decision.AS_WRITTEN) or attempt.has(Decision.PATHS) > bool(attempt.joined):
             return None
-        if joined == attempt.joined or len(joined) > _MOST_JOINED or not all(map(is_branch_of_library, answers)):
+        if joined == attempt.joined or len(joined) > _MOST_JOINED:
             return None
         from onnx_parity.exporter.torch_inside.loops.structured_code import functions_at
 
         places = {(known.origin.file, known.origin.line) for known in answers}
         structured = attempt.structured | functions_at(self._functions, places)
-        if not attempt.joined:
-            self._as_written = attempt.deciding(Decision.AS_WRITTEN)
         return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
+
+    def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
+        """The recording with both sides of branches of installed libraries, as far as they can be recorded."""
+        of_libraries = [*filter(is_branch_of_library, branches)]
+        before = self._attempt
+        while of_libraries and (joining := self._joining(of_libraries)) is not None:
+            self._attempt = joining
+            try:
+                joined = self._recorded_at_last()
+                if self._layouts_that_decide(joined):
+                    break
+                joined, left = self._with_branches_that_matter(joined)
+            except (OnnxExporterError, AxesFixed):
+                break
+            if len(left) + len(joined.reads) >= len(branches) + len(traced.reads):
+                break
+            traced, branches, before = joined, left, self._attempt
+            of_libraries = [*filter(is_branch_of_library, branches)]
+        self._attempt = before
+        return traced, branches
+
+    def _recorded_at_last(self) -> Traced:
+        """The recording of an attempt, with what it has to decide."""
+        while True:
+            try:
+                return self._recorded(self._wanted, self._attempt, is_last=True)
+            except Reconsider as found:
+                further = self._attempt.reconsidered(found)
+                if further is None:
+                    raise
+                self._attempt = further
 
     def _reconsidered(self, found: Reconsider) -> Attempt:
         """The next attempt, with a decision that was asked for; raises the refusal if there is none."""
@@ -419,8 +459,7 @@ class _Tracing:
                     refuse_escaped(traced.graph)
         except BaseException as error:
             clear_locals(error, outer)
-            self._arguments.restore()
-            survivors.restore(self._reached)
+            self._restore(survivors, attempt)
             if isinstance(error, (Reconsider, AxesFixed, FrozenValueError)):
                 if not is_last:
                     self._earlier.append(survivors)
@@ -430,10 +469,15 @@ class _Tracing:
             except KeptTensorError as kept:
                 error.add_note(str(kept))  # What the program itself raised is more important.
             raise
-        self._arguments.restore()
-        survivors.restore(self._reached)
+        self._restore(survivors, attempt)
         survivors.remove()
         return traced
+
+    def _restore(self, survivors: Survivors, attempt: Attempt) -> None:
+        self._arguments.restore()
+        survivors.restore(self._reached)
+        if attempt.variant.is_another_side or attempt.joined:
+            self._reached.restore()  # The program has also done what it does not in the example.
 
     def _structured_code(self, attempt: Attempt) -> AbstractContextManager[None]:
         if not attempt.structured:

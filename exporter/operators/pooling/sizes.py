@@ -1,7 +1,7 @@
 """Poolings with windows or paddings of dynamic size, such as `F.max_pool1d(x, x.shape[2])`.
 
 torch takes these as plain numbers. Over a whole axis the pooling is a mean or a maximum, and so it is within windows
-that lie side by side. A padding is added before.
+that lie side by side. A padding is added before. The same holds for the numbers of bins of `adaptive_max_pool1d`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,31 @@ def pool_over_axes(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
     if _are_side_by_side(given, windows, paddings, dilations):
         return _of_tiles(torchs, x, given, windows)
     return NotImplemented
+
+
+@with_symbolic_numbers(
+    *(function for name in ("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+      for function in (getattr(F, name), f"aten::{name}")),
+    torch.adaptive_max_pool1d,
+)  # fmt: skip
+def adaptive_max_pool(torchs: Callable[..., Any], input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The maxima of bins whose number is dynamic. A bin has all of its elements, and its last one again up to the width
+    of the widest bin."""
+    count = int(torchs.__name__[-2])
+    sizes = _for_axes(output_size, count)
+    if return_indices or not any(isinstance(each, torch.SymInt) for each in sizes):
+        return NotImplemented
+    x = input
+    for axis, number in enumerate(sizes, x.ndim - count):
+        size = x.shape[axis]
+        if number is None or same_size(number, size):
+            continue
+        bins = torch.arange(number, device=x.device)
+        begins, ends = bins * size // number, ((bins + 1) * size + number - 1) // number
+        widest = (size + number - 1) // number + 1
+        places = torch.minimum(begins.unsqueeze(1) + torch.arange(widest, device=x.device), ends.unsqueeze(1) - 1)
+        x = x.index_select(axis, places.flatten()).unflatten(axis, (number, widest)).amax(axis + 1)
+    return x
 
 
 def _of_whole_axes(

@@ -63,6 +63,8 @@ class Aliases:
     def _is_used(self, number: int, leaves: Sequence[Leaf]) -> bool:
         """Whether the iteration has read a tensor that it was given, or leaves it."""
         recorder, tensor = self._blocks.recorder, self._before[number]
+        if not isinstance(tensor, torch.Tensor):
+            return False
         value = recorder.value_of(tensor)
         is_read = any(value in node.inputs() for node in recorder.nodes[self._begun :])
         return is_read or any(each is tensor for each in self._blocks.settled(leaves))

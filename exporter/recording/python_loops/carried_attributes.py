@@ -9,6 +9,8 @@ import torch
 
 from onnx_parity.exporter.recording.blocks import Blocks
 from onnx_parity.exporter.recording.leaves import UNSET, Leaf, is_number, share_memory
+from onnx_parity.exporter.recording.python_loops.kept_state import objects_within
+from onnx_parity.exporter.torch_inside import pytree
 from onnx_parity.exporter.torch_inside.tensors import buffers_of
 from onnx_parity.exporter.torch_inside.transforms import is_wrapped
 
@@ -85,14 +87,8 @@ def _holds(container: Any, held: Any) -> bool:
 
 
 def _objects_in(values: Iterable[Any]) -> list[Any]:
-    """The objects in variables that have attributes; of a module all that are within it."""
-    found: list[Any] = []
-    for value in values:
-        if isinstance(value, torch.nn.Module):
-            found += value.modules()
-        elif not isinstance(value, (list, tuple, dict, torch.Tensor)) and hasattr(value, "__dict__"):
-            found.append(value)
-    return found
+    """The objects with attributes that variables lead to."""
+    return [each for each in objects_within(values) if hasattr(each, "__dict__")]
 
 
 def _attributes_of(value: Any) -> list[dict[str, Any]]:
@@ -101,7 +97,13 @@ def _attributes_of(value: Any) -> list[dict[str, Any]]:
 
 
 def _is_other(value: Any, before: Any) -> bool:
-    """Whether an attribute has another tensor or number than before."""
+    """Whether an attribute has another tensor or number than before, or another list, tuple or dict of these."""
     if type(value) in (int, float):
         return type(before) is not type(value) or value != before
-    return (isinstance(value, torch.Tensor) or is_number(value)) and value is not before
+    if value is before or not isinstance(value, (list, tuple, dict)):
+        return (isinstance(value, torch.Tensor) or is_number(value)) and value is not before
+    leaves, spec = pytree.tree_flatten(value)
+    if not leaves or not all(isinstance(leaf, torch.Tensor) or is_number(leaf) for leaf in leaves):
+        return False
+    known, spec_before = pytree.tree_flatten(before)
+    return spec != spec_before or any(_is_other(*pair) for pair in zip(leaves, known, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
@@ -93,8 +93,15 @@ class _SharedParts(msgspec.Struct):
 class CarriedValues:
     """The values that a loop of frames carries, as leaves."""
 
-    def __init__(self, blocks: Blocks, frames: Sequence[FrameType], parts: Sequence[Parts]) -> None:
-        """`parts` are what the loop goes over."""
+    def __init__(
+        self,
+        blocks: Blocks,
+        frames: Sequence[FrameType],
+        parts: Sequence[Parts],
+        read_later: Collection[str] | None = None,
+    ) -> None:
+        """`parts` are what the loop goes over; `read_later` are the only variables that are read afterwards."""
+        self._read_later = read_later
         self._blocks, self._frames = blocks, frames
         variables = [(frame, variables_of(frame)) for frame in frames]
         found: dict[int, Any] = {}
@@ -120,7 +127,7 @@ class CarriedValues:
         #: The attributes of objects in the variables.
         self._attributes = Attributes(blocks, [value for _, held in variables for value in held.values()])
         #: What these hold after the last two iterations, on each path through the body.
-        self._elsewhere: list[list[Any]] = []
+        self._elsewhere: list[dict[tuple[int, str], Any]] = []
         self._aliases = Aliases(blocks)
         #: What else the variables lead to.
         self._state = KeptState((value for _, held in variables for value in held.values()), self._kept)
@@ -220,6 +227,13 @@ class CarriedValues:
                 value = list.__getitem__(place.watched, slice(len(place.start)))
             elif type(value) is list and (like := next((item for item in value if isinstance(item, Stacked)), None)):
                 value = GrownList.of(value, like)
+            if (
+                isinstance(place.holder, FrameType)
+                and self._read_later is not None
+                and place.name not in self._read_later
+            ):
+                leaves += self._given[len(leaves) : len(leaves) + len(place.leaves)]
+                continue
             form, own = self._apart(value, but=value if place.name is None else None)
             if form != place.form:
                 own = self._joined(place, value, form, own)
@@ -332,7 +346,9 @@ class CarriedValues:
 
     def finish(self, results: Sequence[Leaf], stacks: Sequence[torch.Tensor]) -> None:
         """Have the program find what the loop has made."""
-        if any(each != self._elsewhere[-1] for each in self._elsewhere):
+        carried = {(id(place.holder), place.name) for place in self._places}
+        kept = [{place: held for place, held in each.items() if place not in carried} for each in self._elsewhere]
+        if any(each != kept[-1] for each in kept):
             raise self._blocks.error(KEPT_ELSEWHERE)
         ends: list[Leaf] = []
         for start, given, left, result in zip(self.leaves, self._given, self._left, results, strict=True):
@@ -456,16 +472,16 @@ def _assign(values: Mapping[int, Any], places: Sequence[_Place]) -> None:
         assign(frame, of_frame)
 
 
-def _plain_values(objects: Sequence[Any]) -> list[Any]:
+def _plain_values(objects: Sequence[Any]) -> dict[tuple[int, str], Any]:
     """The numbers and texts in attributes of objects, and in the lists, dicts and sets there."""
-    found: list[Any] = []
+    found: dict[tuple[int, str], Any] = {}
     for each in objects:
         for name, held in vars(each).items():
             if type(held) in _PLAIN:
-                found.append((id(each), name, held))
+                found[id(vars(each)), name] = held
             elif type(held) in (list, dict, set):
                 items = [*held.values()] if isinstance(held, dict) else [*held]
-                found.append((id(each), name, len(items), [item for item in items if type(item) in _PLAIN]))
+                found[id(vars(each)), name] = len(items), [item for item in items if type(item) in _PLAIN]
     return found
 
 

@@ -12,28 +12,27 @@ __all__ = ["refuse_escaped"]
 
 def refuse_escaped(graph: Graph) -> None:
     """Refuse a graph that uses a value of a branch or a loop outside of it."""
-    inner = {id(each) for node in graph.nodes for block in _blocks_of(node) for each in _nodes_in(block)}
-    known = _refuse_in(graph.nodes, inner, set())
+    known = _refuse_in(graph, graph.live_nodes(), set())
     for value in graph.outputs:
-        _refuse(value, inner, known, None)
+        _refuse(value, known, None)
 
 
-def _refuse_in(nodes: Sequence[Node], inner: set[int], known: set[int]) -> set[int]:
+def _refuse_in(graph: Graph, nodes: Sequence[Node], known: set[int]) -> set[int]:
     known = {*known}
     for node in nodes:
         blocks = [*_blocks_of(node)]
         for value in node.inputs() if not blocks else ():
-            _refuse(value, inner, known, node)
+            _refuse(value, known, node)
         for block in blocks:
-            within = _refuse_in(block.nodes, inner, known)
+            within = _refuse_in(graph, graph.live_in(block.nodes, block.outputs), known)
             for value in block.outputs:
-                _refuse(value, inner, within, node)
+                _refuse(value, within, node)
         known.update(id(output) for output in node.outputs if output is not None)
     return known
 
 
-def _refuse(value: Value, inner: set[int], known: set[int], user: Node | None) -> None:
-    if value.node is not None and id(value.node) in inner and id(value) not in known:
+def _refuse(value: Value, known: set[int], user: Node | None) -> None:
+    if value.node is not None and id(value) not in known:
         where = "" if user is None else user.origin.placed
         raise CaptureError(
             f"a tensor that is computed in a branch or loop is used after it{where}, but the branch or loop does not "
@@ -43,10 +42,3 @@ def _refuse(value: Value, inner: set[int], known: set[int], user: Node | None) -
 
 def _blocks_of(node: Node) -> Iterator[Block]:
     return (each for each in node.arguments.values() if isinstance(each, Block))
-
-
-def _nodes_in(block: Block) -> Iterator[Node]:
-    for node in block.nodes:
-        yield node
-        for inner in _blocks_of(node):
-            yield from _nodes_in(inner)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["KeptState"]
+__all__ = ["KeptState", "objects_within"]
 
 #: What has no state of its own that is looked at.
 _OTHERS = (
@@ -31,20 +31,7 @@ class KeptState:
     """
 
     def __init__(self, values: Iterable[Any], carried: Set[int]) -> None:
-        self._objects: list[Any] = []
-        waiting, seen = deque(values), {*carried}
-        while waiting and len(self._objects) < _MOST:
-            value = waiting.popleft()
-            if type(value) in _PLAIN or isinstance(value, _OTHERS) or id(value) in seen:
-                continue
-            seen.add(id(value))
-            if isinstance(value, _CONTAINERS):
-                waiting.extend(_items(value))
-            elif hasattr(value, "__dict__"):
-                waiting.extend(vars(value).values())
-            else:
-                continue
-            self._objects.append(value)
+        self._objects = objects_within(values, carried)
         self._before = [*map(_state, self._objects)]
 
     def leave_out(self, container: Any) -> None:
@@ -56,6 +43,25 @@ class KeptState:
     def has_changed(self) -> bool:
         """Whether the program has changed one of the objects."""
         return any(_state(each) != before for each, before in zip(self._objects, self._before, strict=True))
+
+
+def objects_within(values: Iterable[Any], but: Set[int] = frozenset()) -> list[Any]:
+    """The containers and the objects with attributes that some values lead to, but for those with these identities."""
+    found: list[Any] = []
+    waiting, seen = deque(values), {*but}
+    while waiting and len(found) < _MOST:
+        value = waiting.popleft()
+        if type(value) in _PLAIN or isinstance(value, _OTHERS) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, _CONTAINERS):
+            waiting.extend(_items(value))
+        elif hasattr(value, "__dict__"):
+            waiting.extend(vars(value).values())
+        else:
+            continue
+        found.append(value)
+    return found
 
 
 def _items(container: Any) -> list[Any]:

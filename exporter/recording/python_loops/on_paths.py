@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.recording.blocks import SEEN_TWICE, Blocks
@@ -22,7 +23,7 @@ from onnx_parity.exporter.recording.python_loops.carried_values import CarriedVa
 from onnx_parity.exporter.recording.python_loops.paths import BodyPaths
 from onnx_parity.exporter.recording.recorder import Recorder
 from onnx_parity.exporter.torch_inside.frames import FrameType, asks_for_its_caller, current_frame
-from onnx_parity.exporter.torch_inside.loops.structured_code import place_in_function
+from onnx_parity.exporter.torch_inside.loops.structured_code import place_in_function, read_at_the_end, to_the_end_of
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
 __all__ = ["Leaving", "Paths"]
@@ -33,7 +34,8 @@ asks_for_its_caller(__file__)
 class Paths:
     """What a loop over `paths()` goes over: an item for each path through its body."""
 
-    def __init__(self) -> None:
+    def __init__(self, to_the_end: bool) -> None:
+        self._to_the_end = to_the_end
         self._given: Iterator[None] | None = None
 
     def __iter__(self) -> Paths:
@@ -41,7 +43,7 @@ class Paths:
 
     def __next__(self) -> None:
         if self._given is None:
-            self._given = _given_to(current_frame(1))
+            self._given = _given_to(current_frame(1), self._to_the_end)
         return next(self._given)
 
 
@@ -60,13 +62,28 @@ class Leaving:
         return bool(self._says)
 
 
-def _given_to(frame: FrameType) -> Iterator[None]:
+def _given_to(frame: FrameType, to_the_end: bool) -> Iterator[None]:
     recorder = recorder_here() if records_here() else None
     if recorder is None or not all(each.is_of_function for each in recorder.reader.bodies):
         return iter([None])  # The body of a loop has its own paths.
     place = place_in_function(frame)
     is_known = place in (recorder.reader.structured or ())
-    return _on_paths(recorder, frame) if is_known else _unless_asked(recorder, place)
+    return _joined_at_the_end(recorder, frame, to_the_end) if is_known else _unless_asked(recorder, place)
+
+
+def _joined_at_the_end(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generator[None, None, None]:
+    """Have statements run on each of their paths. Where these cannot be joined behind them, as where a variable is None
+    on one path, they go on to the end of the function."""
+    try:
+        yield from _on_paths(recorder, frame, to_the_end)
+    except Reconsider:
+        raise
+    except CaptureError as error:
+        key = to_the_end_of(frame)
+        if recorder.reader.structured is None or key in recorder.reader.structured:
+            raise
+        recorder.reader.refusal = Reconsider(Decision.PATHS, refusal=error, structured=[key])
+        raise recorder.reader.refusal from None
 
 
 def _unless_asked(recorder: Recorder, place: str) -> Iterator[None]:
@@ -90,15 +107,17 @@ class _Probe:
     def is_left_at(self, frame: FrameType) -> bool:
         return False
 
-    def decide(self, frame: FrameType | None, question: Expression | torch.Tensor) -> bool:
+    def decide(
+        self, frame: FrameType | None, question: Expression | torch.Tensor, of_sizes: Expression | None = None
+    ) -> bool:
         self._reader.refusal = Reconsider(Decision.PATHS, structured=[self._place])
         raise self._reader.refusal
 
 
-def _on_paths(recorder: Recorder, frame: FrameType) -> Generator[None, None, None]:
+def _on_paths(recorder: Recorder, frame: FrameType, to_the_end: bool) -> Generator[None, None, None]:
     blocks = Blocks(recorder)
     before = recorder.checkpoint()
-    carried = CarriedValues(blocks, [frame], ())
+    carried = CarriedValues(blocks, [frame], (), read_at_the_end(frame) if to_the_end else None)
     paths = BodyPaths(blocks, carried, [frame], None)
     while True:
         starts = carried.leaves

@@ -258,12 +258,17 @@ class BodyPaths:
 
     # --- questions ------------------------------------------------------------------------------------------------
 
-    def decide(self, frame: FrameType | None, question: Expression | torch.Tensor) -> bool:
-        """The answer to a question of a frame on the path that the program runs on now."""
+    def decide(
+        self, frame: FrameType | None, question: Expression | torch.Tensor, of_sizes: Expression | None = None
+    ) -> bool:
+        """The answer to a question of a frame on the path that the program runs on now; `of_sizes` is the condition on
+        sizes that a tensor is."""
         path, blocks = self._path, self._blocks
         assert path is not None
-        of_sizes = question if isinstance(question, Expression) else None
-        key = blocks.recorder.value_of(question) if isinstance(question, torch.Tensor) else question
+        of_sizes = question if isinstance(question, Expression) else of_sizes
+        key = of_sizes
+        if key is None and isinstance(question, torch.Tensor):
+            key = blocks.recorder.value_of(question)
         if (known := path.known.get(key)) is not None:
             return known
         outermost = blocks.recorder.reader.outermost
@@ -271,7 +276,7 @@ class BodyPaths:
             for answer in (True, False):
                 if is_guard(frame, answer, outermost):
                     return answer
-        condition = blocks.over_sizes(of_sizes) if of_sizes is not None else question
+        condition = blocks.over_sizes(question) if isinstance(question, Expression) else question
         if not isinstance(condition, torch.Tensor):
             return bool(condition)
         self.branches = True

@@ -38,12 +38,15 @@ __all__ = [
     "is_added",
     "of_comprehensions",
     "place_in_function",
+    "read_at_the_end",
     "structured",
     "structuring",
+    "to_the_end_of",
 ]
 
 #: The names of variables that no program has.
 _VALUE, _RETURNED, _ONCE = "what is returned", "has returned", "once"
+_TO_THE_END = ":to the end"
 _PATHS, _LEAVES = "onnx_parity: the paths of some statements", "onnx_parity: whether a loop is left"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)
@@ -59,6 +62,12 @@ _BEHIND = 10_000
 def _key_of(code: CodeType) -> str:
     """What tells the function that has some code from others, also where the code was exchanged."""
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
+
+
+def read_at_the_end(frame: FrameType) -> frozenset[str]:
+    """The variables of a function that may be read behind statements at its end: what is returned, and what inner
+    functions have too."""
+    return frozenset({_VALUE, _RETURNED, *frame.f_code.co_cellvars, *frame.f_code.co_freevars})
 
 
 def function_of(frame: FrameType) -> str:
@@ -77,6 +86,11 @@ def comprehensions_of(frame: FrameType) -> str:
 def of_comprehensions(keys: Set[str]) -> Set[str]:
     """Those of the keys that are of comprehensions."""
     return {key for key in keys if key.endswith(_COMPREHENSIONS)}
+
+
+def to_the_end_of(frame: FrameType) -> str:
+    """A key for the function of a frame that is to have all statements from the first that asks on the same paths."""
+    return function_of(frame) + _TO_THE_END
 
 
 def place_in_function(frame: FrameType) -> str:
@@ -108,11 +122,12 @@ def is_added(frame: FrameType) -> bool:
 
 def structured(
     code: CodeType,
-    paths: Callable[[], object],
+    paths: Callable[[bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object] | None = None,
     *,
     has_paths: bool = True,
+    to_the_end: bool = False,
 ) -> CodeType | None:
     """The code of a function, written down otherwise. None where its text is not known, or cannot be written so.
 
@@ -132,7 +147,7 @@ def structured(
     if comprehended is not None:
         separate_comprehensions(function)
     if has_paths and isinstance(function, ast.FunctionDef) and _may_be_structured(function):
-        function.body = _Structure(function).body
+        function.body = _Structure(function, to_the_end).body
     elif comprehended is None:
         return None
     made = _compiled(tree, code)
@@ -158,7 +173,7 @@ def _with_called(code: CodeType, called: Mapping[object, object]) -> CodeType:
 def structuring(
     functions: Iterable[FunctionType],
     keys: Set[str],
-    paths: Callable[[], object],
+    paths: Callable[[bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> Iterator[None]:
@@ -180,7 +195,7 @@ def structuring(
 def _with_structured(
     code: CodeType,
     keys: Set[str],
-    paths: Callable[[], object],
+    paths: Callable[[bool], object],
     leaves: Callable[[object], object],
     comprehended: Callable[[Any, Callable[[Any], Any]], object],
 ) -> CodeType:
@@ -188,8 +203,9 @@ def _with_structured(
     key, made = _key_of(code), code
     has_paths, has_own = key in keys, key + _COMPREHENSIONS in keys
     if has_paths or has_own:
-        written = structured(code, paths, leaves, comprehended if has_own else None, has_paths=has_paths)
-        made = written or code
+        to_the_end = key + _TO_THE_END in keys
+        own = comprehended if has_own else None
+        made = structured(code, paths, leaves, own, has_paths=has_paths, to_the_end=to_the_end) or code
     inner = [
         _with_structured(const, keys, paths, leaves, comprehended) if isinstance(const, CodeType) else const
         for const in made.co_consts
@@ -284,8 +300,10 @@ def _begin_with_condition(loop: ast.While) -> None:
 
 
 class _Structure:
-    def __init__(self, function: ast.FunctionDef) -> None:
+    def __init__(self, function: ast.FunctionDef, to_the_end: bool) -> None:
         self._count = 0
+        #: Whether what follows the first statement that asks something is on the same paths.
+        self._to_the_end = to_the_end
         #: Where what is added is said to stand.
         self._at: ast.stmt = function.body[0]
         body = function.body
@@ -312,12 +330,12 @@ class _Structure:
                 made += loop
                 if returns:
                     check = self._if(self._read(_RETURNED), [ast.Break()])
-                    return [*made, *self._on_paths([check, *self._in_paths(waiting)])]
+                    return [*made, *self._on_paths([check, *self._in_paths(waiting)], to_the_end=True)]
             elif isinstance(each, ast.Return):
                 returned = self._assigned(_VALUE, each.value or ast.Constant(None))
                 return [*made, *(self._on_paths([returned]) if _asks(each) else [returned])]
-            elif returns:
-                return [*made, *self._on_paths(self._in_paths([each, *waiting]))]
+            elif returns or (self._to_the_end and _asks(each)):
+                return [*made, *self._on_paths(self._in_paths([each, *waiting]), to_the_end=True)]
             elif isinstance(each, ast.With):
                 each.body = self._of_function(each.body)
                 made.append(each)
@@ -436,11 +454,11 @@ class _Structure:
     def _for_once(self, items: ast.expr, body: list[ast.stmt]) -> ast.stmt:
         return self._placed(ast.For(ast.Name(_ONCE, ast.Store()), items, body, []))
 
-    def _on_paths(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements that are run on each of their paths."""
+    def _on_paths(self, statements: list[ast.stmt], *, to_the_end: bool = False) -> list[ast.stmt]:
+        """Statements that are run on each of their paths, behind which the function ends or goes on."""
         if any(isinstance(each, ast.Break) for statement in statements for each in _own(statement)):
             statements = [self._for_once(ast.Tuple([ast.Constant(0)], ast.Load()), statements)]
-        return [self._for_once(ast.Call(ast.Constant(_PATHS), [], []), statements)]
+        return [self._for_once(ast.Call(ast.Constant(_PATHS), [ast.Constant(to_the_end)], []), statements)]
 
 
 def _asks(statement: ast.stmt) -> bool:

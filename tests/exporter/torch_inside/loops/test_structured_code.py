@@ -13,6 +13,10 @@ from onnx_parity.exporter.torch_inside.code_objects import cells_of, code_of
 from onnx_parity.exporter.torch_inside.loops.structured_code import structured
 
 
+def _run_once(to_the_end: bool) -> Iterator[None]:
+    return iter([None])
+
+
 def _returns(n: int, m: int) -> int:
     for i in range(n):
         if i == m:
@@ -196,7 +200,7 @@ def _outcome(function: Callable[..., Any], n: int, m: int) -> Any:
 @pytest.mark.parametrize("function", _FUNCTIONS, ids=lambda function: function.__name__)
 def test_does_what_the_function_does(function: Callable[..., Any]) -> None:
     assert isinstance(function, FunctionType)
-    code = structured(code_of(function), lambda: iter([None]), _Says)
+    code = structured(code_of(function), _run_once, _Says)
     assert code is not None
     made = FunctionType(code, globals(), "made", None, cells_of(function))
     for n in range(8):
@@ -222,10 +226,10 @@ def _ends_in_finally(n: int) -> int:
 
 @pytest.mark.parametrize("function", [_generator, _ends_in_finally, lambda n: n if n else 1])
 def test_what_is_not_written_otherwise(function: Callable[..., Any]) -> None:
-    assert structured(code_of(function), lambda: iter([None]), _Says) is None
+    assert structured(code_of(function), _run_once, _Says) is None
 
 
 def test_no_code_whose_text_is_another_one() -> None:
     space: dict[str, Any] = {}
     exec(compile("def made(n):\n    return n", __file__, "exec"), space)
-    assert structured(code_of(space["made"]), lambda: iter([None]), _Says) is None
+    assert structured(code_of(space["made"]), _run_once, _Says) is None
