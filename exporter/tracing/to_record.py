@@ -62,8 +62,13 @@ class Variant(msgspec.Struct, frozen=True):
     @property
     def is_another_side(self) -> bool:
         """Whether only a branch of the program is looked at, so that nothing is checked and no warning is raised."""
-        is_other = self.denied or self.sizes or self.layouts or self.turned or self.is_resized
-        return bool(is_other) or self.altered is not None or self.empty is not None
+        is_other = self.layouts or self.turned or self.is_resized or self.altered is not None
+        return bool(is_other) or self.is_of_other_sizes
+
+    @property
+    def is_of_other_sizes(self) -> bool:
+        """Whether the program branches on sizes as it does not in the example."""
+        return bool(self.denied or self.sizes) or self.empty is not None
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -476,8 +476,8 @@ class _Tracing:
     def _restore(self, survivors: Survivors, attempt: Attempt) -> None:
         self._arguments.restore()
         survivors.restore(self._reached)
-        if attempt.variant.is_another_side or attempt.joined:
-            self._reached.restore()  # The program has also done what it does not in the example.
+        if attempt.joined or attempt.variant.is_of_other_sizes:
+            self._reached.restore()  # The program has also done what it does not for the sizes of the example.
 
     def _structured_code(self, attempt: Attempt) -> AbstractContextManager[None]:
         if not attempt.structured:
