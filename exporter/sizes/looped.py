@@ -27,13 +27,14 @@ _Number = int | torch.SymInt
 class Items:
     """Items of which there are as many as a dynamic size says."""
 
-    #: Loads what the next four are; it is called when there are items.
+    #: Loads what the next six are; it is called when there are items.
     load: ClassVar[Callable[[], None]]
-    #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, asks whether one is
-    #: true or all are, and applies a comprehension to what the iterator gives.
+    #: The class of the iterator of a loop over items, and what makes a list of items, adds them up, finds the largest
+    #: or smallest, asks whether one is true or all are, and applies a comprehension to what the iterator gives.
     loop: ClassVar[Any] = ()
     as_list: ClassVar[Callable[[Iterable[Any]], list[Any]]]
     total: ClassVar[Callable[[Iterable[Any], Any], Any]]
+    most: ClassVar[Callable[[Iterable[Any], Callable[[Any, Any], Any], Callable[[Any], Any]], Any]]
     has_true: ClassVar[Callable[[Iterable[Any]], Any]]
     are_true: ClassVar[Callable[[Iterable[Any]], Any]]
     comprehended: ClassVar[Callable[[Any, Callable[[Any], Any]], list[Any]]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Iterator
 from types import GeneratorType, ModuleType
@@ -124,7 +125,11 @@ def _type(*args: Any, **kwargs: Any) -> Any:
 def _extreme(pythons: Callable[..., Any], of_symbols: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """Python's `max` or `min`, which compares, and so branches on which number is larger."""
 
+    is_beyond = operator.gt if pythons is max else operator.lt
+
     def result(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and kwargs.keys() <= {"key"} and (items := _looped(args[0])) is not None:
+            return Items.most(items, is_beyond, kwargs.get("key") or (lambda item: item))
         if len(args) == 1 and isinstance(args[0], Iterator):
             args = ([*args[0]],)
         numbers = args[0] if len(args) == 1 and type(args[0]) in (tuple, list, torch.Size) else args

@@ -263,6 +263,15 @@ def _total(items: Iterable[Any], start: Any) -> Any:
     return total
 
 
+def _most(items: Iterable[Any], is_beyond: Callable[[Any, Any], Any], of: Callable[[Any], Any]) -> Any:
+    most = most_of = None
+    for item in items:
+        number = of(item)
+        if most_of is None or is_beyond(number, most_of):
+            most, most_of = item, number
+    return most
+
+
 def _has_true(items: Iterable[Any]) -> Any:
     found = False
     for item in items:
@@ -309,7 +318,7 @@ def _flat(made: list[Any]) -> list[Any]:
     return GrownList(Stacked.of_tensors(stacked.stacks[0].flatten(0, 1))) if is_of_parts else made
 
 
-_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _has_true, _are_true, comprehended))
-Items.as_list, Items.total = staticmethod(_as_list), staticmethod(_total)
+_OWN_LOOPS = frozenset(code_of(function) for function in (_as_list, _total, _most, _has_true, _are_true, comprehended))
+Items.as_list, Items.total, Items.most = staticmethod(_as_list), staticmethod(_total), staticmethod(_most)
 Items.has_true, Items.are_true = staticmethod(_has_true), staticmethod(_are_true)
 Items.comprehended = staticmethod(comprehended)

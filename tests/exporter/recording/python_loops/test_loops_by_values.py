@@ -134,6 +134,12 @@ def _any_and_all(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(any(row.sum() > 2 for row in x)), torch.as_tensor(all(row[0] > -0.8 for row in x))
 
 
+def _extremes(x: Tensor) -> tuple[Any, ...]:
+    longest = max(x, key=lambda row: row.norm())
+    number, row = max(enumerate(x), key=lambda pair: pair[1][0])
+    return max(row.sum() for row in x), min([row.prod() for row in x]), longest, number * row, min(x[:, 1])
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -158,6 +164,14 @@ def test_followed(program: Callable[..., Any]) -> None:
     for size in (5, 0, 1, 2, 11):
         torch.manual_seed(size)
         assert_agrees(made, program, torch.randn(size, 3))
+
+
+def test_the_largest_and_the_smallest_are_followed() -> None:
+    """Of no rows there are none, in Python too."""
+    made = onnx_parity.export(_extremes, (X,), input_names=["x"], dynamic_axes={"x": {0: "rows"}}, strict=True)
+    for size in (5, 1, 2, 11):
+        torch.manual_seed(size)
+        assert_agrees(made, _extremes, torch.randn(size, 3))
 
 
 def test_more_paths_than_are_recorded_are_refused() -> None:
