@@ -479,10 +479,9 @@ class Recorder(Uncompiled, TorchDispatchMode):
                 return func(*map(as_in_program, tensors, args))
 
         values = [*map(self.value_of, args)]
-        if func is _NUMBER_OF:
-            of_sizes = self.size_conditions.get(values[0])
-            if (decided := self.reader.decided_within(values[0], args[0], of_sizes)) is not None:
-                return decided
+        of_sizes = self.size_conditions.get(values[0])
+        if func is _NUMBER_OF and (decided := self.reader.decided_within(values[0], args[0], of_sizes)) is not None:
+            return decided
         return result(self.reader.read(values)) if func is _NUMBER_OF else self.reader.answer(values, result)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
