@@ -266,9 +266,7 @@ class BodyPaths:
         path, blocks = self._path, self._blocks
         assert path is not None
         of_sizes = question if isinstance(question, Expression) else of_sizes
-        key = of_sizes
-        if key is None and isinstance(question, torch.Tensor):
-            key = blocks.recorder.value_of(question)
+        key = of_sizes if of_sizes is not None else blocks.recorder.value_of(question)  # type: ignore[arg-type]
         if (known := path.known.get(key)) is not None:
             return known
         outermost = blocks.recorder.reader.outermost
