@@ -216,21 +216,17 @@ class _Tracing:
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
         """The recording with both sides of branches of installed libraries, as far as they can be recorded."""
-        of_libraries = [*filter(is_branch_of_library, branches)]
         before = self._attempt
-        while of_libraries and (joining := self._joining(of_libraries)) is not None:
+        while joining := self._joining([*filter(is_branch_of_library, branches)]):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
-                if self._layouts_that_decide(joined):
-                    break
-                joined, left = self._with_branches_that_matter(joined)
+                left = None if self._layouts_that_decide(joined) else self._with_branches_that_matter(joined)
             except (OnnxExporterError, AxesFixed):
                 break
-            if len(left) + len(joined.reads) >= len(branches) + len(traced.reads):
+            if left is None or len(left[1]) + len(left[0].reads) >= len(branches) + len(traced.reads):
                 break
-            traced, branches, before = joined, left, self._attempt
-            of_libraries = [*filter(is_branch_of_library, branches)]
+            (traced, branches), before = left, self._attempt
         self._attempt = before
         return traced, branches
 
@@ -240,8 +236,7 @@ class _Tracing:
             try:
                 return self._recorded(self._wanted, self._attempt, is_last=True)
             except Reconsider as found:
-                further = self._attempt.reconsidered(found)
-                if further is None:
+                if (further := self._attempt.reconsidered(found)) is None:
                     raise
                 self._attempt = further
 
