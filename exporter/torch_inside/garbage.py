@@ -17,6 +17,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+#: Python 3.12 freezes some hundred objects itself, other versions none; a program has many more.
+_FROZEN_BY_PYTHON = 1_000
+
+
 @contextmanager
 def leaving_garbage() -> Iterator[None]:
     """A context without garbage collection. For code that ends soon and creates no large tensors."""
@@ -35,6 +39,6 @@ def importing() -> Iterator[None]:
     """A context without garbage collection, after which new objects are in the oldest generation, as modules stay."""
     with leaving_garbage():
         yield
-        if gc.get_freeze_count() == 0:  # Otherwise the user has frozen objects, and gc.unfreeze would undo that.
+        if gc.get_freeze_count() < _FROZEN_BY_PYTHON:  # Otherwise the user has frozen objects; that would be undone.
             gc.freeze()
             gc.unfreeze()

@@ -33,11 +33,11 @@ def test_annotations_can_be_resolved(function: Callable[..., Any]) -> None:
 
 _WITHOUT_A_LOOK_FOR_GARBAGE = """
 import gc, torch
-looks = []
+frozen, looks = gc.get_freeze_count(), []
 gc.callbacks.append(lambda phase, info: looks.append(info))
 import onnx_parity
 made = len(looks)
-assert gc.isenabled() and gc.get_freeze_count() == 0
+assert gc.isenabled() and gc.get_freeze_count() <= frozen
 print(made)
 """
 

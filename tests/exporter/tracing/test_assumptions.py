@@ -334,7 +334,7 @@ def doubles_what_is_other(x: torch.Tensor) -> torch.Tensor:
 
 
 #: Up to Python 3.12, the instruction that asks is that of the whole expression.
-_ASKED = "x[0, 0]" if sys.version_info >= (3, 13) else "x * 2 if x[0, 0] else x + 3"
+_ASKED = "x[0, 0]" if sys.version_info >= (3, 12) else "x * 2 if x[0, 0] else x + 3"
 
 
 @pytest.mark.parametrize(
