@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Self, TypeAlias
 
 import torch
@@ -30,6 +31,30 @@ def name_of(dtype: torch.dtype) -> Dtype:
     return Dtype(str(dtype).removeprefix("torch."))
 
 
+class Layout(StrEnum):
+    """How a tensor lies in memory."""
+
+    CHANNELS_LAST = "channels_last"
+    #: The last two axes have changed places.
+    TRANSPOSED = "transposed"
+    #: Every second element of another tensor, from the second one on.
+    SLICED = "sliced"
+    #: One element of the first axis, that many times.
+    EXPANDED = "expanded"
+
+    def lay(self, x: torch.Tensor) -> torch.Tensor:
+        """The values of a tensor, or of its first element, in this layout."""
+        match self:
+            case Layout.CHANNELS_LAST:
+                return x.movedim(1, -1).contiguous().movedim(-1, 1)
+            case Layout.TRANSPOSED:
+                return x.mT.contiguous().mT if x.ndim > 1 else x
+            case Layout.SLICED:
+                return torch.stack([torch.zeros_like(x), x], -1)[..., 1]
+            case Layout.EXPANDED:
+                return x[:1].expand(x.shape)
+
+
 @dataclass(frozen=True, slots=True)
 class Maker(ABC):
     """Makes one input of a program."""
@@ -39,6 +64,8 @@ class Maker(ABC):
     dtype: torch.dtype | None = field(default=None, kw_only=True)
     #: Whether it is part of the program and not one of its inputs, so that the exporter sees a constant.
     constant: bool = field(default=False, kw_only=True)
+    #: How it lies in memory; None for a contiguous tensor.
+    layout: Layout | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
@@ -46,7 +73,13 @@ class Maker(ABC):
 
     def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
         dtype = self.dtype or getattr(torch, cell_dtype)
-        return self.draw(torch.Generator().manual_seed(seed), dtype).to(dtype)
+        made = self.draw(torch.Generator().manual_seed(seed), dtype).to(dtype)
+        return made if self.layout is None else self.layout.lay(made)
+
+    def laid(self, layout: str) -> Self:
+        """The same values, in a tensor that lies in memory as one of `Layout` does: `floats(2, 3, 4, 5).laid(
+        "channels_last")`."""
+        return replace(self, layout=Layout(layout))
 
     def resize(self, sizes: Mapping[int, int]) -> Self:
         shape = tuple(sizes.get(dimension, size) for dimension, size in enumerate(self.shape))
@@ -58,7 +91,8 @@ class Maker(ABC):
         return False
 
     def __str__(self) -> str:
-        return f"{type(self).__name__.lower()}({','.join(map(str, self.shape))})"
+        spelled = f"{type(self).__name__.lower()}({','.join(map(str, self.shape))})"
+        return spelled if self.layout is None else f"{spelled}.{self.layout}"
 
 
 @dataclass(frozen=True, slots=True)

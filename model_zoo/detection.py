@@ -58,6 +58,10 @@ post_processing = op(
 )
 
 
+#: Why regions are not read beside a NaN.
+_NAN_WITHOUT_WEIGHT = "torch multiplies an element of no weight by 0, and runtimes leave it out"
+
+
 def regions(x: torch.Tensor, boxes: torch.Tensor, offset: float = 0.0, **how: Any) -> torch.Tensor:
     """RoI align of three boxes in two images, to a grid of 3 by 2."""
     rois = torch.cat([boxes.new_tensor([[0.0], [1.0], [0.0]]), corners(boxes) + offset], 1)
@@ -80,6 +84,7 @@ roi_align = op(
     ],
     dynamic={"x0": {2: "height", 3: "width"}},
     sizes={"height": (11, 13), "width": (10, 14)},
+    without_nan=_NAN_WITHOUT_WEIGHT,
 )
 roi_align_of_doubles = op(
     regions,
@@ -88,6 +93,7 @@ roi_align_of_doubles = op(
     spatial_scale=0.7,
     rows=[{}, {"sampling_ratio": 2, "aligned": True}],
     dtypes=[torch.float64],
+    without_nan=_NAN_WITHOUT_WEIGHT,
 )
 deform_conv2d = op(
     torchvision.ops.deform_conv2d,

@@ -17,16 +17,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.case import Case, Declaration, spell
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.inputs import Given, Maker
+from onnx_parity.harness.inputs import Given, Layout, Maker
 from onnx_parity.harness.record import Kind, Stage, Status
 
 if TYPE_CHECKING:
@@ -39,16 +37,10 @@ __all__ = ["ATTEMPTS", "DrawnCase", "can_be_drawn", "search"]
 EXAMPLES = 25
 #: The maximum number of draws of a cell, including refused ones. torch refuses some programs at nearly every size.
 ATTEMPTS = 3 * EXAMPLES
+#: How inputs lie in memory; None for contiguous ones.
+_LAYOUTS = [None, Layout.TRANSPOSED, Layout.SLICED]
 #: The largest size that is drawn. Larger ones find no other failures, and shrink to these.
 LARGEST = 6
-
-
-class Layout(StrEnum):
-    """The memory layout of an input."""
-
-    CONTIGUOUS = "contiguous"
-    TRANSPOSED = "transposed"
-    EVERY_OTHER = "every other"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,36 +49,12 @@ class DrawnCase(Case):
 
 
 @dataclass(frozen=True, slots=True)
-class _Laid(Maker):
-    """An input of the same values in another memory layout."""
-
-    maker: Maker = dataclasses.field(kw_only=True)
-    layout: Layout = dataclasses.field(kw_only=True)
-
-    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        return self.maker.draw(generator, dtype)
-
-    def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
-        tensor = self.maker.make(seed, cell_dtype)
-        if tensor.ndim == 0 or self.layout is Layout.CONTIGUOUS:
-            return tensor
-        if self.layout is Layout.TRANSPOSED:
-            return tensor.transpose(0, -1).contiguous().transpose(0, -1)
-        roomy = tensor.new_zeros((*tensor.shape[:-1], 2 * tensor.shape[-1]))
-        roomy[..., ::2] = tensor
-        return roomy[..., ::2]
-
-    def __str__(self) -> str:
-        return str(self.maker)
-
-
-@dataclass(frozen=True, slots=True)
 class Draw:
     """One choice: a case, a size in place of each of the declared ones, and a layout for all inputs."""
 
     number: int
     sizes: Mapping[int, int]
-    layout: Layout
+    layout: Layout | None
 
 
 def can_be_drawn(declaration: Declaration) -> bool:
@@ -109,7 +77,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
         Draw,
         number=st.integers(0, len(cases) - 1),
         sizes=st.fixed_dictionaries({size: st.integers(0, LARGEST) for size in _draw_sizes(cases)}),
-        layout=st.sampled_from(list(Layout)),
+        layout=st.sampled_from(_LAYOUTS),
     )
     outcomes: list[Outcome] = []
     attempts = itertools.count()
@@ -190,8 +158,7 @@ def _draw_program(case: Case, draw: Draw) -> Case:
         if not isinstance(value, Maker) or isinstance(value, Given):
             return value
         shape = tuple(draw.sizes.get(size, size) for size in value.shape)
-        resized = dataclasses.replace(value, shape=shape)
-        return _Laid(shape, dtype=value.dtype, constant=value.constant, maker=resized, layout=draw.layout)
+        return dataclasses.replace(value, shape=shape, layout=draw.layout)
 
     declaration = dataclasses.replace(case.declaration, inputs=changed(case.declaration.inputs), dynamic={}, sizes={})
     arguments = {name: changed(value) for name, value in case.arguments.items()}
@@ -206,8 +173,9 @@ def _as_declaration(case: Case, draw: Draw) -> str:
         called = f"<the lambda of {case.declaration.place}>"
     keywords = [f"{name}={spell(value)}" for name, value in case.arguments.items()]
     makers = [str(maker) for maker in case.declaration.inputs]
-    layout = "" if draw.layout is Layout.CONTIGUOUS else f"  # inputs {draw.layout} in memory"
-    return f"{case.name} = op({', '.join([called, *makers, *keywords])}){layout}"
+    spelled = f"{case.name} = op({', '.join([called, *makers, *keywords])})"
+    # Names of cases have the shorter form.
+    return spelled.replace(f").{draw.layout}", f').laid("{draw.layout}")')
 
 
 def _makers(given: object) -> Iterator[Maker]:

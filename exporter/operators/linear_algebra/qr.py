@@ -86,7 +86,7 @@ def _vectors(g: Graph, packed: Value, count: Size) -> Value:
     """The vectors of reflections, of which the parts below the diagonal are given."""
     below = shaped(g.slice(packed, [packed.rank - 1], [0], [count]), (*packed.sizes[:-1], count))
     ones = identity_matrix(g, packed.sizes[-2], count, packed.dtype)
-    return g.op("Add", triangle(g, below, -1, False), ones)
+    return shaped(g.op("Add", triangle(g, below, -1, False), ones), below.sizes)
 
 
 @lowering("aten::linalg_qr")

@@ -82,8 +82,8 @@ def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
 def test_they_are_listed_as_a_reader_wants_them() -> None:
     (one_hot,) = (each for each in replacements() if each.name == "aten::one_hot")
     assert str(one_hot) == (
-        "aten::one_hot: replaced when the program calls it: torch's decomposition reads the greatest value as a "
-        "plain int"
+        "aten::one_hot: replaced when the program calls it: torch's reads the greatest value as a plain int, and its "
+        "checks end torch.vmap"
     )
 
 

@@ -24,7 +24,7 @@ ASKED = {
     "return x * x.contiguous().stride(0)": True,
     "y = x.view(*x.shape, 1, 2 - 1); return x * (2 if y.is_contiguous(memory_format=torch.channels_last) else 3)": True,
     "y = images(x); return x * (2 if y.is_contiguous() else 3)": True,
-    "y = images(x); return x * (2 if y.is_contiguous(memory_format=torch.channels_last) else 3)": False,
+    "y = images(x); return x * (2 if y.is_contiguous(memory_format=torch.channels_last) else 3)": True,
     "y = images(x * 1); z = y.contiguous(); z[:, 0] = 1; return y * 2": True,
     "y = x[:, :, None, None] * 1; z = images(y[:, :, 0, 0]); z[:, 0] = 1; return y * 2": False,
     "return x.sum() + (2 if x.t().is_contiguous() else 3)": True,

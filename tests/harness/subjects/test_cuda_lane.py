@@ -239,7 +239,7 @@ def test_a_gpu_may_add_in_another_order_each_time_and_a_cpu_may_not(monkeypatch:
     program = build(next(wavering.cases("case")), Dtype.FLOAT32, Device.CPU, 0)
     with pytest.raises(NondeterministicError):
         consult(program)
-    inputs = {which: program.inputs(which) for which in (InputSet(), InputSet(draw=1))}
+    inputs = {which: program.inputs(which) for which in (InputSet(), InputSet(draw=1), InputSet(has_nan=True))}
     monkeypatch.setattr(Program, "inputs", lambda program, which: inputs[which])
     monkeypatch.setattr(Program, "at_home", lambda program: nullcontext())
     assert consult(dataclasses.replace(program, device=Device.CUDA)).other_values is not None

@@ -1,0 +1,74 @@
+"""Inputs that do not lie in memory as contiguous tensors do, and programs that depend on how their tensors lie."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from onnx_parity.harness.case import Keywords, floats, op
+
+_IMAGES = floats(2, 3, 4, 5)
+#: The example lies in each layout; the model has that of the example at any size that is assumed.
+_LAID: Keywords = {
+    "x": [_IMAGES.laid(each) for each in ("channels_last", "transposed", "sliced")],
+    "dynamic": {"x": {2: "height", 3: "width"}},
+    "sizes": {"height": [2, 6, 3], "width": [2, 3, 7]},
+    "without_nan": "the copy that has a NaN does not lie as the input does",
+}
+
+
+def written_through_flatten(x: torch.Tensor) -> torch.Tensor:
+    y = x * 1
+    y.flatten().mul_(2)
+    return y
+
+
+def written_through_contiguous(x: torch.Tensor) -> torch.Tensor:
+    y = x + 0
+    y.contiguous().add_(1)
+    return y
+
+
+def written_through_channels_last(x: torch.Tensor) -> torch.Tensor:
+    y = x + 0
+    y.to(memory_format=torch.channels_last).add_(1)
+    return y
+
+
+def padded_and_written(x: torch.Tensor) -> torch.Tensor:
+    y = F.pad(x * 1, (1, 1))
+    y.reshape(-1).mul_(2)
+    return y
+
+
+def stacked_and_written(x: torch.Tensor) -> torch.Tensor:
+    y = torch.stack([x, x * 2], 1)[:, 0].relu()
+    flat = y.flatten(1)
+    y.mul_(3)
+    return y + flat.sum()
+
+
+def scaled_by_strides(x: torch.Tensor) -> torch.Tensor:
+    return x * x.stride(1) + (x * 2).stride(-1)
+
+
+def branched(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.is_contiguous() else x * 3
+
+
+def flattened(x: torch.Tensor) -> torch.Tensor:
+    return x.flatten(1) * 2
+
+
+writes_through_flatten = op(written_through_flatten, **_LAID)
+writes_through_contiguous = op(written_through_contiguous, **_LAID)
+writes_through_channels_last = op(written_through_channels_last, **_LAID)
+writes_after_padding = op(padded_and_written, **_LAID)
+writes_after_stacking = op(stacked_and_written, **_LAID)
+strides_of_inputs = op(scaled_by_strides, **_LAID)
+questions_about_layouts = op(branched, **_LAID)
+any_layout = op(flattened, **_LAID)
+expanded = op(
+    flattened, floats(3, 4, 5).laid("expanded"), dynamic={"x": {0: "batch"}},
+    without_nan="its elements are one in memory",
+)  # fmt: skip
