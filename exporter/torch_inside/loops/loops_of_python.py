@@ -31,6 +31,8 @@ _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _BACKWARD = frozenset(operation for operation in _JUMPS if "BACKWARD" in dis.opname[operation])
 #: What code does to leave a loop, besides jumping: it drops the iterator.
 _DROPPING = frozenset({"NOP", "POP_TOP", "POP_ITER", "END_FOR", "CACHE"})
+#: What makes the truth value of what a test asks: from Python 3.13 on, it is made before the test.
+_MAKING_TRUTH = frozenset({"TO_BOOL", "COMPARE_OP"} if sys.version_info >= (3, 13) else ())
 #: Ends of functions of fewer instructions are compared.
 _LONGEST_END = 30
 
@@ -186,9 +188,9 @@ def _tests_of_loops(code: CodeType) -> dict[int, LoopTest]:
         is_head = _is_passed(nodes[number], head, ends, after, inside)
         leaves_for = _leaving(steps, places, goes_on if stays_by_jump else jumps)
         test = LoopTest(head, nodes[number], stays, is_head, steps[head].opcode == _FOR_ITER, leaves_for)
-        # From Python 3.13 on, the truth value is made first.
-        found[steps[number - 1 if steps[number - 1].opname == "TO_BOOL" else number].offset] = test
         found[steps[number].offset] = test
+        if steps[number - 1].opname in _MAKING_TRUTH:
+            found[steps[number - 1].offset] = test
     return found
 
 
