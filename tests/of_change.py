@@ -80,11 +80,16 @@ def main(base: Annotated[str, typer.Argument(help="The commit or branch that was
         files += ran.stdout.splitlines()
     if not files:
         raise typer.BadParameter(f"nothing was changed since {base}. If it has your commits, name the one before them")
-    codes = []
-    for words in commands_for(files):
+    failed: list[str] = []
+    for words in (commands := commands_for(files)):
         print(f"$ python -m {' '.join(words)}", flush=True)
-        codes.append(subprocess.run([sys.executable, "-m", *words], cwd=_ROOT, check=False).returncode)
-    raise typer.Exit(int(any(codes)))
+        if subprocess.run([sys.executable, "-m", *words], cwd=_ROOT, check=False).returncode:
+            failed.append(f"python -m {' '.join(words)}")
+    if failed:
+        print(f"\n{len(failed)} of {len(commands)} commands failed:\n" + "\n".join(f"  {each}" for each in failed))
+    else:
+        print(f"\nAll of {len(commands)} commands passed.")
+    raise typer.Exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,8 @@ def assumptions_of(
             # One line of a loop asks the same of other values each time, and `0 < number < 3` asks twice.
             values = tuple(map(id, assumption.values))
             assumptions.setdefault((assumption.condition, origin, assumption.of_values, values), assumption)
-    return [*assumptions.values(), *_of_limits(named), *_of_multiples(named)]
+    answered = [each.of_sizes for each in assumptions.values()]
+    return [*assumptions.values(), *holds.beside(answered), *_of_limits(named), *_of_multiples(named)]
 
 
 def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:
@@ -277,6 +278,18 @@ class _Stated:
         from onnx_parity.exporter.expressions.solving import follows_from
 
         return follows_from(condition, self._conditions)
+
+    def beside(self, answered: Sequence[Expression | None]) -> Iterator[Assumption]:
+        """What was stated of sizes and is none of these conditions: the model is not tried, nor run, otherwise."""
+        for condition in self._conditions:
+            if condition not in answered:
+                yield Assumption(
+                    condition=str(condition),
+                    origin=Origin("", 0),
+                    otherwise="the sizes are not those that were stated with assume",
+                    is_stated=True,
+                    of_sizes=condition,
+                )
 
 
 def _spelled_alike(condition: str) -> str:

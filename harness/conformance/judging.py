@@ -5,6 +5,7 @@ Nothing that a runner says of itself is believed where its outputs are there: th
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -107,6 +108,15 @@ def open_pack(folder: Path) -> Pack:
     return Pack(folder, manifest, hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest())
 
 
+def _why_unused(waiver: Waiver, version: str, today: date) -> str:
+    """Why a waiver that names tests covers none of their results."""
+    if today > waiver.until:
+        return f"it ended on {waiver.until}"
+    if not any(fnmatch.fnmatchcase(version, each) for each in waiver.versions):
+        return f"it is for {', '.join(waiver.versions)}, and the version of the runtime is {version!r}"
+    return "the tests that it names do not fail in a way that it covers"
+
+
 def judge_submission(folder: Path, pack: Pack, today: date | None = None) -> Judgement:
     submitted = read_submission(folder)
     about = submitted.about
@@ -124,9 +134,9 @@ def judge_submission(folder: Path, pack: Pack, today: date | None = None) -> Jud
     judged = [_judge_test(test, submitted, pack.folder, today or date.today(), used, notes) for test in asked]
     unused = [each for each in submitted.waivers if each not in used]
     elsewhere = [each for each in unused if not any(map(each.names, tests))]
+    version, now = about.runtime.version, today or date.today()
     notes += [
-        f"The waiver for {', '.join(each.ids)} covers nothing: it ended on {each.until}, is for other versions, or the "
-        "tests do not fail."
+        f"The waiver for {', '.join(each.ids)} covers nothing: {_why_unused(each, version, now)}."
         for each in unused
         if each not in elsewhere
     ]

@@ -95,7 +95,7 @@ def test_a_stated_condition_over_the_dimension() -> None:
         exported = onnx_parity.export(
             asked, (image(16),), dynamic_shapes=({2: 8 * H},), assume=[stated], strict=True, verify=True
         )
-        assert [str(each.condition) for each in exported.assumptions] == ["8*h > 8", "(8*h) % 8 == 0"]
+        assert {"8*h > 8", "(8*h) % 8 == 0"} <= {str(each.condition) for each in exported.assumptions}
     with pytest.raises(onnx_parity.ArgumentError, match="'h > 2', which does not hold for the example, where h is 2"):
         onnx_parity.export(asked, (image(16),), dynamic_shapes=({2: 8 * H},), assume=["h > 2"])
 

@@ -443,7 +443,16 @@ def test_axes_are_renamed_in_them() -> None:
 )
 def test_what_the_caller_states_needs_no_warning(program: Callable[..., Any], stated: str) -> None:
     exported = onnx_parity.export(program, (X,), dynamic_shapes=AXES, assume=[stated], strict=True)
-    assert [each.is_stated for each in exported.assumptions] == [True]
+    assert exported.assumptions and all(each.is_stated for each in exported.assumptions)
+
+
+@pytest.mark.parametrize("stated", ["n > 0", "n != 3 and m >= 1"])
+def test_what_the_caller_states_stays_an_assumption_of_a_program_that_asks_nothing(stated: str) -> None:
+    exported = export(torch.relu, assume=[stated])
+    assert {*conditions(exported)} == {*stated.split(" and ")}
+    n = 0 if stated == "n > 0" else 3
+    with pytest.raises(onnx_parity.AssumptionError, match="the sizes are not those that were stated with assume"):
+        exported(torch.rand(n, 2))
 
 
 @pytest.mark.parametrize("stated", ["m > 1", "n > 1", "n % 3 == 1", "n < 4000", "n != m"])

@@ -109,3 +109,11 @@ def test_random_results_beside_nan() -> None:
     table = {"aten::sqrt": lambda g, x: g.op("Add", g.op("Sqrt", x), 0.5)}
     with pytest.raises(onnx_parity.VerificationError, match=r"output 1 at \(1,\): runtime 1.5, torch 1"):
         onnx_parity.export(program, (torch.tensor([-1.0, 1.0]),), verify=True, custom_translation_table=table)
+
+
+def test_loops_that_stack_nothing() -> None:
+    """onnx.reference, which runs models of nothing, loses the sizes of what a loop stacks."""
+    axes = {"x": {0: "rows", 1: "batch"}}
+    onnx_parity.export(
+        lambda x: torch.stack([row * 2 for row in x]), (torch.rand(5, 2, 6),), dynamic_axes=axes, verify=True
+    )
