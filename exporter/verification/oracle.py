@@ -406,6 +406,8 @@ def _judge_floats(
         f"error {flat_error[worst]:.1e}, tolerance {metrics.tolerance:.1e}, headroom {metrics.headroom:.4f}"
         f"{_share(ratio > 1.0)}"
     )
+    if tolerance.flat[worst] < unit.flat[worst] / 2:
+        detail += f"; the tolerance, which was declared, is less than {got.dtype} can tell numbers apart there"
     return Verdict(False, detail, metrics)
 
 
