@@ -216,17 +216,19 @@ class _Tracing:
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
         """The recording with both sides of branches of installed libraries, as far as they can be recorded."""
-        before = self._attempt
-        while joining := self._joining([*filter(is_branch_of_library, branches)]):
+        before, asked = self._attempt, branches
+        while joining := self._joining([*filter(is_branch_of_library, asked)]):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
-                left = None if self._layouts_that_decide(joined) else self._with_branches_that_matter(joined)
+                if self._layouts_that_decide(joined):
+                    break
+                joined, asked = self._with_branches_that_matter(joined)
             except (OnnxExporterError, AxesFixed):
                 break
-            if left is None or len(left[1]) + len(left[0].reads) >= len(branches) + len(traced.reads):
-                break
-            (traced, branches), before = left, self._attempt
+            # What is joined may ask further questions, of which both sides are recorded next.
+            if len(asked) + len(joined.reads) < len(branches) + len(traced.reads):
+                traced, branches, before = joined, asked, self._attempt
         self._attempt = before
         return traced, branches
 
