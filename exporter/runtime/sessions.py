@@ -130,9 +130,12 @@ class RuntimeSession:
 
 
 class ReferenceSession:
-    """A model in onnx.reference, with torch for operators of the domain `org.pytorch.aten`."""
+    """A model in onnx.reference, with torch for operators of the domain `org.pytorch.aten`.
 
-    def __init__(self, model: ir.Model) -> None:
+    With `wide`, it computes in float64 wherever the model has narrower floats.
+    """
+
+    def __init__(self, model: ir.Model, *, wide: bool = False) -> None:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
@@ -140,12 +143,23 @@ class ReferenceSession:
         from onnx_parity.exporter.runtime.convolution_of_nothing import Conv
 
         outline, weights = write.serialize_outline(model)
-        self._weights = {name: tensor.numpy() for name, tensor in weights.items()}
-        self._evaluator = ReferenceEvaluator(onnx.load_model_from_string(outline), new_ops=[ATen, Conv])
+        self._weights: dict[str, Fed] = {name: tensor.numpy() for name, tensor in weights.items()}
+        self._wide = wide
+        proto = onnx.load_model_from_string(outline)
+        if wide:
+            from onnx_parity.exporter.runtime.widening import widen
+
+            proto = widen(proto)
+        self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen, Conv])
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
+        given: dict[str, Fed] = {**self._weights, **_arrays_of(feeds)}
+        if self._wide:
+            from onnx_parity.exporter.runtime.widening import widen_feeds
+
+            given = widen_feeds(given)
         # Copied, because its results may share memory with initializers of the model.
-        return _restored(list(self._evaluator.run(None, {**self._weights, **_arrays_of(feeds)})), to_tensor)
+        return _restored(list(self._evaluator.run(None, given)), to_tensor)
 
 
 def _arrays_of(feeds: Mapping[str, Given]) -> dict[str, Fed]:

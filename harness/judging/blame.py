@@ -16,11 +16,11 @@ import numpy as np
 from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.exporter.arrays import is_float
+from onnx_parity.exporter.runtime.widening import widen, widen_feeds
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import BACKEND, ONNX_REFERENCE, ONNXRUNTIME, Device
 from onnx_parity.harness.judging.reference import Trial, copy_feeds, restore_feeds
 from onnx_parity.harness.judging.reference_loop import Loop
-from onnx_parity.harness.judging.widening import widen, widen_feeds
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.subjects.runtime_interface import Runtime

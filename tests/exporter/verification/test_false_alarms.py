@@ -117,3 +117,25 @@ def test_loops_that_stack_nothing() -> None:
     onnx_parity.export(
         lambda x: torch.stack([row * 2 for row in x]), (torch.rand(5, 2, 6),), dynamic_axes=axes, verify=True
     )
+
+
+class Averaged(nn.Module):
+    """Averages that are added up in another order than PyTorch's, of elements that are alike in half of the image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.layer(x))
+        if y.max() > 1e4:
+            y = y / y.max()
+        result: torch.Tensor = self.head(F.adaptive_avg_pool2d(y, 1).flatten(1))
+        return result
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+def test_averages_of_many_elements() -> None:
+    for seed in range(30):
+        torch.manual_seed(seed)
+        onnx_parity.export(Averaged().eval(), (torch.rand(1, 3, 32, 32),), verify=True)

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from onnx.reference import ReferenceEvaluator
 
+from onnx_parity.exporter.runtime.widening import widen, widen_feeds
 from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.reference_loop import Loop
-from onnx_parity.harness.judging.widening import widen, widen_feeds
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying

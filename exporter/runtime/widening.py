@@ -14,6 +14,8 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from onnx_parity.exporter.arrays import Array, Fed, is_float
 
+__all__ = ["widen", "widen_feeds"]
+
 _NARROW = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16})
 #: The attributes that are a dtype.
 _DTYPES = frozenset({"to", "dtype", "output_dtype"})
