@@ -287,6 +287,7 @@ def test_what_to_do_next_is_said_of_a_cause_and_of_a_cell(page: Page, site: Path
     open_page(page, site, "index.html")
     failed = page.locator(".outcome.failed").first
     failed.get_by_text("What next?").click()
+    failed.locator("details.next .copy").first.wait_for()
     lines = [each.get_attribute("data-copy") or "" for each in failed.locator("details.next .copy").all()]
     assert [line.split("[")[0].split("'")[0] for line in lines][:3] == [
         "parity repro ",
