@@ -8,7 +8,7 @@ else. No operator is kept whole at such a level, because autograd knows the deri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from onnx_parity.exporter.torch_inside.transforms import with_gradients as track
 
 __all__ = [
     "ASKS_FOR_GRADIENTS",
+    "WeightsUsed",
     "differentiates_once",
     "is_differentiated",
     "is_seen_once",
@@ -41,6 +42,32 @@ _DIFFERENTIATING = (Transform.Grad, Transform.Jvp)
 
 #: What torch says of `requires_grad_()` on the tensors of a recording without gradients.
 ASKS_FOR_GRADIENTS = "Tensor.requires_grad_()"
+
+
+class WeightsUsed:
+    """The weights that a program uses, and their gradients from before, as far as it asks for gradients."""
+
+    def __init__(self) -> None:
+        #: The ids of those in whose place autograd sees other tensors, so that gradients by them can be computed.
+        self.differentiated: frozenset[int] = frozenset()
+        #: Whether the program called `backward()`, which adds to the gradients of the others: these are not computed.
+        self.are_added_to = False
+        self._gradients: dict[int, torch.Tensor] = {}
+
+    def take(self, tensor: torch.Tensor, name_of: Callable[[torch.Tensor], str]) -> None:
+        """Note a tensor that the program owns and uses. Refuses one that is not what autograd would make of it."""
+        if id(tensor) in self.differentiated:
+            raise refused_here(
+                f"the program asks for gradients by weights, and uses {name_of(tensor)} otherwise than as an "
+                "attribute of its module. The gradients would lack this use: use the attribute"
+            )
+        if self.are_added_to and id(tensor) in self._gradients:
+            raise refused_here(
+                "the program uses the .grad of a weight, which it has from before the export, and to which the program "
+                "adds by backward(): use torch.autograd.grad(result, weights), which returns the gradients"
+            )
+        if isinstance(tensor, torch.nn.Parameter) and tensor.grad is not None:
+            self._gradients[id(tensor.grad)] = tensor.grad
 
 
 def is_transformed() -> bool:

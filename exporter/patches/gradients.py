@@ -12,6 +12,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.torch_inside.patch import FunctionAttribute, FunctionCode, Patch
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.torch_inside.this_thread import recorder_here
 from onnx_parity.exporter.torch_inside.transforms import is_gradtrackingtensor, keeping_requires_grad, tracked_leaves
 
 __all__ = ["PATCHES"]
@@ -55,6 +56,7 @@ def _backward(
             "the program calls backward(), which adds to the .grad of weights of the module: ONNX has nothing to add "
             "to. Use torch.autograd.grad(result, weights), which returns the gradients"
         )
+    recorder_here().weights.are_added_to = True
     with keeping_requires_grad():
         found = torch.autograd.grad(
             roots, leaves, grad_tensors, retain_graph=retain_graph, create_graph=create_graph, allow_unused=True

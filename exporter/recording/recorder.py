@@ -16,6 +16,7 @@ import torch
 from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dispatch.composites import PlainSizesError, original, without_keeping
 from onnx_parity.exporter.dispatch.functional import unwrapped
+from onnx_parity.exporter.dispatch.gradients import WeightsUsed
 from onnx_parity.exporter.graph.decisions import Decision, Decisions, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Primitive, Size, SymbolSource, Value
 from onnx_parity.exporter.graph.list_primitives import TO_LIST
@@ -129,8 +130,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
         self.open_ranks = OpenRanks(origins)
-        #: The ids of the weights in whose place autograd sees other tensors, so that gradients by them can be computed.
-        self.differentiated: frozenset[int] = frozenset()
+        self.weights = WeightsUsed()
         #: Whether the program is a script itself, and not a function that may call some.
         self.of_script = False
         #: The ids of the buffers that the program is given.
@@ -163,11 +163,7 @@ class Recorder(Uncompiled, TorchDispatchMode):
 
     def constant(self, tensor: torch.Tensor) -> FakeTensor:
         """The fake tensor for a tensor that the program owns."""
-        if id(tensor) in self.differentiated:
-            raise refused_here(
-                f"the program asks for gradients by weights, and uses {self.name_of(tensor)} otherwise than as an "
-                "attribute of its module. The gradients would lack this use: use the attribute"
-            )
+        self.weights.take(tensor, self.name_of)
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]

@@ -156,6 +156,13 @@ def _of_branches(branches: Sequence[Answer], axis_names: Mapping[str, str]) -> I
         )
 
 
+def _stated(condition: Expression, otherwise: str) -> Assumption:
+    """A condition on sizes that the caller stated or declared, and no line of the program asked for."""
+    return Assumption(
+        condition=str(condition), origin=Origin("", 0), otherwise=otherwise, is_stated=True, of_sizes=condition
+    )
+
+
 def _of_limits(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
     """The limits that are declared for sizes: the program is followed within them."""
     limited = [each for each in declared if each.least > 0 or each.greatest < math.inf]
@@ -168,13 +175,7 @@ def _of_limits(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
         for compared, limit in ((GreaterOrEqual, each.least), (LessOrEqual, each.greatest)):
             if 0 < limit < math.inf:
                 condition = compared.of(Symbol(each.name), Number(int(limit)))
-                yield Assumption(
-                    condition=str(condition),
-                    origin=Origin("", 0),
-                    otherwise="the axis is not within the limits that were declared for it",
-                    is_stated=True,
-                    of_sizes=condition,
-                )
+                yield _stated(condition, "the axis is not within the limits that were declared for it")
 
 
 def _of_multiples(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
@@ -199,13 +200,7 @@ def _of_multiples(declared: Sequence[DeclaredSize]) -> Iterator[Assumption]:
             rest = f", and {known.offset}" if known.offset else ""
             otherwise = f"the size of the axis {each.name!r} is not {known.factor} times a whole number{rest}"
         if condition.free_symbols:
-            yield Assumption(
-                condition=str(condition),
-                origin=Origin("", 0),
-                otherwise=otherwise,
-                is_stated=True,
-                of_sizes=condition,
-            )
+            yield _stated(condition, otherwise)
 
 
 def _of_layouts(layouts: Sequence[LayoutOfInput]) -> Iterator[_Found]:
@@ -283,13 +278,7 @@ class _Stated:
         """What was stated of sizes and is none of these conditions: the model is not tried, nor run, otherwise."""
         for condition in self._conditions:
             if condition not in answered:
-                yield Assumption(
-                    condition=str(condition),
-                    origin=Origin("", 0),
-                    otherwise="the sizes are not those that were stated with assume",
-                    is_stated=True,
-                    of_sizes=condition,
-                )
+                yield _stated(condition, "the sizes are not those that were stated with assume")
 
 
 def _spelled_alike(condition: str) -> str:

@@ -208,7 +208,7 @@ class _Recording:
             self._tracked += [each.tensor.requires_grad for each in parameters]
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
         tracked = zip(self._buffers, self._tracked, strict=True)
-        recorder.differentiated = frozenset(id(each.tensor) for each, is_tracked in tracked if is_tracked)
+        recorder.weights.differentiated = frozenset(id(each.tensor) for each, is_tracked in tracked if is_tracked)
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
         self._assigned: dict[str, torch.Tensor] = {}
         self._assigned_others: list[str] = []

@@ -15,7 +15,7 @@ import torch
 from onnx_parity.exporter.dispatch.composites import original
 from onnx_parity.exporter.graph.graph import Node, Size, Value, Varying
 from onnx_parity.exporter.recording.fakes.fake_mode import plain_tensors
-from onnx_parity.exporter.recording.fakes.metadata import at_least_one, describe
+from onnx_parity.exporter.recording.fakes.metadata import at_least_one, describe, fake_tensors_in
 from onnx_parity.exporter.torch_inside.dispatcher import OpOverload, is_view
 from onnx_parity.exporter.torch_inside.fake_tensors import FakeTensor
 from onnx_parity.exporter.torch_inside.modes import outside_of_modes, without_function_overrides
@@ -38,10 +38,10 @@ def strides_by_kernel(
     """For each result of an operator the strides that its kernel gives it; None for one that has them, and for all if
     the kernel need not or cannot be called."""
     func = original(func)
-    tensors = [*_tensors((*args, *kwargs.values()))]
+    tensors = [*fake_tensors_in((*args, *kwargs.values()))]
     if is_view(func) or func is _UNSAFE_VIEW or torch.Tag.nondeterministic_seeded in func.tags:
         return None
-    involved = [*tensors, *_tensors(results)]
+    involved = [*tensors, *fake_tensors_in(results)]
     if any(describe(each).device != _CPU for each in involved) or all(
         describe(each).is_contiguous for each in involved
     ):
@@ -91,14 +91,6 @@ class Ancestry:
 
 class _Unknown(Exception):
     """A size that depends on values, or a tensor that is too large."""
-
-
-def _tensors(arguments: Any) -> Iterator[FakeTensor]:
-    for argument in arguments:
-        if isinstance(argument, FakeTensor):
-            yield argument
-        elif isinstance(argument, (tuple, list)):
-            yield from _tensors(argument)
 
 
 def _with_zeros(argument: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -25,6 +25,7 @@ __all__ = [
     "at_least_one",
     "data_dependent_size",
     "describe",
+    "fake_tensors_in",
     "is_surely_contiguous",
     "lies_in_order",
     "symbols_of",
@@ -153,3 +154,12 @@ def _expression_at_least_one(size: Any) -> Any:
     from onnx_parity.exporter.expressions.integers_and_reals import Max
 
     return Max.of(Number(1), size)
+
+
+def fake_tensors_in(arguments: Any) -> Iterator[FakeTensor]:
+    """The fake tensors among arguments, lists of them included."""
+    for argument in arguments:
+        if isinstance(argument, FakeTensor):
+            yield argument
+        elif isinstance(argument, (tuple, list)):
+            yield from fake_tensors_in(argument)

@@ -28,7 +28,7 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
 )
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.recording.fakes.kernel_layouts import strides_by_kernel
-from onnx_parity.exporter.recording.fakes.metadata import describe
+from onnx_parity.exporter.recording.fakes.metadata import describe, fake_tensors_in
 from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, rule_for
 from onnx_parity.exporter.torch_inside.dispatcher import (
     DispatchKey,
@@ -213,7 +213,7 @@ class ResultMemo:
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
-        devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
+        devices = {tensor.fake_device for tensor in fake_tensors_in((*args, *kwargs.values()))}
         is_static = self._fakes.symbols is None or not _has_dynamic_sizes((*args, *kwargs.values()))
         kernel = _kernel(func) if is_static else _kernel_with_dynamic_sizes(func, args)
         if is_static and func.namespace == "aten" and is_constructor(func):
@@ -330,21 +330,13 @@ def _plain(argument: Any) -> Any:
     return tuple(map(_plain, argument)) if isinstance(argument, (tuple, list)) else argument
 
 
-def _tensors(arguments: Any) -> Iterator[FakeTensor]:
-    for argument in arguments:
-        if isinstance(argument, FakeTensor):
-            yield argument
-        elif isinstance(argument, (tuple, list)):
-            yield from _tensors(argument)
-
-
 @functools.cache
 def _rule(func: OpOverload) -> ResultRule | None:
     return rule_for(original(func).name())
 
 
 def _device(arguments: Any) -> torch.device:
-    return next(_tensors(arguments)).fake_device
+    return next(fake_tensors_in(arguments)).fake_device
 
 
 @functools.cache

@@ -360,6 +360,25 @@ def of_the_input(x: torch.Tensor) -> torch.Tensor | None:
     return x.grad
 
 
+class OfTrainedWeights(nn.Module):
+    """Its weight has a gradient from before, to which each call adds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.layer.weight.grad = torch.ones(2, 4)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor | None]:
+        leaf = x.detach().clone().requires_grad_()
+        self.layer(leaf).square().sum().backward()
+        return [leaf.grad, self.layer.weight.grad]
+
+
+def test_gradients_of_weights_from_before_are_refused() -> None:
+    with pytest.raises(onnx_parity.CaptureError, match=r"uses the \.grad of a weight, which it has from before"):
+        onnx_parity.export(OfTrainedWeights(), (torch.randn(3, 4),))
+
+
 @pytest.mark.parametrize("program", [by_some_inputs, with_a_hook, of_the_input])
 def test_backward_adds_to_leaves_of_the_program(program: Any) -> None:
     x = torch.randn(3, 4)
