@@ -23,7 +23,7 @@ from onnx_parity.exporter.progress import progress
 from onnx_parity.exporter.recording.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.registry.lowerings import Lowering, is_lowered
 from onnx_parity.exporter.registry.recorded import function_for
-from onnx_parity.exporter.registry.rules import Aspect
+from onnx_parity.exporter.registry.rules import Aspect, load
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
@@ -310,6 +310,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
         return kernel_of_any_device(op)
     if op.namespace == "prims":
         return in_operators_of_aten(op)
+    load(Aspect.DECOMPOSITION, op.name())
     known = _decomposition(op)
     # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
     return op.decompose if known is None and can_be_decomposed(op) else known

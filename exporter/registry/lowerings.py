@@ -196,7 +196,7 @@ def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:
     if names is None:
         name = operator_name(op)
         full = name if isinstance(op, Primitive) else f"{name}.{overload_of(op)}"
-        load(Aspect.LOWERING, full)
-        load(Aspect.LOWERING, name)
         names = _names[op] = (full, name)
+    for name in names:
+        load(Aspect.LOWERING, name)
     return names

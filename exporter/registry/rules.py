@@ -18,7 +18,9 @@ A family of operators (`operators/convolution/` and others) makes its rules with
 A recording looks rules up in the table of an aspect, which lies where the aspect is used. This list is for people:
 `rules_of("aten::narrow")` are all rules of an operator, wherever they stand.
 
-A program needs the rules of few operators, so a file is imported when a rule in it is first asked for (`load`).
+A program needs the rules of few operators, so a file is imported when a rule in it is first asked for (`load`). No file
+outside of `operators/` imports one of them, so that what an export has asked for says of which it has run code
+(`noting`): the harness runs cells again whose files have changed.
 `index.txt` says which file that is: a line for each file and aspect, with the names of its rules. After rules have been
 added, moved or removed, `python3 start.py index` writes it again; a test compares it with the rules.
 """
@@ -29,14 +31,29 @@ import enum
 import functools
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from onnx_parity.exporter.torch_inside.frames import line_being_imported
 
-__all__ = ["Aspect", "Rule", "add", "all_rules", "load", "names_in_index", "rules_in", "rules_of"]
+__all__ = [
+    "Asked",
+    "Aspect",
+    "Rule",
+    "add",
+    "all_rules",
+    "load",
+    "names_in_index",
+    "note",
+    "noted",
+    "noting",
+    "rules_in",
+    "rules_of",
+]
 
 _REGISTRY = os.path.dirname(__file__)
 _EXPORTER = __name__.removesuffix(".registry.rules")
@@ -89,12 +106,48 @@ def add(rule: Rule) -> None:
     _rules.append(rule)
 
 
-@functools.cache
+#: The rules of an aspect for the operator of a name, whether or not there are any; with None, all rules of the aspect.
+Asked: TypeAlias = tuple[Aspect, str | None]
+
+_notes: ContextVar[set[Asked] | None] = ContextVar("_notes", default=None)
+
+
 def load(aspect: Aspect, name: str | None = None) -> None:
     """Import the files that have rules of an aspect: those of an operator, or all.
 
-    Of two threads, one waits for the imports of the other, because the result is kept only after them.
+    Whoever looks a rule up calls this each time, and does not remember what was found without what was asked for.
     """
+    note(((aspect, name),))
+    _import_files(aspect, name)
+
+
+def note(asked: Collection[Asked]) -> None:
+    """Note what something that is remembered has asked for when it was found."""
+    notes = _notes.get()
+    if notes is not None:
+        notes.update(asked)
+
+
+def noted() -> frozenset[Asked]:
+    """What has been asked for in the innermost context of `noting`."""
+    return frozenset(_notes.get() or ())
+
+
+@contextmanager
+def noting() -> Iterator[set[Asked]]:
+    """A context in which all is noted that is asked for. It is noted outside of the context, too."""
+    asked: set[Asked] = set()
+    token = _notes.set(asked)
+    try:
+        yield asked
+    finally:
+        _notes.reset(token)
+        note(asked)
+
+
+@functools.cache
+def _import_files(aspect: Aspect, name: str | None) -> None:
+    """Of two threads, one waits for the imports of the other, because the result is kept only after them."""
     for module in _modules(aspect).get(name, ()) if name else (each for each, _ in _index()[aspect]):
         import_module(f"{_EXPORTER}.{module}")
 

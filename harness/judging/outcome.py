@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.exporter.registry.lowerings import is_lowered_by_user
+from onnx_parity.exporter.registry.rules import Asked
 from onnx_parity.exporter.verification.oracle import Distance, Verdict
 from onnx_parity.harness.axes import PARITY, THEN, Capture, Shapes
 from onnx_parity.harness.case import Declaration
@@ -43,6 +44,8 @@ class Prepared:
     captured: dict[tuple[str, Capture, Shapes], Captured] = field(default_factory=dict)
     #: What the exporter warned of in each of these captures.
     warned: dict[tuple[str, Capture, Shapes], tuple[str, ...]] = field(default_factory=dict)
+    #: The rules of operators that were asked for in each of these captures.
+    asked: dict[tuple[str, Capture, Shapes], set[Asked]] = field(default_factory=dict)
     #: The model that was exported last, with what distinguishes it. Only one is kept, since models may be large.
     _model: dict[tuple[str, Capture, Shapes, int], SharedModel] = field(default_factory=dict)
 
@@ -118,6 +121,8 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     export_cpu: float = 0.0
     aten: tuple[str, ...] = ()
+    #: The rules of operators that the exporter was asked for, by this cell or for what it shares with others.
+    asked: set[Asked] = field(default_factory=set)
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
     calls: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from onnx_parity.exporter.registry.rules import Asked
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.transformations.transformation import Samples, Transformation, applied
 
@@ -16,6 +17,8 @@ class SharedModel:
     """An exported model. Cells that differ in their runtime only are adjacent, and do not export it again."""
 
     exported: Delivered | None = None
+    #: The rules of operators that were asked for when it was exported.
+    asked: set[Asked] = field(default_factory=set)
     #: Whether onnx's checker, and ours, have accepted it.
     is_checked: bool = False
     #: By the names of the transformations that made them, one after the other.

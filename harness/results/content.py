@@ -17,7 +17,7 @@ from onnx_parity.harness.cases.watching import hash_of
 _PROJECT, _PACKAGES = "onnx_parity", ("exporter", "harness")
 #: Parts of the harness that are not used to run cells.
 _NOT_INVOLVED = (
-    "harness/commands/", "harness/gate/", "harness/localisation/", "harness/drawing/",
+    "harness/commands/", "harness/conformance/", "harness/gate/", "harness/localisation/", "harness/drawing/",
     "harness/cli.py",
 )  # fmt: skip
 
@@ -39,7 +39,7 @@ def contents(subjects: Iterable[str] = (), data: Iterable[Path] = ()) -> dict[st
         found |= _own_files(module)
     for package in _PACKAGES:
         folder = room_folder(package)
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.json"))):
             name = f"{package}/{path.relative_to(folder).as_posix()}"
             if not name.startswith(_NOT_INVOLVED):
                 found[name] = _hash(path.read_bytes())

@@ -1,12 +1,13 @@
 """What the outcome of a cell depends on, as two hashes: one that is known before its export, and one after it.
 
-Before the export it is all that makes the model and what is expected of it: the exporter, the harness, torch and the
-other packages, the machine, the seed, the cell and its declaration. After the export, the model itself stands for the
-exporter, and what torch has computed is hashed beside it: so a change of the exporter that changes no byte of a model
-changes nothing for its cells from the stage `check` on.
+Before the export it is all that makes the model and what is expected of it: the exporter without the families of
+operators, the harness, torch and the other packages, the machine, the seed, the cell and its declaration. After the
+export, the model itself stands for the exporter, and what torch has computed is hashed beside it: so a change of the
+exporter that changes no byte of a model changes nothing for its cells from the stage `check` on.
 
-What is imported and read for a declaration is known only once a cell has run. So it is no part of a hash: an outcome
-lists it (`Kept.depends`), and is used only while it is the same.
+What is imported and read for a declaration, and which families its export asks for rules, is known only once a cell has
+run. So it is no part of a hash: an outcome lists it (`Kept.depends`, `Kept.asked`), and is used only while it is the
+same.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import plain
 from onnx_parity.harness.results.content import contents, hash_declaration, list_imported, room_folder
+from onnx_parity.harness.reuse.families import Families
 from onnx_parity.harness.subjects.delivered import Delivered
 
 __all__ = ["Grounds", "hash_of_texts", "noted_here"]
@@ -60,6 +62,10 @@ class Grounds:
         """The hash of each file of the exporter and the harness."""
         return contents((), self.data)
 
+    @cached_property
+    def families(self) -> Families:
+        return Families(self.code)
+
     def prepare(self) -> None:
         """Compute what all hashes have in common, which takes a second. Forked processes have it then."""
         _ = self._with_the_exporter, self._without_the_exporter
@@ -83,7 +89,7 @@ class Grounds:
 
     @cached_property
     def _with_the_exporter(self) -> str:
-        return hash_of_texts({**self._environment, **self.code})
+        return hash_of_texts({**self._environment, **self.families.beside})
 
     @cached_property
     def _without_the_exporter(self) -> str:

@@ -14,7 +14,7 @@ import os
 import posix
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.exporter.registry.rules import Asked
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.cases.installed import states
 from onnx_parity.harness.cases.seeds import stable_seed
@@ -70,6 +71,10 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     packages: dict[str, str] = {}
     #: The key of what was noted where it ran.
     noted: str = ""
+    #: The key of the list of rules that its export has asked for, and the state of the families that have them. Both are
+    #: empty where the model stands for the exporter.
+    asked: str = ""
+    families: str = ""
     #: Whether the cell ended alike as often as it was run.
     is_reliable: bool = True
 
@@ -90,6 +95,10 @@ class Reuse:
     _unwritten: list[tuple[str, Kept, Path]] = field(default_factory=list)
     _looked: float = 0.0
     _hashes: dict[str, str] = field(default_factory=dict)
+    #: The state of the families now, by the keys of lists of rules.
+    _states: dict[str, str] = field(default_factory=dict)
+    #: The lists that this process has kept.
+    _listed: set[str] = field(default_factory=set)
 
     def before_export(self, cell: Cell) -> Kept | None:
         """The outcome of a cell of which nothing need be run."""
@@ -116,17 +125,19 @@ class Reuse:
         if not all(each.is_reliable for each in known):
             return ""
         found = self._as_kept(outcome, record, depends)
+        asked = self._keep_list(outcome.asked)
+        of_keys = [msgspec.structs.replace(found, asked=asked, families=self._states[asked]), found]
         other = next((each for each in known if _differ(each.record, record)), None)
         if other is not None and not _is_of_the_moment(outcome):
-            for key in keys:
-                self._keep(key, msgspec.structs.replace(found, is_reliable=False), cell)
+            for key, kept in zip(keys, of_keys, strict=False):
+                self._keep(key, msgspec.structs.replace(kept, is_reliable=False), cell)
             return self._explain(other, record, again())
         if record.status is Status.ABSENT or _is_of_the_moment(outcome):
             return ""
         if _has_asked_the_exporter(outcome):
             del keys[1:]
-        for key in keys:
-            self._keep(key, found, cell)
+        for key, kept in zip(keys, of_keys, strict=False):
+            self._keep(key, kept, cell)
         return ""
 
     def flush(self) -> None:
@@ -167,7 +178,28 @@ class Reuse:
         # A failure says in which line the cell is declared.
         if kept.details and kept.record.line != cell.case.declaration.line:
             return None
+        if kept.asked and kept.families != self._state_of(kept.asked):
+            return None
         return kept if all(map(self._is_the_same, kept.depends, [kept.packages] * len(kept.depends))) else None
+
+    def _keep_list(self, asked: Collection[Asked]) -> str:
+        """Keep a list of rules that an export has asked for. Few lists differ, of those of a case at all opsets."""
+        told = sorted(f"{aspect.name} {name}" if name else aspect.name for aspect, name in asked)
+        content = msgspec.json.encode(told)
+        key = hash_of_texts({"asked": content.decode()})
+        if key not in self._listed:
+            self._listed.add(key)
+            self.store.write(key, content)
+            self._states[key] = self.grounds.families.state_of(told)
+        return key
+
+    def _state_of(self, key: str) -> str:
+        """The state of the families that have the rules of a list; empty if the list is lost."""
+        if key not in self._states:
+            content = self.store.read(key)
+            asked = msgspec.json.decode(content, type=list[str]) if content is not None else None
+            self._states[key] = self.grounds.families.state_of(asked) if asked is not None else ""
+        return self._states[key]
 
     def _is_the_same(self, needed: str, packages: Mapping[str, str]) -> bool:
         if needed.startswith(PACKAGE):

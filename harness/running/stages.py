@@ -22,6 +22,7 @@ import torch
 
 from onnx_parity.exporter.errors import OnnxExporterWarning
 from onnx_parity.exporter.files.external_data import EXTERNAL_FROM
+from onnx_parity.exporter.registry.rules import note, noting
 from onnx_parity.exporter.runtime.sessions import errors_of_empty_axes
 from onnx_parity.harness.axes import MIDDLE_OPSET, ONNXRUNTIME, PARITY, Device, Shapes
 from onnx_parity.harness.cases.draws import DrawnCase, search
@@ -93,7 +94,9 @@ class Bench:
     def run(self, cell: Cell, ended: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
         """Run a cell. `ended` is called with the outcome while the files of its model still exist."""
         if isinstance(cell.case, DrawnCase):
-            found = search(cell, self.run)
+            with noting() as asked:
+                found = search(cell, self.run)
+            found.asked = asked
             found.key = ""  # It has run many models.
             return found
         outcome = Outcome(cell, cell.runtime)
@@ -108,6 +111,7 @@ class Bench:
             outcome.absent(missing)
             return outcome
         with np.errstate(all="ignore"), ExitStack() as until_the_end:
+            outcome.asked = until_the_end.enter_context(noting())
             if cell.device is Device.CUDA:
                 until_the_end.enter_context(cuda.in_turn(lambda: self._entered(Stage.BUILD)))
             try:
@@ -150,7 +154,9 @@ class Bench:
             outcome.warned = prepared.warned[cell.exporter, cell.capture, cell.shapes]
             apart = _are_weights_apart(cell, prepared.program)
             if made.exported is None:
-                made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if apart else None))
+                with noting() as made.asked:
+                    made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if apart else None))
+            note(made.asked)
             delivered = outcome.delivered = made.exported
         warned = outcome.warned
         if self._reuse is not None and self._reuse.after_export(outcome, delivered, reference):
@@ -231,11 +237,12 @@ class Bench:
             dynamic = program.declaration.asked(cell.shapes)
             inputs = prepared.reference.example.inputs
             request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
-            with warnings.catch_warnings(record=True) as caught:
+            with warnings.catch_warnings(record=True) as caught, noting() as prepared.asked[key]:
                 warnings.simplefilter("always", OnnxExporterWarning)
                 prepared.captured[key] = exporter.capture(request)
             ours = (each for each in caught if issubclass(each.category, OnnxExporterWarning))
             prepared.warned[key] = tuple(one_line(str(each.message)).replace(f"{Path.cwd()}/", "") for each in ours)
+        note(prepared.asked[key])
         return prepared.captured[key]
 
     @contextmanager

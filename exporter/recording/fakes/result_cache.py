@@ -29,7 +29,8 @@ from onnx_parity.exporter.recording.fakes.broadcasting import (
 from onnx_parity.exporter.recording.fakes.fake_mode import Fakes, expressions, plain_tensors
 from onnx_parity.exporter.recording.fakes.kernel_layouts import strides_by_kernel
 from onnx_parity.exporter.recording.fakes.metadata import describe, fake_tensors_in
-from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, ResultRule, Strided, rule_for
+from onnx_parity.exporter.registry.results import Contiguous, OfAnyRank, Strided, rule_for
+from onnx_parity.exporter.registry.rules import Asked, note, noted, noting
 from onnx_parity.exporter.torch_inside.dispatcher import (
     DispatchKey,
     OpOverload,
@@ -78,8 +79,9 @@ _VIEWS_OF_ANY_SIZE = frozenset(
     {_aten.alias.default, _aten.detach.default, _aten.transpose.int, _aten.unsqueeze.default}
 )
 
-#: Results for static sizes, which all programs of the process share.
-_static_results: dict[Any, Any] = {}
+#: Results for static sizes, which all programs of the process share, and the rules that were asked for them.
+_static_results: dict[Any, tuple[Any, frozenset[Asked]]] = {}
+_NOTHING: tuple[None, frozenset[Asked]] = None, frozenset()
 
 
 def _takes_tensor_first(op: OpOverload) -> bool:
@@ -118,7 +120,16 @@ class ResultMemo:
 
         torch does not know all sizes to be equal that the tensors of a pointwise operator have in common.
         """
-        key, found = self._without_torch(func, args, kwargs)
+        key, known = self._look_up(func, args, kwargs)
+        if known is not None:
+            return self._made(func, known)
+        with noting():  # What is asked for from here on is remembered with the result.
+            return self._new_result(key, func, types, args, kwargs, in_block=in_block)
+
+    def _new_result(
+        self, key: Any, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_block: bool
+    ) -> Any:
+        found = self._from_rule(key, func, args, kwargs)
         if found is not None:
             return found
         symbols = self._fakes.symbols
@@ -134,22 +145,20 @@ class ResultMemo:
                 raise
             key = None
         together = broadcast_together(original(func), args) or args
-        own_key, result = self._without_torch(func, together, kwargs)
+        own_key, known = self._look_up(func, together, kwargs)
+        result = self._made(func, known) if known is not None else self._from_rule(own_key, func, together, kwargs)
         if result is None:
             result = self._by_torch(own_key, func, types, together, kwargs)
         self._remember(key, args, result)
         return result
 
-    def _without_torch(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """What determines the result, to remember it by, and the result that is remembered or that of its rule."""
-        key, known = self._look_up(func, args, kwargs)
-        if known is not None:
-            return key, self._made(func, known)
+    def _from_rule(self, key: Any, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result that the rule of the operator describes, which is remembered; None if torch has to be called."""
         described = self._by_rule(func, args, kwargs)
         if described is None or isinstance(described, OfAnyRank):
-            return key, described
+            return described
         self._store(key, described)
-        return key, self._made(func, described)
+        return self._made(func, described)
 
     def _made(self, func: OpOverload, known: _Template | list[_Template]) -> Any:
         if isinstance(known, list):
@@ -190,7 +199,7 @@ class ResultMemo:
         self, func: OpOverload, args: Any, kwargs: dict[str, Any]
     ) -> _Template | list[_Template] | OfAnyRank | None:
         """The result that the rule of the operator describes; None if torch's kernel has to be called."""
-        rule = _rule(func)
+        rule = rule_for(original(func).name())
         if rule is None or not (rule.static or self._fakes.symbols is not None):
             return None
         if args and isinstance(args[0], int | float) and _takes_tensor_first(func):
@@ -243,7 +252,9 @@ class ResultMemo:
         try:
             named = self._key(tuple(kwargs.items())) if kwargs else None
             key = (func, torch.get_default_dtype(), self._key(args), named)
-            return key, self._results.get(key)
+            known, asked = self._results.get(key, _NOTHING)
+            note(asked)
+            return key, known
         except (_Unknown, TypeError):
             return None, None
 
@@ -274,7 +285,7 @@ class ResultMemo:
             return
         if len(self._results) >= _MOST:
             self._results.clear()
-        self._results[key] = known
+        self._results[key] = known, noted()
 
     def _invents_symbols(self, results: Any) -> bool:
         """Whether results have data-dependent sizes. They are not cached, because each call creates new symbols."""
@@ -328,11 +339,6 @@ def _plain(argument: Any) -> Any:
     if isinstance(argument, FakeTensor):
         return _like(argument)
     return tuple(map(_plain, argument)) if isinstance(argument, (tuple, list)) else argument
-
-
-@functools.cache
-def _rule(func: OpOverload) -> ResultRule | None:
-    return rule_for(original(func).name())
 
 
 def _device(arguments: Any) -> torch.device:

@@ -86,7 +86,7 @@ def test_after_a_change_of_the_exporter_a_model_with_the_same_bytes_is_not_run_a
     known = same.before_export(cell(_ELU))
     assert known is not None
     assert (known.run, known.record.status, known.record.metrics) == ("first", Status.PASSED, first.metrics)
-    other = _reuse(tmp_path, _edited("exporter/operators/activation/lowering.py"), run="third")
+    other = _reuse(tmp_path, _edited("exporter/lowering/lower_node.py"), run="third")
     assert other.before_export(cell(_ELU)) is None
     again, wrong = _run(other)
     assert (again.reused, wrong, set(again.seconds)) == ("first", "", {"build", "reference", "export"})
