@@ -71,8 +71,8 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     packages: dict[str, str] = {}
     #: The key of what was noted where it ran.
     noted: str = ""
-    #: The key of the list of rules that its export has asked for, and the state of the families that have them. Both are
-    #: empty where the model stands for the exporter.
+    #: The key of the list of rules that its export has asked for, and the state of the families that have them. Where
+    #: the model stands for the exporter, both are empty.
     asked: str = ""
     families: str = ""
     #: Whether the cell ended alike as often as it was run.
