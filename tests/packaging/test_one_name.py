@@ -16,7 +16,8 @@ import start
 ROOT = Path(start.__file__).parent
 
 #: Leaves the clone, which an editable installation puts on the path, out of it.
-_WITHOUT_THE_CLONE = f"import sys; sys.path = [each for each in sys.path if each != {str(ROOT)!r}]\n"
+#: The installed packages may name a clone: this one or, if this is a worktree, another.
+_WITHOUT_THE_CLONE = "import os, sys; sys.path = [each for each in sys.path if not os.path.isdir(f'{each}/op_cases')]\n"
 
 
 def output_of(program: str, folder: Path, *, path: Path = ROOT) -> str:
