@@ -17,8 +17,9 @@ from typing import Protocol
 import msgspec
 import torch
 
+from benchmarks.mutants.codes import Functions, NotPlantedError
 from benchmarks.mutants.models import Models
-from benchmarks.mutants.sites import Functions, Mutant, NotPlantedError, plant
+from benchmarks.mutants.sites import Mutant, plant
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.expecting import no_kernel
 from onnx_parity.harness.judging.outcome import Outcome, blank_record

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 import torch
 
+from benchmarks.mutants.codes import Functions
 from benchmarks.mutants.models import captured_of
-from benchmarks.mutants.sites import Functions, watch
+from benchmarks.mutants.watching import noting, watch
 from onnx_parity.exporter.errors import ExportError
 from onnx_parity.harness.cases.program import CannotBuildError
 from onnx_parity.harness.matrix.cells import Cell
@@ -118,9 +119,11 @@ def ran(
             return before
 
     def serve(channel: Channel) -> None:
-        noted = [watch(path, name, functions, with_conditions=name in with_conditions) for name, path in files.items()]
+        noted = watch(files, functions, with_conditions=with_conditions)
         channel.send(msgspec.msgpack.encode(_watched(cells, noted, digest)))
 
+    for name, path in files.items():
+        noting(path, name, with_conditions=name in with_conditions)
     child = ChildProcess.forked(serve, aside)
     try:
         answer = child.answer(_SECONDS)
@@ -134,7 +137,7 @@ def ran(
     return msgspec.msgpack.decode(answer, type=Ran)
 
 
-def _watched(cells: Sequence[Cell], noted: Sequence[set[str]], depends_on: str) -> Ran:
+def _watched(cells: Sequence[Cell], noted: set[str], depends_on: str) -> Ran:
     torch.set_num_threads(1)
     found, numbers, sets = Ran(depends_on), dict[str, int](), dict[frozenset[int], int]()
     program: object = None
@@ -142,9 +145,8 @@ def _watched(cells: Sequence[Cell], noted: Sequence[set[str]], depends_on: str) 
 
     def taken() -> frozenset[str]:
         """The statements that have run since the last time."""
-        ran = frozenset[str]().union(*noted)
-        for each in noted:
-            each.clear()
+        ran = frozenset(noted)
+        noted.clear()
         return ran
 
     for cell in cells:

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.mutants import conditions
+from benchmarks.mutants.codes import Functions, functions_below
 from benchmarks.mutants.fate import import_what_cells_import
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
-from benchmarks.mutants.sites import Functions, functions_below
 from onnx_parity.exporter.registry.rules import all_rules
 from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under

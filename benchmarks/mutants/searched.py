@@ -16,8 +16,10 @@ from pathlib import Path
 import msgspec
 import torch
 
+from benchmarks.mutants.codes import Functions
 from benchmarks.mutants.fate import CELL_SECONDS, SILENT, limited
-from benchmarks.mutants.sites import Functions, Mutant, plant, watch
+from benchmarks.mutants.sites import Mutant, plant
+from benchmarks.mutants.watching import watch
 from onnx_parity.harness.axes import ONNXRUNTIME, ONNXRUNTIME_OPSETS, PARITY
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
@@ -100,14 +102,13 @@ def _piece(searcher: Searcher, first: int, files: Mapping[str, Path], functions:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     piece = _Piece([], [])
-    noted = [watch(path, name, functions) for name, path in files.items()]
+    noted = watch(files, functions)
     for number in range(first, first + _TOGETHER):
-        for each in noted:
-            each.clear()
+        noted.clear()
         report = searcher.look_at(number)
         piece.seconds.append(report.seconds)
         # A program that fails without a fault says nothing of one.
-        piece.ran.append([] if _blames_exporter(report) else sorted(set[str]().union(*noted)))
+        piece.ran.append([] if _blames_exporter(report) else sorted(noted))
     return piece
 
 

@@ -1,4 +1,4 @@
-"""The faults that can be planted in a file, planting one in this process, and noting which of them would be run.
+"""The faults that can be planted in a file, and planting one in this process.
 
 A fault changes one node of a function's syntax tree. The functions that Python has already made get the new code, so
 nothing has to be imported again, and registries and decorators keep the functions that they have.
@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import ast
 import copy
-import gc
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from types import CodeType, FunctionType
 
-from benchmarks.mutants.conditions import (
-    AXES,
-    Condition,
-    holds,
-    in_fewer_bits,
-    meeting,
-    own_parameters,
-    places_met,
-    told,
-    without_nan,
-)
+from benchmarks.mutants.codes import Functions, NotPlantedError, compiled, place_of
+from benchmarks.mutants.conditions import AXES, Condition, holds, in_fewer_bits, meeting, without_nan
 
 
 class Mutation(StrEnum):
@@ -114,7 +103,7 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 def mutants_of(path: Path, name: str) -> Iterator[Mutant]:
     """All faults of a file."""
     tree = ast.parse(path.read_text("utf-8"))
-    functions = {node: function for function, node in _within_functions(tree)}
+    functions = {node: function for function, node in _withinfunctions(tree)}
     lines, seen = statements(tree), Counter[str]()
     for number, node in enumerate(ast.walk(tree)):
         if node in functions:
@@ -128,8 +117,8 @@ def mutants_of(path: Path, name: str) -> Iterator[Mutant]:
 def conditional_mutants_of(path: Path, name: str) -> Iterator[Mutant]:
     """All faults of a file under each of the conditions that may be met where they are."""
     tree = ast.parse(path.read_text("utf-8"))
-    functions = {node: function for function, node in _within_functions(tree)}
-    parameters = {function: {each.arg for each in _parameters(node)} for function, node in _functions(tree)}
+    functions = {node: function for function, node in _withinfunctions(tree)}
+    parameters = {function: {each.arg for each in _parameters(node)} for function, node in functions_of(tree)}
     lines, entries, seen = statements(tree), _entries(tree), Counter[str]()
     for number, node in enumerate(ast.walk(tree)):
         if node not in functions:
@@ -154,8 +143,7 @@ _POINTLESS = {
 
 def _possible(kind: Mutation, parameters: Collection[str], file: str) -> Iterator[Condition]:
     """The conditions that may be met in a function with these parameters; none if nothing is lowered there."""
-    lowers = "g" in parameters or ("self" in parameters and "lowering/opsets" in file)
-    rewrites = {"node", "walk"} <= {*parameters}
+    lowers, rewrites = _lowers(parameters, file), _rewrites(parameters)
     for condition in Condition if lowers or rewrites else ():
         match condition:
             case Condition.NEGATIVE:
@@ -168,6 +156,18 @@ def _possible(kind: Mutation, parameters: Collection[str], file: str) -> Iterato
                 possible = True
         if possible and condition not in _POINTLESS.get(kind, ()):
             yield condition
+
+
+def _lowers(parameters: Collection[str], file: str) -> bool:
+    return "g" in parameters or ("self" in parameters and "lowering/opsets" in file)
+
+
+def _rewrites(parameters: Collection[str]) -> bool:
+    return {"node", "walk"} <= {*parameters}
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def statements(tree: ast.Module) -> dict[ast.AST, int]:
@@ -188,7 +188,7 @@ def _source(node: ast.AST) -> str:
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def _within_functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+def _withinfunctions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     """The nodes of bodies of functions with the qualified names of the outermost functions. Docstrings, annotations,
     what is asserted, and what errors say are left out."""
 
@@ -206,13 +206,13 @@ def _within_functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
                 if isinstance(child, ast.AST) and not skipped and not _refuses(child):
                     yield from inner(child, function)
 
-    for name, function in _functions(tree):
+    for name, function in functions_of(tree):
         for each in function.body:
-            if not _is_docstring(each):
+            if not is_docstring(each):
                 yield from inner(each, name)
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+def functions_of(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
     """The outermost functions, with their qualified names."""
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
@@ -225,6 +225,12 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def takes_what_is_done(function: ast.FunctionDef, file: str) -> bool:
+    """Whether a function is given what is being lowered or rewritten."""
+    parameters = {each.arg for each in _parameters(function)}
+    return _lowers(parameters, file) or _rewrites(parameters)
 
 
 def _refuses(node: ast.AST) -> bool:
@@ -288,8 +294,8 @@ def _changes_under_conditions(
 def _entries(tree: ast.Module) -> dict[ast.AST, ast.FunctionDef]:
     """The first statements of the functions that are given the graph to lower into."""
     found: dict[ast.AST, ast.FunctionDef] = {}
-    for _, function in _functions(tree):
-        first = next((each for each in function.body if not _is_docstring(each)), None)
+    for _, function in functions_of(tree):
+        first = next((each for each in function.body if not is_docstring(each)), None)
         if first is not None and any(each.arg == "g" for each in _parameters(function)):
             found[first] = function
     return found
@@ -355,29 +361,6 @@ class _Replacing(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-class NotPlantedError(Exception):
-    """The fault cannot be planted in functions that exist already."""
-
-
-#: The functions of this process, by the file and the qualified name of their code.
-Functions = Mapping[tuple[str, str], Collection[FunctionType]]
-
-
-def functions_below(folder: Path) -> Functions:
-    """The functions whose code is from files below a folder."""
-    # Those that were frozen for a process to be forked are not told otherwise.
-    is_frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    found: dict[tuple[str, str], list[FunctionType]] = {}
-    for each in gc.get_objects():
-        if type(each) is FunctionType and each.__code__.co_filename.startswith(f"{folder}/"):
-            found.setdefault((each.__code__.co_filename, each.__code__.co_qualname), []).append(each)
-    if is_frozen:
-        # Whoever looks for objects afterwards, as an export that fails does, would go through all of these again.
-        gc.freeze()
-    return found
-
-
 def plant(mutant: Mutant, path: Path, functions: Functions) -> None:
     """Give the functions of this process the code with the fault. Meant for a process that ends afterwards."""
     tree = ast.parse(path.read_text("utf-8"))
@@ -386,13 +369,13 @@ def plant(mutant: Mutant, path: Path, functions: Functions) -> None:
     _Replacing(node, copy.deepcopy(changed)).visit(tree)
     if not functions.get((str(path), mutant.function), ()):
         raise NotPlantedError(f"{mutant.function} is not a function of this process")
-    codes, inside = _compiled(tree, path), f"{mutant.function}.<locals>."
+    codes, inside = compiled(tree, path), f"{mutant.function}.<locals>."
     for (file, name), planted in functions.items():
         # A call of the function may have returned functions inside of it, which go on existing.
         if file == str(path) and (name == mutant.function or name.startswith(inside)):
             for function in planted:
                 function.__globals__.update(_ASKED)
-                code = codes.get(_place(function.__code__))
+                code = codes.get(place_of(function.__code__))
                 if code is None and function.__code__.co_firstlineno == mutant.line:
                     raise NotPlantedError(f"{name} is one of several functions of this name in its line")
                 try:
@@ -411,71 +394,3 @@ def _change(mutant: Mutant, node: ast.AST, tree: ast.Module) -> ast.AST:
     changes = _changes_under_conditions(node, _entries(tree))
     changed = next(new for kind, new in changes if kind is mutant.kind and _source(new) == mutant.after)
     return _under(mutant.condition, node, changed)
-
-
-def watch(path: Path, name: str, functions: Functions, *, with_conditions: bool = False) -> set[str]:
-    """Let the functions of a file note which of their statements are run, in a set that this returns; if asked to, also
-    under which conditions."""
-    noted: set[str] = set()
-    tree = ast.parse(path.read_text("utf-8"))
-    parameters = own_parameters(tree) if with_conditions else {}
-    for node in list(ast.walk(tree)):
-        for field in ("body", "orelse", "finalbody"):
-            block = getattr(node, field, None)
-            if isinstance(block, list) and not isinstance(node, ast.Module | ast.ClassDef):
-                given = told(parameters.get(node, ())) if with_conditions else None
-                setattr(node, field, [each for statement in block for each in _noting(statement, name, given)])
-    codes = _compiled(tree, path)
-    for (file, _), them in functions.items():
-        for each in them if file == str(path) else ():
-            each.__globals__.update({_NOTED: noted, _MET: places_met})
-            code = codes.get(_place(each.__code__))
-            # A function of other variables of functions around it is one that a decorator has made.
-            if code is not None and code.co_freevars == each.__code__.co_freevars:
-                each.__code__ = code
-    return noted
-
-
-#: The name of the set in the globals of watched functions.
-_NOTED = "__statements_that_ran__"
-#: The name of what says under which conditions a statement runs.
-_MET = "__places_met__"
-
-
-def _noting(statement: ast.AST, name: str, given: str | None) -> Iterator[ast.AST]:
-    if isinstance(statement, ast.stmt) and not _is_docstring(statement):
-        place = f"{name}:{statement.lineno}"
-        added = f"add({place!r})" if given is None else f"update({_MET}({place!r}{given}))"
-        note = ast.parse(f"{_NOTED}.{added}").body[0]
-        yield ast.copy_location(note, statement)
-    yield statement
-
-
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-#: Where a function is in its file. Several have one name: lambdas, and what sets and deletes a property.
-_Place = tuple[str, int]
-
-
-def _place(code: CodeType) -> _Place:
-    return code.co_qualname, code.co_firstlineno
-
-
-def _compiled(tree: ast.Module, path: Path) -> dict[_Place, CodeType]:
-    """The code of a file's functions. Lambdas that stand in one line are left out."""
-    try:
-        code = compile(ast.fix_missing_locations(tree), str(path), "exec")
-    except (SyntaxError, TypeError, ValueError) as error:
-        # A pattern of `match`, for example, takes constants only.
-        raise NotPlantedError(str(error)) from error
-    count = Counter(map(_place, _codes(code)))
-    return {_place(each): each for each in _codes(code) if count[_place(each)] == 1}
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)

@@ -15,8 +15,10 @@ import msgspec
 import pytest
 import torch
 
+from benchmarks.mutants.codes import Functions
 from benchmarks.mutants.fate import SILENT
-from benchmarks.mutants.sites import Functions, Mutant, plant, watch
+from benchmarks.mutants.sites import Mutant, plant
+from benchmarks.mutants.watching import watch
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 
@@ -45,22 +47,21 @@ class Tests(msgspec.Struct):
 class _Notes:
     """A plug-in of pytest that notes what the tests run."""
 
-    def __init__(self, noted: Sequence[set[str]]) -> None:
+    def __init__(self, noted: set[str]) -> None:
         self._noted = noted
         self._failed = False
         self.ran: dict[str, frozenset[str]] = {}
 
     def pytest_runtest_logstart(self) -> None:
         self._failed = False
-        for each in self._noted:
-            each.clear()
+        self._noted.clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed = self._failed or not report.passed
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if not self._failed:
-            self.ran[nodeid] = frozenset[str]().union(*self._noted)
+            self.ran[nodeid] = frozenset(self._noted)
 
 
 class _First:
@@ -83,7 +84,7 @@ def tests(files: Mapping[str, Path], functions: Functions, depends_on: str, kept
 
     def serve(channel: Channel) -> None:
         _quietly()
-        notes = _Notes([watch(path, name, functions) for name, path in files.items()])
+        notes = _Notes(watch(files, functions))
         code = pytest.main([FOLDER, *_OPTIONS], plugins=[notes])
         assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), f"pytest ended with {code!r}"
         found, numbers = Tests(depends_on), dict[str, int]()

@@ -103,6 +103,10 @@ def judge(
     return Found(len(noticed), len(blamed), len(located), len(cases), example)
 
 
+def _releases(defect: Defect) -> tuple[str, str, str]:
+    return defect.distribution, defect.broken, defect.mended or ""
+
+
 def _blames(record: Record, culprit: str) -> bool:
     if record.blame is Blame.EXPORTER:
         return record.exporter == culprit
@@ -133,7 +137,8 @@ def main(
     chosen = [defects[name] for name in choose("--only", only, defects)]
     found: list[Found] = []
     silent: set[str] = set()
-    for (distribution, broken, next_), each in groupby(chosen, lambda one: (one.distribution, one.broken, one.mended)):
+    # The defects of one release need the same environments, and share the cells that they name.
+    for (distribution, broken, next_), each in groupby(sorted(chosen, key=_releases), _releases):
         group = list(each)
         python = python_with(environments, distribution, broken)
         mended = python_with(environments, distribution, next_) if next_ else sys.executable

@@ -28,7 +28,7 @@ def expect(
     name the cells that the exporter refused, and `no_kernel.toml` the kernels that onnxruntime lacked. Cells that the
     run did not contain are not touched.
 
-    Exit codes: 0 if nothing needs to change; 1 if something needs to change, or was changed by --update; 2 if the
+    Exit codes: 0 if nothing needs to change, or --update has changed it; 1 if something needs to change; 2 if the
     command was used wrongly.
 
     Examples:
@@ -62,7 +62,7 @@ def expect(
             path.write_text(proposed.text, encoding="utf-8")
     if not edits and not as_json:
         print_text(f"The expectation files agree with {run}.", error=True)
-    raise typer.Exit(1 if edits else 0)
+    raise typer.Exit(1 if edits and not update else 0)
 
 
 def _difference(path: Path, before: str, after: str) -> list[str]:

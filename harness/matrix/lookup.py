@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from os.path import commonprefix
 from pathlib import Path
 
 from onnx_parity.harness.axes import (
@@ -29,6 +30,8 @@ _POINT = re.compile(
     rf"-(?P<dtype>{'|'.join(Dtype)})-opset(?P<opset>\d+)-(?P<device>{'|'.join(Device)})-(?P<capture>{'|'.join(Capture)})"
     r"(?P<transforms>(?:\+[^-+]+)*)-(?P<rest>.+)$"
 )
+
+_EXAMPLE = "elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime"
 
 
 class NoSuchCellError(Exception):
@@ -59,9 +62,9 @@ def find_cell(cell: str, places: Sequence[Path]) -> Cell:
         places = [file, *places]
     point = _POINT.search(cell)
     if point is None:
+        example = _nearest_to_a_part(cell, places)
         raise NoSuchCellError(
-            f"{cell} is not the id of a cell, such as elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime. "
-            "`parity list PATTERN --cells` lists them."
+            f"{cell} is not the id of a cell, such as {example}. `parity list PATTERN --cells` lists them."
         )
     selection = _selection(point)
     label = cell[: point.start()]
@@ -79,6 +82,13 @@ def find_cell(cell: str, places: Sequence[Path]) -> Cell:
     names = [name for name, _ in _find_declared(places)]
     near = difflib.get_close_matches(label, [*sorted(labels), *names], n=1, cutoff=0.3)
     raise NoSuchCellError(f"there is no case {label}" + (f"; the nearest is {near[0]}." if near else "."))
+
+
+def _nearest_to_a_part(part: str, places: Sequence[Path]) -> str:
+    """The id of the cell that shares most of its beginning with a shortened one, of the declarations with this name."""
+    named = _find_declared(places, lambda name: part.startswith(name) or name.startswith(part))
+    cells = (cell.id for name, declaration in named for cell in cells_of(name, declaration, Selection()))
+    return max(cells, key=lambda each: len(commonprefix([each, part])), default=_EXAMPLE)
 
 
 def _find_declared(

@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.mutants import reached
 from benchmarks.mutants.__main__ import drawn
+from benchmarks.mutants.codes import NotPlantedError, functions_below
 from benchmarks.mutants.conditions import Condition, meeting
 from benchmarks.mutants.fate import Fate, in_batches, judge, spread
 from benchmarks.mutants.faulty_model import Fault, with_fault
@@ -25,16 +26,8 @@ from benchmarks.mutants.models import Models
 from benchmarks.mutants.reached import NotWatchedError, Ran, Reached, ran
 from benchmarks.mutants.searched import Programs
 from benchmarks.mutants.shares import is_named
-from benchmarks.mutants.sites import (
-    Mutant,
-    Mutation,
-    NotPlantedError,
-    conditional_mutants_of,
-    functions_below,
-    mutants_of,
-    plant,
-    watch,
-)
+from benchmarks.mutants.sites import Mutant, Mutation, conditional_mutants_of, mutants_of, plant
+from benchmarks.mutants.watching import watch
 from onnx_parity.exporter.operators.activation import lowering as activation
 from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
 from onnx_parity.harness.matrix.cells import Cell, cells_of
@@ -250,7 +243,7 @@ def test_statements_are_noted_in_the_functions_that_exist(tmp_path: Path) -> Non
     path.write_text("def lower(x):\n    if x:\n        return 1\n    return 2\n")
     names: dict[str, object] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    noted = watch(path, "lower.py", functions_below(tmp_path))
+    noted = watch({"lower.py": path}, functions_below(tmp_path))
     assert names["lower"](False) == 2  # type: ignore[operator]
     assert noted == {"lower.py:2", "lower.py:4"}
 
@@ -294,7 +287,7 @@ def test_functions_of_one_name_keep_what_they_do(tmp_path: Path) -> None:
         half.size = 10
         return [*(each() for each in names["FINDERS"] + names["BOTH"]), half.size]
 
-    noted = watch(path, "lower.py", functions)
+    noted = watch({"lower.py": path}, functions)
     assert values() == [1, 2, 3, 4, 16]
     assert noted == {"lower.py:12", "lower.py:16"}
     plant(next(each for each in mutants_of(path, "lower.py") if each.before == "5"), path, functions)

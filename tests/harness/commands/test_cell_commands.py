@@ -240,9 +240,14 @@ def test_a_cell_that_passes_is_reported(project: Path) -> None:
     ("cell", "message"),
     [
         (
-            "gated",
-            "gated is not the id of a cell, such as elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime. "
+            "other",
+            "other is not the id of a cell, such as elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime. "
             "`parity list PATTERN --cells` lists them.",
+        ),
+        (
+            "gated[slope=1.5]-float32-opset18",
+            "gated[slope=1.5]-float32-opset18 is not the id of a cell, such as "
+            "gated[slope=1.5]-float32-opset18-cpu-trace-onnxruntime. `parity list PATTERN --cells` lists them.",
         ),
         (_CELL.replace("1.5", "1.7"), "there is no case gated[slope=1.7]; the nearest is gated[slope=1.5]."),
         (_CELL.replace("opset13", "opset6"), "there is no opset 6 here, only 7 to 28."),

@@ -149,7 +149,7 @@ def test_a_command_line_is_a_runtime_too(tmp_path: Path, pack: Path) -> None:
     program.write_text(
         f"#!{sys.executable}\n"
         "import os, shutil, signal, sys\n"
-        "if '--version' in sys.argv: print('7.1'); sys.exit()\n"
+        "if '--version' in sys.argv: print('my-runtime 7.1 (of today)'); sys.exit()\n"
         "model, inputs, outputs = sys.argv[1:]\n"
         "if 'int8' in model: print('int8 is not supported'); sys.exit(1)\n"
         "if 'float16' in model: print('it is broken', file=sys.stderr); sys.exit(1)\n"

@@ -243,9 +243,9 @@ def test_the_file_is_written_from_a_run(tmp_path: Path, monkeypatch: pytest.Monk
         unsupported.load_once.cache_clear()
         return [str(result.exit_code), str(len(told)), Path("cases/unsupported.toml").read_text().partition("\n\n")[2]]
 
-    assert run(elu=10, tanh=7) == ["1", "0", '[activation]\n"<10" = ["elu"]\n']
     assert run(elu=10, tanh=7) == ["0", "0", '[activation]\n"<10" = ["elu"]\n']
-    assert run(elu=7, tanh=18) == ["1", "11", '[activation]\n"<16" = ["tanh"]\n']
+    assert run(elu=10, tanh=7) == ["0", "0", '[activation]\n"<10" = ["elu"]\n']
+    assert run(elu=7, tanh=18) == ["0", "11", '[activation]\n"<16" = ["tanh"]\n']
 
 
 _REFUSED = """

@@ -22,8 +22,9 @@ import torch
 import torch.nn.functional as F
 
 import onnx_parity.exporter
+from benchmarks.mutants.codes import Functions, functions_below
 from benchmarks.mutants.fate import limited
-from benchmarks.mutants.sites import Functions, Mutant, functions_below, mutants_of, plant
+from benchmarks.mutants.sites import Mutant, mutants_of, plant
 from onnx_parity.exporter.recording.fakes import result_cache
 from onnx_parity.harness.axes import Shapes
 from onnx_parity.harness.case import floats, op

@@ -20,7 +20,9 @@ export async function open({ command }) {
   name = basename(words[0]);
   const told = spawnSync(words[0], ["--version"], { encoding: "utf8" });
   if (told.error) throw new Error(`${words[0]}: ${told.error.message}`);
-  return told.stdout.trim().split("\n")[0] || "unknown";
+  // Waivers are for versions: of "my-runtime 1.2.3 (built today)", this is 1.2.3.
+  const line = told.stdout.trim().split("\n")[0];
+  return line.match(/\d+(\.\d+)+[^\s,;()]*/)?.[0] ?? (line || "unknown");
 }
 
 const SAYS_SO = /not (yet )?(supported|implemented)|unsupported|unimplemented/i;
