@@ -118,7 +118,8 @@ def look(
 ) -> Iterable[tuple[Defect, Found]]:
     """What the project makes of the defects of one release, beside the next one."""
     placed = [each for each in defects if each.places]
-    old, new = (wrong_cells(placed, python), wrong_cells(placed, mended)) if placed else ({}, {})
+    old = wrong_cells(placed, python) if placed else {}
+    new = wrong_cells(placed, mended, [record.nodeid for record in old.values()])
     for defect in defects:
         cases: set[str] = set()
         if defect.culprit in RUNTIMES:

@@ -23,19 +23,25 @@ from onnx_parity.harness.store import read_records
 __all__ = ["failing_cases", "has_operator", "is_of", "wrong_cells"]
 
 _ROOT = Path(__file__).parents[2]
+#: An exporter that takes a second for each cell is asked at the opset and in the dtypes of the reports.
+_OF_DYNAMO = ("--opsets", "18", "--dtypes", "float32,int64")
 #: The runtimes whose operators the cases of `op_cases/onnx/` try.
 RUNTIMES = ("onnx.reference", "onnxruntime")
 
 
-def wrong_cells(defects: Collection[Defect], python: str) -> dict[str, Record]:
-    """The cells of declarations that these defects name which fail in an environment."""
+def wrong_cells(defects: Collection[Defect], python: str, only: Collection[str] | None = None) -> dict[str, Record]:
+    """The cells of declarations that these defects name, or those of these node ids, which fail in an environment."""
     places = sorted({f"{place}.py" for each in defects for place in each.places})
     names = sorted({name for each in defects for name in each.names})
-    exporters = "torch_dynamo" if any(each.culprit == "torch_dynamo" for each in defects) else "parity,torch_script"
+    is_of_dynamo = any(each.culprit == "torch_dynamo" for each in defects)
+    exporters = ["--exporters", "torch_dynamo", *_OF_DYNAMO] if is_of_dynamo else ["--exporters", "parity,torch_script"]
+    if only is not None and not only:
+        return {}
+    chosen = [*places, "-k", " or ".join(names)] if only is None else only
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-        words = ["run", "-n", "0", "--no-report", "--runs", folder, "--devices", "cpu", "--exporters", exporters]
+        words = ["run", "-n", "0", "--no-report", "--runs", folder, "--devices", "cpu", *exporters]
         subprocess.run(
-            [python, "-m", "onnx_parity", *words, *places, "-k", " or ".join(names)],
+            [python, "-m", "onnx_parity", *words, *chosen],
             cwd=_ROOT,
             capture_output=True,
             check=False,
