@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from os.path import commonprefix
 from pathlib import Path
 
 from onnx_parity.harness.axes import (
@@ -85,10 +84,10 @@ def find_cell(cell: str, places: Sequence[Path]) -> Cell:
 
 
 def _nearest_to_a_part(part: str, places: Sequence[Path]) -> str:
-    """The id of the cell that shares most of its beginning with a shortened one, of the declarations with this name."""
+    """The id of the cell that is nearest to a shortened one, of the declarations with its name."""
     named = _find_declared(places, lambda name: part.startswith(name) or name.startswith(part))
-    cells = (cell.id for name, declaration in named for cell in cells_of(name, declaration, Selection()))
-    return max(cells, key=lambda each: len(commonprefix([each, part])), default=_EXAMPLE)
+    cells = [cell.id for name, declaration in named for cell in cells_of(name, declaration, Selection())]
+    return next(iter(difflib.get_close_matches(part, cells, n=1, cutoff=0.0)), _EXAMPLE)
 
 
 def _find_declared(
