@@ -119,7 +119,8 @@ def look(
     """What the project makes of the defects of one release, beside the next one."""
     placed = [each for each in defects if each.places]
     old = wrong_cells(placed, python) if placed else {}
-    new = wrong_cells(placed, mended, [record.nodeid for record in old.values()])
+    # What the old release does right needs no further look.
+    new = wrong_cells(placed, mended, {record.name for record in old.values()})
     for defect in defects:
         cases: set[str] = set()
         if defect.culprit in RUNTIMES:

@@ -30,25 +30,25 @@ RUNTIMES = ("onnx.reference", "onnxruntime")
 
 
 def wrong_cells(defects: Collection[Defect], python: str, only: Collection[str] | None = None) -> dict[str, Record]:
-    """The cells of declarations that these defects name, or those of these node ids, which fail in an environment."""
+    """The cells of the declarations that these defects name, or only of some of them, which fail in an environment."""
     places = sorted({f"{place}.py" for each in defects for place in each.places})
-    names = sorted({name for each in defects for name in each.names})
+    names = sorted({name for each in defects for name in each.names} if only is None else only)
     is_of_dynamo = any(each.culprit == "torch_dynamo" for each in defects)
     exporters = ["--exporters", "torch_dynamo", *_OF_DYNAMO] if is_of_dynamo else ["--exporters", "parity,torch_script"]
-    if only is not None and not only:
+    if not names:
         return {}
-    chosen = [*places, "-k", " or ".join(names)] if only is None else only
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         words = ["run", "-n", "0", "--no-report", "--runs", folder, "--devices", "cpu", *exporters]
-        subprocess.run(
-            [python, "-m", "onnx_parity", *words, *chosen],
+        done = subprocess.run(
+            [python, "-m", "onnx_parity", *words, *places, "-k", " or ".join(names)],
             cwd=_ROOT,
             capture_output=True,
+            text=True,
             check=False,
         )
         found = [path for path in Path(folder).iterdir() if path.is_dir() and not path.is_symlink()]
         if len(found) != 1:
-            raise RuntimeError(f"parity {' '.join(words)} made no run")
+            raise RuntimeError(f"parity {' '.join(words)} made no run: {done.stdout[-1000:]}{done.stderr[-1000:]}")
         return {record.cell: record for record in read_records(found[0]) if record.status in WRONG}
 
 
