@@ -16,7 +16,7 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3550,
+    "exporter": 3560,
     "exporter/dispatch": 630,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
@@ -56,7 +56,7 @@ BUDGETS = {
     "harness/matrix": 815,
     "harness/onnx_cases": 1010,
     "harness/operators": 465,
-    "harness/pytest_plugin": 2575,
+    "harness/pytest_plugin": 2590,
     "harness/results": 2280,
     "harness/reuse": 760,
     "harness/running": 1500,

@@ -122,11 +122,11 @@ class _ModelLowering:
         return inputs
 
     def _outputs(self, inputs: list[ir.Value]) -> list[ir.Value]:
-        taken = {id(value) for value in inputs}
+        taken, names = {id(value) for value in inputs}, set(self.names.outputs)
         outputs = []
         for number, (aten, name) in enumerate(zip(self.graph.outputs, self.names.outputs, strict=True)):
             value = self._result(aten, name)
-            if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in self.names.outputs:
+            if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in names:
                 # ONNX requires that an output is the result of a node, and different from all inputs and outputs.
                 value = self._identity(value, name)
             value.ir.name = name

@@ -148,26 +148,29 @@ class _Copying:
 
     def _value(self, value: Any) -> Any:
         """The copy of a value of the module's attributes."""
-        if type(value) in _PLAIN:
+        kind = type(value)
+        if kind in _PLAIN:
             return value
-        if id(value) in self._copies:
-            return self._copies[id(value)]
+        known = self._copies.get(id(value))
+        if known is not None:
+            return known
+        if kind is OrderedDict or kind is dict:
+            mapping = self._copies[id(value)] = kind()
+            if value:  # Nearly all of the dozen dicts of a module are empty.
+                mapping.update((self._value(key), self._value(item)) for key, item in value.items())
+            return mapping
         if isinstance(value, torch.nn.Module):
             return self.module(value)
         if isinstance(value, torch.Tensor):
             result = self._copies[id(value)] = copied_tensor(value)
             return result
-        if type(value) in (dict, OrderedDict):
-            mapping = self._copies[id(value)] = type(value)()
-            mapping.update((self._value(key), self._value(item)) for key, item in value.items())
-            return mapping
-        if type(value) is list:
+        if kind is list:
             items: list[Any] = []
             self._copies[id(value)] = items
             items.extend(map(self._value, value))
             return items
-        if type(value) in (tuple, set):
-            return type(value)(map(self._value, value))
+        if kind is tuple or kind is set:
+            return kind(map(self._value, value))
         return self._callable(value)
 
     def _callable(self, value: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from onnx_parity.exporter.arrays import Array, Float64Array, in_width, is_float, to_array
+from onnx_parity.exporter.containers import map_tensors
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves, tree_map, tree_map_only
 from onnx_parity.exporter.verification.float64 import in_dtype
@@ -63,7 +64,7 @@ class Twin(Generic[_Program, _Inputs]):
 
     def outputs(self, inputs: _Inputs, moves: Moves | None = None) -> list[Float64Array] | None:
         """The outputs, converted to float64; None if the program fails in this dtype or for these inputs."""
-        converted = tree_map_only(torch.Tensor, self._converted, inputs)
+        converted = map_tensors(self._converted, inputs)
         while self._choices:
             try:
                 # A weight that is a class of its own, as quantizers have them, may refuse the dtype.
@@ -111,7 +112,7 @@ def moved(inputs: _Inputs, seed: int, least: float = 0.0, share: float = 1.0) ->
             signs = torch.where((magnitude <= 1) & (magnitude * (1 + eps) > 1), -1.0, signs)
         return wide * (1 + eps * signs)
 
-    everything: _Inputs = tree_map_only(torch.Tensor, move, inputs)
+    everything: _Inputs = map_tensors(move, inputs)
     return everything
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
+from onnx_parity.exporter.containers import map_tensors
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.torch_inside.frames import FrameType, stands_in
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
@@ -111,7 +112,7 @@ class Program:
         self, module: torch.nn.Module, inputs: tuple[Given, ...], watched: AbstractContextManager[object] | None = None
     ) -> list[torch.Tensor]:
         """The outputs of a copy of the program's module, which may be written to."""
-        given = tree_map_only(torch.Tensor, copied_tensor, inputs)
+        given = map_tensors(copied_tensor, inputs)
         with run_uncompiled(), self.at_home(), watched or nullcontext():
             outputs = module(*given)
         return [

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _decoder = msgspec.json.Decoder(Record)
 #: Begins the answer of the process for cells if a file of the run cannot be written. No JSON begins so.
 _UNWRITTEN = b"!"
+#: From this number of cells on, what many of them import is imported before the first.
+_MANY = 500
 
 #: The key under which the controller sends its `RunInfo` to the workers, and that of a `NodeRun` on a cluster.
 RUN_INFO, ON_NODE = "parity_run", "parity_on_node"
@@ -296,6 +298,8 @@ class Matrix:
 
         if PARITY in self.selection.exporters:
             _export_once()
+        if len(self.items) >= _MANY:
+            _import_what_many_need()
         if self.reuse is not None:
             self.reuse.grounds.prepare()
         # The collector of the forked process ignores objects that exist now, because visiting them copies their pages.
@@ -450,6 +454,16 @@ def _options_of_running_again(config: pytest.Config, seed: int, settings: Settin
         if given := option(config, name):
             options.append(f"{prefix_option(name)}={given}")
     return tuple(options)
+
+
+def _import_what_many_need() -> None:
+    """Import what a quarter of all cells needs of torch, once for each worker.
+
+    Each process that runs cells would import it again, for a second, and be replaced earlier: it takes as much memory
+    as the process may grow by.
+    """
+    import torch.distributed.tensor
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401
 
 
 def _export_once() -> None:

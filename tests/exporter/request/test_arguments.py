@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 import onnx_parity
+from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import signature_of
+from onnx_parity.exporter.request.names import _refuse_duplicates
 from onnx_parity.exporter.torch_inside import pytree
 from tests.exporter.subjects import assert_agrees
 
@@ -385,3 +387,11 @@ def test_too_few_or_too_many_arguments_are_told_with_the_parameters(args: tuple[
         "Its parameters are image, mask: give all positional arguments as one tuple, args=(x, y), and those by keyword "
         "as kwargs={'z': z}."
     )
+
+
+def test_many_names_are_checked_in_a_time_that_grows_with_their_number() -> None:
+    """Each name was counted in the whole list: minutes for this one."""
+    names = [f"x{number}" for number in range(200_000)]
+    _refuse_duplicates("input", names)
+    with pytest.raises(ArgumentError, match="two inputs are called 'x7'"):
+        _refuse_duplicates("input", [*names, "x7"])

@@ -10,7 +10,7 @@ import torch
 from torch.export.dynamic_shapes import Dim
 
 import onnx_parity
-from onnx_parity.exporter.containers import closed, named_leaves, opened
+from onnx_parity.exporter.containers import closed, map_tensors, named_leaves, opened
 
 X = torch.randn(2, 4)
 
@@ -473,3 +473,13 @@ def test_an_expression_that_the_example_contradicts() -> None:
         "the axis '2*past + sequence' of 'mask' has size 5 in the example, but the axes that it names give 8: give an "
         "example that fits, or another name"
     )
+
+
+def test_a_function_is_applied_to_each_tensor_at_any_depth() -> None:
+    one, two = torch.ones(2), torch.zeros(3)
+    mapped = map_tensors(lambda x: x + 1, (one, [two, 3, {"a": one}], None))
+    assert mapped[0].tolist() == [2.0, 2.0]
+    assert mapped[1][0].tolist() == [1.0, 1.0, 1.0]
+    assert (mapped[1][1], mapped[1][2]["a"].tolist(), mapped[2]) == (3, [2.0, 2.0], None)
+    assert [each.tolist() for each in map_tensors(lambda x: x * 2, (one, two))] == [[2.0, 2.0], [0.0, 0.0, 0.0]]
+    assert type(map_tensors(lambda x: x, [one])) is list
