@@ -13,7 +13,8 @@ evenly spread, in one dtype at one opset; the full tier runs all in all dtypes, 
 declare whole databases: all of torch's operators, or modules, of which the survey beside the file has usable samples.
 The default tier runs the first sample of each, in one dtype at one opset.
 
-The tensors of a sample are the program's inputs. All other arguments, such as dims and modes, are part of the program.
+The tensors of a sample are the program's inputs. All other arguments, such as dims and modes, are part of the program,
+which calls the operator twice: the second call in a program may be exported otherwise than the first.
 The usable samples are listed in a survey beside the declarations, because importing OpInfo takes seconds and drawing
 all samples takes minutes.
 """

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, SIGNED_INTS, WIDE_FLOATS, floats, given, ints, numbers, op
-from onnx_parity.op_cases.function_sweeps import of_one
+from onnx_parity.op_cases.function_sweeps import edges, of_one
 
 #: In each dtype, because NaN is treated otherwise where there are other kernels.
 _NAN = (math.nan,)
-_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0])
+_EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0)
 
 # --- two slopes -------------------------------------------------------------------------------------------------------
 

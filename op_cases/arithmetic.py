@@ -22,9 +22,9 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
-from onnx_parity.op_cases.function_sweeps import of_two
+from onnx_parity.op_cases.function_sweeps import edges, of_two
 
-_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
+_EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5)
 _ROUNDED_ZERO = (
     "torch gives a quotient or remainder that is zero the sign of the exact value; ONNX's formula gives it none"
 )

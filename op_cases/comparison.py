@@ -22,11 +22,11 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
-from onnx_parity.op_cases.function_sweeps import of_two
+from onnx_parity.op_cases.function_sweeps import edges, of_two
 
-_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
+_EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5)
 _OTHERS = given([[math.nan], [math.inf], [-math.inf], [0.0], [1.5]])
-_LARGE = given([2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1])
+_LARGE = edges(2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1)
 _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
 
 

@@ -19,9 +19,9 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
-from onnx_parity.op_cases.function_sweeps import of_one, twice
+from onnx_parity.op_cases.function_sweeps import edges, of_one, twice
 
-_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-6, -1e-6, 12.0, -12.0])
+_EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-6, -1e-6, 12.0, -12.0)
 _ANY, _POSITIVE, _INSIDE, _ABOVE = floats(3, 4), floats(3, 4, low=0.1), floats(3, 4, low=-0.95), floats(3, 4, low=1.05)
 #: In each dtype, because NaN is treated otherwise where there are other kernels.
 _NAN = (math.nan,)

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import torch
 
+from onnx_parity.harness.case import given
+from onnx_parity.harness.inputs import Maker
+
 
 def of_one(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
     return f(x)
@@ -13,8 +16,14 @@ def of_one(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
 
 def twice(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:
     """The second call of an operator in a program is lowered after the first."""
-    return f(x), f(x.flip(0))
+    return f(x), f(x.flip(-1))
 
 
 def of_two(x: torch.Tensor, y: object, f: Callable[[torch.Tensor, object], object]) -> object:
     return f(x, y)
+
+
+def edges(*values: float) -> Maker:
+    """Numbers that functions treat otherwise than those beside them: more than 30 elements, and an axis of size 1,
+    because few other cases have such numbers in tensors of these sizes."""
+    return given([[*values] * (30 // len(values) + 1)])

@@ -7,12 +7,12 @@ import math
 import torch
 
 from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, ints, numbers, op
-from onnx_parity.op_cases.function_sweeps import of_one
+from onnx_parity.op_cases.function_sweeps import edges, of_one
 
 #: Why some cases do not run with a NaN.
 _NAN_TIMES_ZERO = "torch's kernels leave out the terms of zeros, which NaN makes NaN"
 
-_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])
+_EDGES = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5)
 
 erfc = op(torch.erfc, floats(3, 40, low=-4.0, high=6.0), dtypes=FLOATS, dynamic=BATCH)
 erfinv = op(torch.erfinv, floats(3, 40, low=-0.99, high=0.99), dtypes=WIDE_FLOATS, dynamic=BATCH)
@@ -44,7 +44,7 @@ multigamma = op(torch.mvlgamma, floats(3, 4, low=3.0, high=9.0), p=[1, 3])
 # --- Bessel, Airy, zeta, gamma, polynomials ---------------------------------------------------------------------------
 
 _S = torch.special
-_EDGES_OF_ORDERS = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 8.0, -8.0, 1e-6, 0.5])
+_EDGES_OF_ORDERS = edges(math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 8.0, -8.0, 1e-6, 0.5)
 _LOST_SIGN = "onnxruntime's Where makes 0.0 of -0.0"
 #: The functions whose float64 kernels in torch are accurate.
 _ACCURATE = [

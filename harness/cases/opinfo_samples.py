@@ -106,17 +106,22 @@ class Sample:
 
 
 class SampleModule(torch.nn.Module):
-    """A sample as a module that takes its tensors. If the sample is of a module, that is its only submodule."""
+    """A sample as a module that takes its tensors. If the sample is of a module, that is its only submodule.
+
+    An operator is called twice, because the second call in a program may be exported otherwise than the first.
+    """
 
     def __init__(self, sample: Sample) -> None:
         super().__init__()
         self.sample = sample
         self.operator = sample.operator
+        self._is_of_a_module = isinstance(sample.operator, torch.nn.Module)
         if isinstance(sample.operator, torch.nn.Module):
             self.train(sample.operator.training)
 
     def forward(self, *tensors: torch.Tensor) -> object:
-        return self.sample.call_of(self.operator, tensors)
+        first = self.sample.call_of(self.operator, tensors)
+        return first if self._is_of_a_module else (first, self.sample.call_of(self.operator, tensors))
 
 
 class Entry(ABC):
