@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from onnx_parity.harness.case import given
-from onnx_parity.harness.inputs import Maker
+from onnx_parity.harness.case import Maker, given
 
 
 def of_one(x: torch.Tensor, f: Callable[[torch.Tensor], object]) -> object:

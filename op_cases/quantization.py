@@ -34,7 +34,7 @@ fake_quantize_signed = op(_to_grid(-128, 127), floats(2, 3, 4), dynamic=_ROWS, w
 fake_quantize_unsigned = op(_to_grid(0, 255), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
 fake_quantize_seven_bits = op(_to_grid(0, 127), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
 fake_quantize_four_bits = op(_to_grid(-8, 7), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
-fake_quantize_sixteen_bits = op(_to_grid(0, 65535), floats(2, 3, 4), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
+fake_quantize_sixteen_bits = op(_to_grid(0, 65535), floats(2, 3, 7), dynamic=_ROWS, without_nan=_NAN_IN_INTEGERS)
 
 
 def by_tensors(x: Tensor, scale: Tensor) -> Tensor:

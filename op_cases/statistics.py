@@ -17,7 +17,7 @@ histc = op(
 )
 histc_of_whole_numbers = op(
     lambda x, **how: torch.histc(x.float(), **how),
-    ints(5, 6, low=-2, high=9),
+    ints(5, 7, low=-2, high=9),
     rows=[
         {"bins": 4, "min": 0, "max": 3},
         {"bins": 4, "min": 0.5, "max": 3.5},

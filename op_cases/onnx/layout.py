@@ -196,7 +196,8 @@ def reversed_(x: Array, lengths: Array, batch_axis: int, time_axis: int) -> Arra
 reverse_sequence = node(
     "ReverseSequence",
     reversed_,
-    call((4, 3), [4, 1, 2]),
+    # Each length that there may be.
+    call((4, 5), [4, 0, 3, 1, 2]),
     call((4, 0), (0,)),
     call((3, 4), [4, 1, 2], batch_axis=0, time_axis=1),
     call((4, 2, 2), [3, 4]),
