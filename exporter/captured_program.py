@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 import torch
 
+from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.files.lazy_tensors import literals_on_the_cpu
+from onnx_parity.exporter.files.safetensors_files import read_when_written
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.graph.graph import Graph, operator_name
 from onnx_parity.exporter.lowering.lower import Names, lower
@@ -23,6 +26,7 @@ from onnx_parity.exporter.rewrites.order import (
     MayCompute,
     optimize,
     rewrite_for_onnxruntime,
+    use_few_bits,
     use_operators_of_onnxruntime,
 )
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
@@ -55,6 +59,10 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     assumptions_output: bool = False
     #: The runtime whose own operators the model may have; None for ONNX's alone.
     target: str | None = None
+    #: How many bits the weights of products have; None for those that they have in the program.
+    weight_bits: int | None = None
+    #: Safetensors files from which weights on the meta device are read when the model is written.
+    checkpoint: Sequence[str | os.PathLike[str]] = ()
 
     def __post_init__(self) -> None:
         check_switches(
@@ -64,6 +72,11 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
             keep_initializers_as_inputs=self.keep_initializers_as_inputs,
             assumptions_output=self.assumptions_output,
         )
+        if self.weight_bits is not None and (self.weights_vary or not (self.folds and self.optimize)):
+            raise ArgumentError(
+                "weight_bits stores the weights anew: it cannot be given with export_params=False, "
+                "keep_initializers_as_inputs, export_modules_as_functions, optimize=False or do_constant_folding=False"
+            )
 
     @property
     def weights_vary(self) -> bool:
@@ -87,7 +100,8 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
         """What rewrites may compute from weights, now or when the program is optimized later."""
         if self.weights_vary or self.as_functions:
             return MayCompute.NOTHING
-        return MayCompute.FROM_SMALL_WEIGHTS if self.refers_to_files else MayCompute.FROM_ALL_WEIGHTS
+        stays = self.refers_to_files or self.weight_bits is not None
+        return MayCompute.FROM_SMALL_WEIGHTS if stays else MayCompute.FROM_ALL_WEIGHTS
 
 
 class Capture:
@@ -175,6 +189,8 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
         elif options.folds and options.optimize:
             optimize(model, opset, options.may_compute)
+            if options.weight_bits is not None:
+                use_few_bits(model, opset, options.weight_bits, options.target is not None)
             if options.target is not None:
                 use_operators_of_onnxruntime(model, opset)
         give_unique_names(model)
@@ -186,6 +202,7 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         if model.ir_version < 4 or options.keep_initializers_as_inputs:
             list_initializers_as_inputs(model)
     weights = Weights.of(lowered.weights, lowered.built_in, given)
+    read_when_written(weights.sources, options.checkpoint)
     return ONNXProgram(
         model, capture._returned, opset, capture._source, weights, options.may_compute, capture.assumptions
     )

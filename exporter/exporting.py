@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,7 +23,12 @@ from onnx_parity.exporter.request.checks import check_switches
 from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
 from onnx_parity.exporter.request.keywords import suggesting_keywords
-from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, checked_runtime
+from onnx_parity.exporter.request.opsets import (
+    checked_custom_opsets,
+    checked_opset,
+    checked_runtime,
+    checked_weight_bits,
+)
 from onnx_parity.exporter.request.record_options import RecordOptions
 from onnx_parity.exporter.torch_inside.garbage import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
@@ -75,6 +81,7 @@ def export(
     return_written: bool = False,
     allow_ignored_inputs: bool = False,
     target: str | None = None,
+    weight_bits: int | None = None,
 ) -> ONNXProgram:
     """Export a PyTorch program to ONNX.
 
@@ -146,6 +153,9 @@ def export(
             program is a language model with a cache, `genai_config.json` is written beside it, with which
             onnxruntime-genai runs it, and the weights are written to `<f>.data`, which onnxruntime loads faster. The
             default, None, is a model of ONNX's operators alone, which any runtime runs.
+        weight_bits: 4 or 8: store the weights of products of matrices as integers of so many bits, with a scale for
+            each block of 32 features, from opset 21 on. They are made one by one when the model is written, and read
+            then from the safetensors files of an `ExternalData`, to which the model does not refer.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -162,8 +172,9 @@ def export(
         autograd_inlining=autograd_inlining,
     )
     refuse_uninlined(autograd_inlining)
+    opset = checked_opset(opset_version)
     model_options = ModelOptions(
-        opset_version=checked_opset(opset_version),
+        opset_version=opset,
         operator_export_type=export_type_of(operator_export_type, aten, export_raw_ir),
         export_params=export_params,
         do_constant_folding=do_constant_folding,
@@ -175,7 +186,11 @@ def export(
         assumptions_output=assumptions_output,
         refers_to_files=isinstance(external_data, ExternalData) and bool(external_data.safetensors),
         target=checked_runtime(target),
+        weight_bits=checked_weight_bits(weight_bits, opset, verify),
+        checkpoint=external_data.safetensors if weight_bits and isinstance(external_data, ExternalData) else (),
     )
+    if weight_bits is not None and isinstance(external_data, ExternalData):
+        external_data = dataclasses.replace(external_data, safetensors=())
     record_options = RecordOptions(
         input_names=input_names,
         output_names=output_names,

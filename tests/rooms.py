@@ -16,11 +16,11 @@ __all__ = ["BUDGETS", "lines_by_room", "outgrown"]
 _ROOT = Path(__file__).parents[1]
 #: The most lines of each folder, and of the files directly in a top-level folder.
 BUDGETS = {
-    "exporter": 3560,
+    "exporter": 3600,
     "exporter/dispatch": 630,
     "exporter/expressions": 1715,
     "exporter/fallback": 400,
-    "exporter/files": 1550,
+    "exporter/files": 1620,
     "exporter/graph": 1145,
     "exporter/kinds": 1250,
     "exporter/lowering": 5420,
@@ -30,8 +30,8 @@ BUDGETS = {
     "exporter/recording": 7660,
     "exporter/recurrences": 850,
     "exporter/registry": 740,
-    "exporter/request": 1720,
-    "exporter/rewrites": 4215,
+    "exporter/request": 1735,
+    "exporter/rewrites": 4410,
     "exporter/runtime": 815,
     "exporter/script": 3000,
     "exporter/sizes": 2155,

@@ -34,6 +34,8 @@ class WeightTensor(TorchTensor):
         self.is_literal = is_literal
         #: Whether the model is right only for numbers that are finite and far from the largest of the dtype.
         self.stays_finite = False
+        #: Reads the rows between two numbers from the file of a checkpoint, where the weight is on the meta device.
+        self.stored: Callable[[int | None, int | None], torch.Tensor] | None = None
 
     @property
     def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute
@@ -41,6 +43,14 @@ class WeightTensor(TorchTensor):
 
     def hold(self, tensor: torch.Tensor) -> None:
         self._current = tensor.detach()
+
+    def rows(self, start: int | None = None, end: int | None = None) -> torch.Tensor:
+        """The rows between two numbers, or all of it, on the CPU (or the meta device)."""
+        current = self._current
+        if current.is_meta and self.stored is not None:
+            return self.stored(start, end)
+        rows = current if start is end is None else current[start:end]
+        return rows if rows.is_meta else rows.cpu()
 
 
 class _Definition(msgspec.Struct, frozen=True, eq=False):
@@ -87,7 +97,8 @@ class LazyTorchTensor(ir.LazyTensor):
     """A tensor of known dtype and shape, which torch computes at each access, from the values of its sources.
 
     With `parts`, its bytes are the concatenated bytes of other tensors, which are written without a copy. With `rows`,
-    ranges of rows can be computed separately, so that only one block of them is in memory at a time.
+    ranges of rows can be computed separately, so that only one block of them is in memory at a time. Of integers of
+    four bits, which torch does not have, the bytes are computed: `stored_as` is their dtype.
     """
 
     def __init__(
@@ -98,10 +109,18 @@ class LazyTorchTensor(ir.LazyTensor):
         sources: tuple[ir.TensorProtocol, ...] = (),
         parts: tuple[ir.TensorProtocol, ...] = (),
         rows: Callable[[int, int], torch.Tensor] | None = None,
+        stored_as: ir.DataType | None = None,
     ) -> None:
         definition = _Definition(compute, sources)
+
         # It does not refer to this tensor, which would then keep weights in memory until garbage is collected.
-        super().__init__(lambda: TorchTensor(_computed(definition)), TO_ONNX[dtype], ir.Shape(shape))
+        def known() -> ir.TensorProtocol:
+            computed = _computed(definition)
+            if stored_as is None:
+                return TorchTensor(computed)
+            return ir.PackedTensor(computed.numpy(), stored_as, shape=ir.Shape(shape))
+
+        super().__init__(known, stored_as or TO_ONNX[dtype], ir.Shape(shape))
         self.definition = definition
         #: Whether it depends on a parameter.
         self.is_learned = False
@@ -135,7 +154,9 @@ def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
     # export.
     if type(tensor) is LazyTorchTensor:
         return _computed(tensor.definition)
-    if type(tensor) is WeightTensor or isinstance(tensor, TorchTensor):
+    if type(tensor) is WeightTensor:
+        return tensor.rows()
+    if isinstance(tensor, TorchTensor):
         raw: torch.Tensor = tensor.raw
         return raw if raw.is_meta else raw.cpu()
     return torch.from_numpy(tensor.numpy().copy())

@@ -11,18 +11,20 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import onnx_ir as ir
+import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.errors import WriteError
-from onnx_parity.exporter.files.lazy_tensors import chunks_of
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor, chunks_of
 
-__all__ = ["Entry", "SafetensorsFile"]
+__all__ = ["Entry", "SafetensorsFile", "read_when_written"]
 
 _DTYPES = {
     "F32": ir.DataType.FLOAT,
@@ -104,6 +106,48 @@ class SafetensorsFile(msgspec.Struct, frozen=True):
                         return False
                     position += block.size
         return True
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A tensor of a file, whose rows are read when they are asked for, as numbers of a dtype."""
+
+    path: Path
+    entry: Entry
+    dtype: torch.dtype
+
+    def __call__(self, start: int | None = None, end: int | None = None) -> torch.Tensor:
+        count, *row = self.entry.shape or (1,)
+        first, last, _ = slice(start, end).indices(count)
+        size = self.entry.nbytes // max(count, 1)
+        data = bytearray(size * (last - first))
+        with self.path.open("rb") as file:
+            file.seek(self.entry.offset + size * first)
+            if file.readinto(data) < len(data):
+                raise WriteError(f"{self.path} has become shorter since its header was read")
+        assert self.entry.dtype is not None
+        stored = TO_TORCH[self.entry.dtype]
+        numbers = torch.frombuffer(data, dtype=stored) if data else torch.empty(0, dtype=stored)
+        shape = self.entry.shape if start is end is None else (last - first, *row)
+        return numbers.reshape(shape).to(self.dtype)
+
+
+def read_when_written(weights: Mapping[str, WeightTensor], paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Let weights on the meta device be read from safetensors files when they are needed, by their names. Floats of
+    another dtype there, as of bfloat16, are converted."""
+    for file in map(SafetensorsFile.read, paths):
+        for name, entry in file.entries.items():
+            weight = weights.get(name)
+            if weight is None or not weight.raw.is_meta:
+                continue
+            wanted = weight.raw.dtype
+            stored = None if entry.dtype is None else TO_TORCH[entry.dtype]
+            fits = stored is wanted or (stored is not None and stored.is_floating_point and wanted.is_floating_point)
+            if not fits or entry.shape != tuple(weight.raw.shape):
+                raise WriteError(
+                    f"the weight {name!r} is {wanted}{list(weight.raw.shape)} in the program, and "
+                    f"{stored}{list(entry.shape)} in {file.path}: give the files of a checkpoint of this program"
+                )
+            weight.stored = _Stored(file.path, entry, wanted)
 
 
 def _entry(name: str, described: object, first: int, size: int) -> Entry:

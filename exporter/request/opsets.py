@@ -14,6 +14,7 @@ __all__ = [
     "checked_custom_opsets",
     "checked_opset",
     "checked_runtime",
+    "checked_weight_bits",
     "refuse_unused_opsets",
 ]
 
@@ -32,6 +33,22 @@ def checked_runtime(target: str | None) -> str | None:
     if target not in (None, "onnxruntime"):
         raise ArgumentError(f'target is {target!r}: give "onnxruntime", or None for a model that any runtime runs')
     return target
+
+
+def checked_weight_bits(bits: int | None, opset: int, verify: bool) -> int | None:
+    """How many bits weights are stored with, if not with those that they have. They are no longer equal then."""
+    if bits is None:
+        return None
+    if bits not in (4, 8):
+        raise ArgumentError(f"weight_bits is {bits!r}: give 4 or 8, or None for weights as the program has them")
+    if opset < 21:
+        raise ArgumentError(f"weight_bits={bits} needs an opset from 21 on, and opset_version is {opset}")
+    if verify:
+        raise ArgumentError(
+            f"weight_bits={bits} rounds the weights, so that the model's results are not the program's, which "
+            "verify=True would say: verify an export without weight_bits, and compare the results of both models"
+        )
+    return bits
 
 
 def checked_opset(opset_version: int | None) -> int:

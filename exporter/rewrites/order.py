@@ -10,6 +10,7 @@ import msgspec
 import onnx_ir as ir
 
 from onnx_parity.exporter.rewrites.engine.rewriter import Rewrite, apply_rewrites, operators_of
+from onnx_parity.exporter.rewrites.few_bits import few_bits
 from onnx_parity.exporter.rewrites.fold_constants import fold_constants
 from onnx_parity.exporter.rewrites.merge_equal_nodes import merge_equal_nodes
 from onnx_parity.exporter.rewrites.remove_unused import remove_unused
@@ -34,7 +35,10 @@ from onnx_parity.exporter.rewrites.tables.sums_of_constants import SUMS_OF_CONST
 from onnx_parity.exporter.rewrites.tables.transposes import ELEMENTWISE_TRANSPOSES, TRANSPOSES
 from onnx_parity.exporter.rewrites.tables.vector_products import VECTOR_PRODUCTS
 
-__all__ = ["ORDER", "REQUIRED", "MayCompute", "optimize", "rewrite_for_onnxruntime", "use_operators_of_onnxruntime"]
+__all__ = [
+    "ORDER", "REQUIRED", "MayCompute", "optimize", "rewrite_for_onnxruntime", "use_few_bits",
+    "use_operators_of_onnxruntime",
+]  # fmt: skip
 
 Table = Sequence[Rewrite[Any]]
 
@@ -107,6 +111,12 @@ ORDER = (
 def rewrite_for_onnxruntime(model: ir.Model, opset: int) -> None:
     """Apply the rewrites without which onnxruntime would refuse a model, or get it wrong."""
     apply_rewrites(model, REQUIRED, opset, operators_of(model))
+
+
+def use_few_bits(model: ir.Model, opset: int, bits: int, for_onnxruntime: bool) -> None:
+    """Store the weights of products as integers of a few bits, which are made when the model is written."""
+    if apply_rewrites(model, few_bits(bits, for_onnxruntime), opset, operators_of(model)):
+        remove_unused(model)
 
 
 def use_operators_of_onnxruntime(model: ir.Model, opset: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,8 +76,9 @@ class ProgramOutputs:
         #: as a share of the output's typical element. It is measured once. For other inputs, half of the tolerance
         #: that follows from it is taken to be right.
         self._noise: list[float] = []
-        self._twin = Twin(source.program, torch.float64, self._call)
-        self._coarse = Twin(source.program, torch.float32, self._call)
+        in_another_dtype = partial(self._call, as_exported=False)
+        self._twin = Twin(source.program, torch.float64, in_another_dtype)
+        self._coarse = Twin(source.program, torch.float32, in_another_dtype)
 
     @classmethod
     def of(cls, program: ONNXProgram) -> ProgramOutputs:
@@ -137,7 +139,9 @@ class ProgramOutputs:
     def _arrays(self, arguments: _Arguments) -> list[Array]:
         return [to_array(tensor) for tensor in self._call(copied(self._source.program), arguments)]
 
-    def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
+    def _call(self, program: _Program, arguments: _Arguments, *, as_exported: bool = True) -> list[torch.Tensor]:
+        """The outputs. Constants beside them, as the dtype of a cache, have to be those of the export if it runs
+        `as_exported`, and not in another dtype."""
         args, kwargs = closed(pytree.tree_map_only(torch.Tensor, copied_tensor, arguments))
         if self._differentiates:
             self._require_gradients(args, kwargs)
@@ -150,7 +154,7 @@ class ProgramOutputs:
         try:
             with torch.set_grad_enabled(self._differentiates), uncompiled(), in_full_precision():
                 result = program(*args, **kwargs)
-                return [*self._tensors(result), *self._written(program, args, kwargs)]
+                return [*self._tensors(result, as_exported), *self._written(program, args, kwargs)]
         finally:
             given.restore()
             # A cache that this call has filled is of its sizes and its dtype.
@@ -166,7 +170,7 @@ class ProgramOutputs:
             if isinstance(tensor, torch.Tensor) and known.example.requires_grad:
                 tensor.requires_grad_()
 
-    def _tensors(self, result: Any) -> list[torch.Tensor]:
+    def _tensors(self, result: Any, as_exported: bool) -> list[torch.Tensor]:
         returned = self._returned
         leaves = _leaves(result, returned)
         if len(leaves) != len(returned.kinds):
@@ -184,7 +188,7 @@ class ProgramOutputs:
                 tensors.extend([] if leaf is None else [leaf.detach()])
             elif kind in _LISTS:
                 tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
-            elif isinstance(plain, PLAIN) and leaf != plain:
+            elif as_exported and isinstance(plain, PLAIN) and leaf != plain:
                 raise VerificationError(
                     f"for {self._what} the program returns {leaf!r}, but when it was exported it returned {plain!r}, "
                     "which is a constant of the model: return it as a tensor"

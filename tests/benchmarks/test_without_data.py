@@ -30,6 +30,8 @@ def test_one_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     app.command()(without_data.main)
     result = CliRunner().invoke(app, ["--layers", "1"])
     assert result.exit_code == 0, result.output
-    assert "12 of 12 are found there" in result.output
+    assert "12 of 12 are referred to there" in result.output
+    four_bits = CliRunner().invoke(app, ["--layers", "1", "--weight-bits", "4"])
+    assert four_bits.exit_code == 0 and "0 of 0 are referred to there" in four_bits.output, four_bits.output
     monkeypatch.setattr(without_data, "SECONDS", 0.0)
     assert CliRunner().invoke(app, ["--layers", "1"]).exit_code == 1

@@ -18,6 +18,7 @@ __all__ = [
     "ints_of",
     "inverse_of",
     "is_learned",
+    "is_plain_product",
     "is_read_by_one",
     "known_tensor",
     "number_of",
@@ -58,6 +59,14 @@ def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
         return None
     tensor: ir.TensorProtocol = constant.attributes["value"].value
     return tensor
+
+
+def is_plain_product(layer: ir.Node) -> bool:
+    """Whether it is a product of matrices, with a sum or without, and nothing else."""
+    if onnx_operator(layer) not in ("Gemm", "MatMul"):
+        return False
+    values = {name: attribute.value for name, attribute in layer.attributes.items() if name != "transB"}
+    return all(values.get(name, plain) == plain for name, plain in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)))
 
 
 def is_learned(tensor: ir.TensorProtocol) -> bool:

@@ -11,6 +11,7 @@ import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor
 
 __all__ = ["NewConstants", "free_name"]
 
@@ -45,9 +46,22 @@ class NewConstants:
             value = self._known[key] = self._add(make(), f"{node.outputs[0].name}_table")
         return value
 
+    def lazy(self, key: tuple[Hashable, ...], make: Callable[[], LazyTorchTensor], node: ir.Node) -> ir.Value:
+        """A constant that is computed when it is written, which the key tells from others of the same walk."""
+        value = self._known.get(key)
+        if value is None:
+            tensor = make()
+            tensor.name = free_name(f"{node.outputs[0].name}_table", self._graph.initializers)
+            value = self._known[key] = self._put(tensor)
+        return value
+
     def _add(self, tensor: torch.Tensor, stem: str) -> ir.Value:
-        known = TorchTensor(tensor, free_name(stem, self._graph.initializers))
-        value = ir.Value(name=known.name, type=ir.TensorType(known.dtype), shape=known.shape, const_value=known)
+        return self._put(TorchTensor(tensor, free_name(stem, self._graph.initializers)))
+
+    def _put(self, known: ir.TensorProtocol) -> ir.Value:
+        value = ir.Value(
+            name=known.name, type=ir.TensorType(known.dtype), shape=ir.Shape(known.shape.numpy()), const_value=known
+        )
         self._graph.initializers.add(value)
         return value
 

@@ -20,13 +20,11 @@ from torch import Tensor
 
 from onnx_parity.exporter.rewrites.engine.matching import known_tensor, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
-from onnx_parity.exporter.rewrites.products_that_round import MAY_ROUND, ROUNDED
+from onnx_parity.exporter.rewrites.products_that_round import DOMAIN, product_with_bits
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
 __all__ = ["FOR_ONNXRUNTIME"]
 
-#: The domain of onnxruntime's own operators.
-_DOMAIN = "com.microsoft"
 _DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
@@ -66,7 +64,7 @@ def _normalize_sum(_node: ir.Node, found: _NormOfSum, walk: Walk) -> ir.Value:
     norm = op(
         "SkipSimplifiedLayerNormalization", *total.inputs, found.scale, epsilon=found.epsilon, sizes=sizes,
         unread=("mean", "inverse", "sum"),
-        domain=_DOMAIN,
+        domain=DOMAIN,
     )  # fmt: skip
     result = walk.add(norm, total)
     producer = result.producer()
@@ -134,15 +132,7 @@ def _multiply_blocks(node: ir.Node, found: _Blocks, walk: Walk) -> ir.Value:
     if starts or integers.dtype.name.startswith("U"):
         places = _unsigned(starts[0], bits) if starts else torch.zeros(blocks, columns, dtype=torch.uint8)
         inputs.append(walk.constants.table(("zero points", *names), lambda: _packed(places.T, bits).reshape(-1), node))
-    product = op(
-        "MatMulNBits", found.x, *inputs, K=count, N=columns, bits=bits, block_size=size, accuracy_level=ROUNDED,
-        sizes=node.outputs[0].shape, dtype=found.x.dtype, domain=_DOMAIN,
-    )  # fmt: skip
-    result = walk.add(product, node)
-    producer = result.producer()
-    assert producer is not None
-    producer.meta[MAY_ROUND] = True
-    return result
+    return product_with_bits(node, (found.x, *inputs), (count, columns), bits, size, walk)
 
 
 def _unsigned(tensor: ir.TensorProtocol, bits: int) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_parity.exporter.rewrites.engine.all_nodes import onnx_operator
-from onnx_parity.exporter.rewrites.engine.matching import is_read_by_one, producer_of, sizes_of
+from onnx_parity.exporter.rewrites.engine.matching import is_plain_product, is_read_by_one, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, op
 
 __all__ = ["LINEAR_LAYERS"]
@@ -41,7 +41,7 @@ def _reason_to_stay(rows: ir.Node, layer: ir.Node, keeps_weights: bool) -> NoMat
     3. The axes but the last are the same before and after, and the last ones are those of the matrix.
     4. A matrix that has to be transposed is a weight of this layer alone, and may be stored anew.
     """
-    weight = layer.inputs[1] if _is_plain(layer) and layer.inputs[0] is rows.outputs[0] else None
+    weight = layer.inputs[1] if is_plain_product(layer) and layer.inputs[0] is rows.outputs[0] else None
     matrix = sizes_of(weight)
     if weight is None or weight is rows.outputs[0] or matrix is None or len(matrix) != 2 or not is_read_by_one(layer):
         return NoMatch("the rows are read by something else than a product with a matrix")
@@ -58,14 +58,6 @@ def _reason_to_stay(rows: ir.Node, layer: ir.Node, keeps_weights: bool) -> NoMat
         return NoMatch("the weight cannot be stored transposed")
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     return None if bias is None or sizes_of(bias) == after[-1:] else NoMatch("the bias has not one number a feature")
-
-
-def _is_plain(layer: ir.Node) -> bool:
-    """Whether it is a product of matrices, with a sum or without, and nothing else."""
-    if onnx_operator(layer) not in ("Gemm", "MatMul"):
-        return False
-    values = {name: attribute.value for name, attribute in layer.attributes.items() if name != "transB"}
-    return all(values.get(name, plain) == plain for name, plain in (("alpha", 1.0), ("beta", 1.0), ("transA", 0)))
 
 
 def _multiply(last: ir.Node, found: tuple[ir.Value, ir.Node], _walk: Walk) -> Op:

@@ -139,3 +139,30 @@ def test_averages_of_many_elements() -> None:
     for seed in range(30):
         torch.manual_seed(seed)
         onnx_parity.export(Averaged().eval(), (torch.rand(1, 3, 32, 32),), verify=True)
+
+
+class Remembered:
+    """What a cache keeps beside its tensors: their dtype."""
+
+    def __init__(self, kept: torch.Tensor) -> None:
+        self.kept, self.dtype = kept, kept.dtype
+
+
+class Deep(nn.Module):
+    """Layers that round to halves, and a cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(12))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, Remembered]:
+        for layer in self.layers:
+            x = torch.tanh(3 * layer(x)) + x
+        return x - x.mean(-1, keepdim=True), Remembered(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_dtypes_among_the_results_of_halves(dtype: torch.dtype) -> None:
+    for seed in range(5):
+        torch.manual_seed(seed)
+        onnx_parity.export(Deep().to(dtype).eval(), (torch.randn(2, 9, 32, dtype=dtype),), verify=True)

@@ -1,0 +1,163 @@
+"""Weights of products as integers of a few bits, for `weight_bits` of `export` alone.
+
+    MatMul(x, Transpose(weight)), MatMul(x, weight), Gemm(x, weight, bias)
+        ->  MatMul(x, DequantizeLinear(integers, scales, in blocks)) + bias
+        ->  MatMulNBits(x, integers, scales) + bias, for onnxruntime
+
+Each block of 32 numbers that are multiplied with one row has a scale, with which the number of the largest magnitude
+is the lowest of the integers. Integers and scales are computed when the model is written, from blocks of rows of the
+weight, so that neither a weight nor its integers are in memory before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import onnx_ir as ir
+import torch
+from torch import Tensor
+
+from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor
+from onnx_parity.exporter.rewrites.engine.matching import is_plain_product, producer_of
+from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, op
+from onnx_parity.exporter.rewrites.products_that_round import product_with_bits
+
+__all__ = ["few_bits"]
+
+_BLOCK = 32
+_DTYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+#: How many numbers of a weight are quantized at a time.
+_AT_A_TIME = 1 << 22
+
+
+class _Product(msgspec.Struct, frozen=True):
+    """Rows, and the weight that they are multiplied with: its columns, or its rows if it `is_turned`."""
+
+    x: ir.Value
+    weight: WeightTensor
+    name: str | None
+    is_turned: bool
+    bias: ir.Value | None
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """How many features the product is given, and how many it has."""
+        rows, columns = self.weight.shape.numpy()
+        return (columns, rows) if self.is_turned else (rows, columns)
+
+    def columns(self, start: int, end: int) -> Tensor:
+        """Columns of the matrix, each as a row."""
+        return self.weight.rows(start, end) if self.is_turned else self.weight.rows()[:, start:end].t()
+
+
+def few_bits(bits: int, for_onnxruntime: bool) -> Sequence[Rewrite[Any]]:
+    write: Callable[[ir.Node, _Product, Walk], Op | ir.Value]
+    write = partial(_packed_product if for_onnxruntime else _product, bits)
+    return (Rewrite(name=f"weight of {bits} bits", at=("MatMul", "Gemm"), find=_find, write=write),)
+
+
+def _find(node: ir.Node, _walk: Walk) -> _Product | NoMatch:
+    x, right, *bias = node.inputs
+    turn = producer_of(right, "Transpose")
+    value = right if turn is None else turn.inputs[0]
+    if x is None or value is None or not is_plain_product(node) or len(x.shape or ()) < 2:
+        return NoMatch("it is no plain product of rows")
+    weight = value.const_value if value.is_initializer() else None
+    if not isinstance(weight, WeightTensor) or len(weight.shape) != 2 or weight.dtype not in _DTYPES:
+        return NoMatch("it multiplies with no weight, or in a dtype without a kernel")
+    if turn is not None and [each.value for each in turn.attributes.values()] not in ([], [[1, 0]], [(1, 0)]):
+        return NoMatch("the weight is not transposed")
+    is_turned = (turn is not None) is not (node.attributes.get_int("transB", 0) == 1)
+    found = _Product(x, weight, value.name, is_turned, bias[0] if bias else None)
+    return found if found.matrix[0] % _BLOCK == 0 and 0 not in found.matrix else NoMatch("its features are no blocks")
+
+
+def _product(bits: int, node: ir.Node, found: _Product, walk: Walk) -> Op:
+    features, columns = found.matrix
+    dtype = ir.DataType.INT4 if bits == 4 else ir.DataType.INT8
+
+    def integers() -> Tensor:
+        made = _whole(found, bits, 0).t().contiguous()
+        return made if bits == 8 else _packed(made.view(torch.uint8).reshape(-1) & 15)
+
+    known = walk.constants.lazy(
+        ("integers", found.name, found.is_turned),
+        lambda: LazyTorchTensor(integers, torch.int8, (features, columns), stored_as=dtype if bits == 4 else None),
+        node,
+    )
+    scales = walk.constants.lazy(
+        ("scales", found.name, found.is_turned),
+        lambda: LazyTorchTensor(
+            lambda: _whole(found, bits, 1).t().contiguous(),
+            TO_TORCH[found.weight.dtype],
+            (features // _BLOCK, columns),
+        ),
+        node,
+    )
+    weight = op(
+        "DequantizeLinear", known, scales, axis=0, block_size=_BLOCK, sizes=found.matrix, dtype=found.weight.dtype
+    )
+    product = op("MatMul", found.x, weight, sizes=node.outputs[0].shape)
+    return product if found.bias is None else op("Add", product, found.bias)
+
+
+def _packed_product(bits: int, node: ir.Node, found: _Product, walk: Walk) -> Op | ir.Value:
+    """As onnxruntime's operator wants them: the integers of each column, from zero on, with two of four bits in each
+    byte."""
+    features, columns = found.matrix
+    blocks = features // _BLOCK
+
+    def integers(start: int, end: int) -> Tensor:
+        signed = _quantized(found.columns(start, end), bits)[0].view(torch.uint8)
+        made = (signed ^ 1 << bits - 1) & (1 << bits) - 1
+        return (made if bits == 8 else _packed(made)).reshape(end - start, blocks, -1)
+
+    def scales(start: int, end: int) -> Tensor:
+        return _quantized(found.columns(start, end), bits)[1]
+
+    def lazy(what: str, rows: Callable[[int, int], Tensor], dtype: torch.dtype, last: tuple[int, ...]) -> ir.Value:
+        # A weight that is not turned is read as a whole for each of its columns.
+        in_blocks = rows if found.is_turned else None
+        return walk.constants.lazy(
+            (what, found.name, found.is_turned),
+            lambda: LazyTorchTensor(lambda: rows(0, columns), dtype, (columns, *last), rows=in_blocks),
+            node,
+        )
+
+    inputs = (
+        found.x,
+        lazy("integers", integers, torch.uint8, (blocks, _BLOCK * bits // 8)),
+        lazy("scales", scales, TO_TORCH[found.weight.dtype], (blocks,)),
+    )
+    product = product_with_bits(node, inputs, found.matrix, bits, _BLOCK, walk)
+    return product if found.bias is None else op("Add", product, found.bias)
+
+
+def _whole(found: _Product, bits: int, part: int) -> Tensor:
+    """The integers of all columns, or their scales, made from some of the columns at a time."""
+    features, columns = found.matrix
+    step = max(1, _AT_A_TIME // features)
+    starts = range(0, columns, step)
+    return torch.cat([_quantized(found.columns(start, min(start + step, columns)), bits)[part] for start in starts])
+
+
+def _quantized(rows: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """The integers of rows, and the scale of each block."""
+    blocks = rows.float().unflatten(-1, (-1, _BLOCK))
+    least, most = blocks.aminmax(dim=-1, keepdim=True)
+    lowest = 1 << bits - 1
+    scales = (torch.where(most > -least, most, least) / -lowest).to(rows.dtype)
+    divisors = scales.float()
+    divisors = divisors.masked_fill(divisors == 0, 1)
+    integers = (blocks / divisors).round_().clamp_(-lowest, lowest - 1)
+    return integers.flatten(-2).to(torch.int8), scales.squeeze(-1)
+
+
+def _packed(integers: Tensor) -> Tensor:
+    """Two integers of four bits in each byte, the first one in its lowest bits, along the last axis."""
+    numbers = torch.nn.functional.pad(integers, (0, integers.shape[-1] % 2))
+    return numbers[..., ::2] | numbers[..., 1::2] << 4
