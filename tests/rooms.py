@@ -39,7 +39,7 @@ BUDGETS = {
     "exporter/torch_inside": 3665,
     "exporter/torch_onnx": 200,
     "exporter/tracing": 3235,
-    "exporter/verification": 3040,
+    "exporter/verification": 3055,
     "harness": 3550,
     "harness/any_size": 420,
     "harness/bisecting": 500,
