@@ -47,6 +47,13 @@ statements = op(
     sizes={"a": (2, 3), "b": (3, 5)},
 )
 expand_by_size = op(lambda x: x.mean(0).expand(x.shape[0], -1) + x, floats(3, 4), dynamic=BATCH)
+#: Where there is one column, it is broadcast to as many as there are rows.
+filled_by_another_axis = op(
+    lambda x: (x + torch.ones(x.shape[0]), x * x.sum(1), x.t() * x),
+    floats(3, 3),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (3,), "b": (1, 3)},
+)
 from_sizes = op(
     lambda x: (x.new_zeros(x.shape[0], x.shape[0]), torch.full((x.shape[0] + 1,), 2.0), torch.eye(x.shape[0])),
     floats(3, 4),

@@ -17,7 +17,7 @@ from onnx_parity.exporter.expressions.polynomials import is_polynomial
 from onnx_parity.exporter.expressions.solving import where_holds
 from onnx_parity.exporter.graph.graph import Origin
 
-__all__ = ["Answer", "declared_range", "fixed_together", "says_special", "with_counted_numbers"]
+__all__ = ["Answer", "are_independent", "declared_range", "fixed_together", "says_special", "with_counted_numbers"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -81,6 +81,11 @@ def fixed_together(answers: Iterable[Answer]) -> list[Answer]:
         if possible[symbol].is_single:
             found.append(known)
     return found
+
+
+def are_independent(one: Expression, other: Expression) -> bool:
+    """Whether two sizes are computed from those of different axes."""
+    return bool(one.free_symbols and other.free_symbols and one.free_symbols != other.free_symbols)
 
 
 def says_special(question: Expression, answer: Plain) -> bool:

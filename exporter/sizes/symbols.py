@@ -28,6 +28,7 @@ from onnx_parity.exporter.graph.decisions import Decision, Decisions
 from onnx_parity.exporter.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.sizes.answers import (
     Answer,
+    are_independent,
     declared_range,
     fixed_together,
     says_special,
@@ -323,6 +324,11 @@ class Symbols(NumbersOfValues):
             if each.by_user
             or (not each.is_checked and self.is_of_inputs(each.expression) and not self._is_usual(each.expression))
         ]
+
+    def equalities(self) -> list[Answer]:
+        """The answers that torch took two dynamic sizes as equal, which may only have been broadcast together."""
+        asked = (each for each in self.answers.values() if not each.by_user and self.is_of_inputs(each.expression))
+        return [each for each in asked if isinstance(each.holding, Equal) and are_independent(*each.holding.args)]
 
     def _is_usual(self, question: Expression) -> bool:
         """Whether a question of torch has the same answer for all sizes that are neither 0 nor 1, or is whether a size

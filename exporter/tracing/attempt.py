@@ -110,6 +110,8 @@ class Traced(msgspec.Struct):
     asks_exactly: bool = False
     #: What was decided by how tensors lie in memory.
     layouts: Sequence[ByLayout] = ()
+    #: The answers that two dynamic sizes are equal, by which torch broadcast them together.
+    equalities: list[Answer] = []
     #: The conditions under which the graph computes what the program does.
     assumptions: Sequence[Assumption] = ()
 
@@ -421,6 +423,7 @@ class _Recording:
         asked = recorder.layouts_asked
         traced = Traced(graph, returned, names, reads, questions, sizes, has_denied, text=text, sizes_in_texts=of)
         traced.asks_layouts, traced.asks_exactly = asked.place(), asked.exactly
+        traced.equalities = [] if self._symbols is None else self._symbols.equalities()
         traced.layouts = self._layouts()
         return traced
 

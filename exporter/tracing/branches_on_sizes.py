@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.tracing.attempt import Traced
 
 __all__ = [
+    "ComparisonAt",
     "NotRecorded",
     "Recording",
     "are_the_same",
     "branches_that_matter",
+    "by_axis",
     "compute_the_same",
     "on_the_other_side",
 ]
@@ -196,7 +198,7 @@ def _asked_where(
     asked = [each for each in other.branches if each.by_user]
     if not all(isinstance(each.expression, Condition) for each in asked):
         return None
-    is_same = _Comparison(numbers, [each.holding for each in (*asked, *_denied_in(other))]).same(recorded, other)
+    is_same = ComparisonAt(numbers, [each.holding for each in (*asked, *_denied_in(other))]).same(recorded, other)
     return [each.expression for each in asked] if is_same else None
 
 
@@ -208,14 +210,14 @@ def _fails_where(denied: frozenset[Expression], recorded: Traced, again: Recordi
     if not _all_hold(wanted, found):
         return False
     try:
-        return again(sizes=_by_axis(found, recorded)) is None
+        return again(sizes=by_axis(found, recorded)) is None
     except FailedThere:
         return True
     except NotRecorded:
         return False
 
 
-def _by_axis(sizes: Mapping[Symbol, int], recorded: Traced) -> dict[str, int]:
+def by_axis(sizes: Mapping[Symbol, int], recorded: Traced) -> dict[str, int]:
     """Sizes by the names of their axes."""
     names = recorded.graph.axis_names
     return {names[str(symbol)]: size for symbol, size in sizes.items() if str(symbol) in names}
@@ -269,10 +271,10 @@ def _all_hold(conditions: Iterable[Expression], sizes: Mapping[Symbol, int]) -> 
 def _is_same_with(sizes: Mapping[Symbol, int], recorded: Traced, again: Recording) -> bool:
     """Whether the same is recorded with these sizes, or the program fails with them."""
     try:
-        other = again(sizes=_by_axis(sizes, recorded))
+        other = again(sizes=by_axis(sizes, recorded))
     except NotRecorded:
         return False
-    return other is None or _Comparison({}).same(recorded, other) or _Comparison(sizes).same(recorded, other)
+    return other is None or ComparisonAt({}).same(recorded, other) or ComparisonAt(sizes).same(recorded, other)
 
 
 def _sizes_where(denied: Iterable[Expression]) -> dict[Expression, int] | None:
@@ -316,7 +318,7 @@ def _is_right_without(symbol: Expression, question: Expression, recorded: Traced
         return True
     if not {each.expression for each in other.branches} <= {each.expression for each in recorded.branches}:
         return False
-    comparison = _Comparison({symbol: 0})
+    comparison = ComparisonAt({symbol: 0})
     if comparison.all_empty(recorded.graph):
         is_same = comparison.same_form(recorded, other) and not comparison.stacks_nothing(recorded.graph)
         return is_same and _runs_as_recorded(axis, question, again)
@@ -333,7 +335,7 @@ def _runs_as_recorded(axis: str, question: Expression, again: Recording) -> bool
 
 def compute_the_same(one: Traced, other: Traced) -> bool:
     """Whether two recordings compute the same for all sizes."""
-    return _Comparison({}).same(one, other)
+    return ComparisonAt({}).same(one, other)
 
 
 def are_the_same(one: Traced, other: Traced) -> bool:
@@ -341,31 +343,35 @@ def are_the_same(one: Traced, other: Traced) -> bool:
     if compute_the_same(one, other):
         return True
     numbering = Numbering()
-    is_of_one_form = _Comparison({}).same_form(one, other)
+    is_of_one_form = ComparisonAt({}).same_form(one, other)
     return is_of_one_form and numbering.of_outputs(one.graph) == numbering.of_outputs(other.graph)
 
 
-class _Comparison(Correspondence):
+class ComparisonAt(Correspondence):
     """The comparison of two recordings where some sizes have these values."""
 
     def same(self, recorded: Traced, another: Traced) -> bool:
         """Whether they compute the same."""
+        return self.compute_the_same(recorded, another) and self.same_form(recorded, another)
+
+    def compute_the_same(self, recorded: Traced, another: Traced) -> bool:
+        """Whether their operators do the same, of which results may have other shapes."""
         one, other = recorded.graph, another.graph
         self.pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
-        return (
-            self.same_nodes(one.live_nodes(), other.live_nodes())
-            and self.same_value(one.outputs, other.outputs)
-            and self.same_form(recorded, another)
-        )
+        return self.same_nodes(one.live_nodes(), other.live_nodes()) and self.same_value(one.outputs, other.outputs)
 
     def same_form(self, recorded: Traced, another: Traced) -> bool:
         """Whether they return the same structure, with outputs of the same names, dtypes and shapes."""
+        outputs, others = recorded.graph.outputs, another.graph.outputs
+        return self.same_structure(recorded, another) and self.same_shapes(outputs, others)
+
+    def same_structure(self, recorded: Traced, another: Traced) -> bool:
+        """Whether they return the same structure, with outputs of the same names and dtypes."""
         one, other = recorded.returned, another.returned
         outputs, others = recorded.graph.outputs, another.graph.outputs
         return (
             (one.spec, one.names) == (other.spec, other.names)
             and [each.dtype for each in outputs] == [each.dtype for each in others]
-            and self.same_shapes(outputs, others)
             and self.same_value(one.plain, other.plain)
         )
 

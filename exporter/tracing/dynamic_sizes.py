@@ -16,13 +16,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise, product
+from itertools import cycle, pairwise, product
 from typing import Any
 
 import torch
 
 from onnx_parity.exporter.errors import ExportError
-from onnx_parity.exporter.expressions.conditions import Equal, GreaterOrEqual, LessOrEqual, Not, Unequal
+from onnx_parity.exporter.expressions.conditions import Equal, GreaterOrEqual, LessOrEqual, Not, Or, Unequal
 from onnx_parity.exporter.expressions.expression import Expression, Mul, Number, Symbol
 from onnx_parity.exporter.expressions.integers_and_reals import Mod
 from onnx_parity.exporter.graph.origin import refused_here
@@ -41,7 +41,7 @@ __all__ = ["with_dynamic_sizes"]
 
 asks_for_its_caller(__file__)
 
-_SIZES, _FEW_SIZES = range(10), (0, 1, 3, 9)
+_SIZES, _FEW_SIZES, _PRIMES = range(10), (0, 1, 3, 9), (5, 7)
 #: What reads the number in a tensor, which has to have data for it.
 _READS = frozenset({torch.Tensor.item, torch.Tensor.__bool__, torch.Tensor.__int__, torch.Tensor.__float__})
 #: The most elements of a tensor with data.
@@ -159,10 +159,13 @@ class _CaughtErrors:
         return all(each.holds_at(tried) for each in (*are_sizes, *self._hold))
 
     def _first(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
-        """The sizes of the recording, and a few others, by which most functions are known to pass for all."""
+        """The sizes of the recording, and a few others, by which most functions are known to pass for all. All are odd
+        together too: beside an even size of the recording, all numbers of elements are even."""
         hints = self._symbols.hints
         yield hints
         yield from ({**hints, symbol: size} for symbol in symbols for size in _FEW_SIZES)
+        yield from ({**hints, **dict.fromkeys(symbols, size)} for size in (1, *_PRIMES))
+        yield {**hints, **dict(zip(symbols, cycle(_PRIMES), strict=False))}
 
     def _all(self, symbols: Sequence[Symbol]) -> Iterator[Mapping[Symbol, int]]:
         """The sizes of the recording, with each of the symbols at other sizes, and with two of them at others."""
@@ -229,3 +232,6 @@ def _conditions(symbols: Sequence[Symbol], sizes: Sequence[Expression], leaves: 
     for place, one in enumerate(numbers):
         for other in numbers[:place]:
             yield from (compare.of(one, other) for compare in (Equal, GreaterOrEqual, LessOrEqual))
+            are_ones = [Equal.of(each, Number(1)) for each in (one, other)]
+            yield Or.of(Equal.of(one, other), *are_ones)  # They broadcast together.
+            yield from (Or.of(Equal.of(one, other), is_one) for is_one in are_ones)

@@ -34,7 +34,7 @@ from onnx_parity.exporter.program_state.python_state import PythonState
 from onnx_parity.exporter.program_state.survivors import KeptTensorError, Survivors
 from onnx_parity.exporter.recording.fakes.input_layouts import InputLayout
 from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTrial
-from onnx_parity.exporter.recording.reads import OF_TEXTS, Altered, Read, looked_at
+from onnx_parity.exporter.recording.reads import Altered, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
 from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes
@@ -56,10 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Traced", "trace"]
 
-#: How much of what was read is looked at, each time with a recording.
-_MOST_ALTERED = 16
-#: The sizes of which texts are tried.
-_SIZES_IN_TEXTS = range(10)
 #: How often further functions are followed where a program fails in the same way.
 _MOST_FOLLOWED = 3
 #: The most questions of which both sides are recorded.
@@ -131,6 +127,7 @@ class _Tracing:
             branches += self._conditions_for_layouts(traced, deciding, branches)
         else:
             traced, branches = self._on_both_sides(traced, branches)
+        branches += self._axes_that_have_to_be_equal(traced)
         contradicted = [each for each in branches if each.is_other_in_example]
         if contradicted:
             axis_names = traced.graph.axis_names
@@ -140,8 +137,8 @@ class _Tracing:
                 raise contradicted_by_example(contradicted, axis_names)
             self._attempt = replace(self._attempt, axes=self._attempt.axes.without(names))
             return self.traced()
-        traced.reads = self._reads_that_matter(traced)
-        if traced.text is not None and not self._is_right_with_other_texts(traced):
+        is_right = self._is_right_with_other_values(traced)
+        if traced.text is not None and not is_right:
             raise CaptureError(
                 f"the program makes a text of a tensor or of a dynamic size{traced.text.placed}, and what it computes "
                 "depends on the text, which a model cannot make: compute with the numbers themselves"
@@ -304,6 +301,26 @@ class _Tracing:
         other = on_the_other_side(traced, mattering, self._recorded_again) if mattering else None
         return (traced, mattering) if other is None else (other, [])
 
+    def _axes_that_have_to_be_equal(self, traced: Traced) -> list[Answer]:
+        """The answers that axes are equal which are not only broadcast together."""
+        if not traced.equalities:
+            return []
+        from onnx_parity.exporter.tracing.broadcast_axes import axes_that_have_to_be_equal
+
+        return axes_that_have_to_be_equal(traced, self._recorded_again)
+
+    def _is_right_with_other_values(self, traced: Traced) -> bool:
+        """Whether the program computes the same with other texts. What it reads is left to it as far as it matters."""
+        if not traced.reads and traced.text is None:
+            return True
+        from onnx_parity.exporter.tracing.other_values import is_right_with_other_texts, reads_that_matter
+
+        def again(altered: Altered | None) -> Traced | None:
+            return self._recorded_again(altered=altered)
+
+        traced.reads = reads_that_matter(traced, again)
+        return traced.text is None or is_right_with_other_texts(traced, again)
+
     def _layouts_that_decide(self, traced: Traced) -> list[ByLayout]:
         """What was decided by how torch's kernels lay tensors in memory, of what makes a difference."""
         if not any(each.may_matter and each.is_open for each in traced.layouts):
@@ -355,53 +372,6 @@ class _Tracing:
 
         again = partial(self._recorded_again, also_denied=traced.denied)
         return layouts_that_matter(traced, branches, again, is_decided_by_kernels=bool(deciding))
-
-    def _reads_that_matter(self, traced: Traced) -> list[Read]:
-        """What was read, without what only decides whether the program raises an error, or makes no difference."""
-        mattering = []
-        for number, read in enumerate(traced.reads):
-            if read.is_guard:
-                continue
-            if number >= _MOST_ALTERED or read.is_random or not self._is_right_with_another(number, traced):
-                mattering.append(read)
-        return mattering
-
-    def _is_right_with_another(self, number: int, traced: Traced) -> bool:
-        """Whether the same is recorded with other values of a read. That it fails with the first of them is no proof,
-        unless it is a guard; those that follow tell nothing where it fails."""
-        from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
-
-        read = traced.reads[number]
-        dtype = torch.bool if read.answer is not None else read.values[0].dtype
-        for kind in Altered.kinds(dtype):
-            try:
-                other = self._recorded_again(altered=Altered(number, kind))
-            except FailedThere:
-                if not kind:
-                    return read.answer is not None and not read.is_asked_by_torch
-                continue
-            except NotRecorded:
-                return False
-            if other is None and kind:
-                continue
-            if other is None or len(other.reads) != len(traced.reads) or not compute_the_same(traced, other):
-                return False
-        return True
-
-    def _is_right_with_other_texts(self, traced: Traced) -> bool:
-        """Whether the same is recorded where texts are others, if the program is recorded the same way twice."""
-        sizes = [((name, size),) for name in sorted(traced.sizes_in_texts) for size in _SIZES_IN_TEXTS]
-        is_same = all(self._is_same(traced, Altered(OF_TEXTS, sizes=each)) for each in ((), *sizes))
-        return is_same or not self._is_same(traced, None)
-
-    def _is_same(self, traced: Traced, altered: Altered | None) -> bool:
-        from onnx_parity.exporter.tracing.branches_on_sizes import NotRecorded, compute_the_same
-
-        try:
-            other = self._recorded_again(altered=altered)
-        except (FailedThere, NotRecorded):
-            return False
-        return other is not None and compute_the_same(traced, other)
 
     def _recorded_again(
         self,

@@ -73,10 +73,11 @@ def _smaller_results(
             if onnx_operator(node) not in broadcasting:
                 return NoMatch("an operator that does not broadcast would read a smaller tensor")
             result = node.outputs[0]
-            found = _broadcast(
-                smaller[each] if each in smaller else sizes_of(each) for each in node.inputs if each is not None
-            )
-            if found is None or (old := sizes_of(result)) is None:
+            operands = [each for each in node.inputs if each is not None]
+            found = _broadcast(smaller[each] if each in smaller else sizes_of(each) for each in operands)
+            # Sizes of two names may be equal, or one of them 1: then it is the expanded tensor that has the other.
+            before = _broadcast(map(sizes_of, operands))
+            if found is None or before is None or (old := sizes_of(result)) is None:
                 return NoMatch("the sizes after it are not known")
             if found != smaller.get(result, old):
                 smaller[result] = found
@@ -94,6 +95,8 @@ def _broadcast(all_sizes: Iterable[Sizes | None]) -> Sizes | None:
     result: list[int | str] = []
     for along in zip_longest(*shapes, fillvalue=1):
         different = set(along) - {1}
+        if known := {size for size in different if isinstance(size, int)}:
+            different &= known  # What is broadcast with a known size has that size, or 1.
         if len(different) > 1:
             return None
         result.append(different.pop() if different else 1)

@@ -39,6 +39,13 @@ def rows_of_two(x: torch.Tensor) -> torch.Tensor:
     return y * 2
 
 
+def broadcast(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x + torch.ones(x.shape[0])
+    except RuntimeError:
+        return x
+
+
 def convolved(x: torch.Tensor) -> torch.Tensor:
     try:
         return F.conv1d(x[:, None], torch.ones(1, 1, 3)).flatten(1)
@@ -73,6 +80,9 @@ def of_a_root(x: torch.Tensor) -> torch.Tensor:
         (halves, (4, 3), "n % 2 == 0"),
         (halves, (5, 3), "n % 2 != 0"),
         (rows_of_two, (4, 3), "(m*n) % 2 == 0"),
+        (rows_of_two, (4, 2), "(m*n) % 2 == 0"),  # Whatever one axis is beside the example's size of the other.
+        (broadcast, (5, 3), "(m != 1) and (m != n) and (n != 1)"),
+        (broadcast, (2, 2), "(m == 1) or (m == n) or (n == 1)"),
         (convolved, (4, 3), "m >= 3"),
         (number, (4, 3), "m != 1"),
         (of_a_quotient, (4, 3), "n - 2 != 0"),
