@@ -473,3 +473,15 @@ divisors_and_roots_of_sizes = op(
     dynamic={"x": {0: "a", 1: "b"}},
     sizes={"a": (0, 1, 6, 9, 12), "b": (1, 8)},
 )
+bits_of_sizes = op(
+    lambda x: (x * (x.shape[0] ^ x.shape[1]), x + (x.shape[0] | x.shape[1]), x[: x.shape[0] & x.shape[1]]),
+    floats(6, 5),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (0, 1, 7), "b": (1, 8)},
+)
+next_powers_of_two = op(
+    lambda x: (F.pad(x, (0, (1 << x.shape[1].bit_length()) - x.shape[1])), x * (-x.shape[0]).bit_length()),
+    floats(4, 5),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (0, 1, 7), "b": (1, 3, 4, 8)},
+)

@@ -19,8 +19,6 @@ __all__ = [
     "ELEMENTARY",
     "Abs",
     "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
     "CeilToInt",
     "Choice",
     "Elementary",
@@ -39,6 +37,9 @@ __all__ = [
     "RoundToInt",
     "ToFloat",
     "TruncToInt",
+    "bit_length",
+    "bitwise_or",
+    "bitwise_xor",
     "is_whole",
     "shifted_left",
     "shifted_right",
@@ -227,23 +228,19 @@ class BitwiseAnd(_Operator):
         return Add.of(*runs) if runs else Number(0)
 
 
-class BitwiseOr(_Operator):
-    spelled, value = "|", staticmethod(operator.or_)
-
-    @classmethod
-    def of(cls, *args: Expression) -> Expression:
-        number, bits = _with_constant_last(args)
-        return number + bits - BitwiseAnd.of(number, bits) if isinstance(bits, Number) else super().of(number, bits)
+def bitwise_or(one: Expression, other: Expression) -> Expression:
+    return one + other - BitwiseAnd.of(one, other)
 
 
-class BitwiseXor(_Operator):
-    spelled, value = "^", staticmethod(operator.xor)
+def bitwise_xor(one: Expression, other: Expression) -> Expression:
+    return one + other - 2 * BitwiseAnd.of(one, other)
 
-    @classmethod
-    def of(cls, *args: Expression) -> Expression:
-        number, bits = _with_constant_last(args)
-        common = BitwiseAnd.of(number, bits)
-        return number + bits - 2 * common if isinstance(bits, Number) else super().of(number, bits)
+
+def bit_length(number: Expression) -> Expression:
+    """The number of bits of an integer without its sign, as Python's `int.bit_length` counts them: none of 0."""
+    size = Abs.of(number)
+    logarithm = ELEMENTARY["log2"].of(ToFloat.of(Max.of(size, _ONE)))
+    return Choice.of(Equal.of(size, Number(0)), Number(0), FloorToInt.of(logarithm) + 1)
 
 
 def _with_constant_last(args: Sequence[Expression]) -> Sequence[Expression]:

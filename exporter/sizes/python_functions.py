@@ -21,7 +21,7 @@ import torch
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.origin import refused_here
 from onnx_parity.exporter.sizes.looped import Items, Range, applied, items_in, reversed_items, with_numbers, zipped
-from onnx_parity.exporter.sizes.size_node import with_text_of_number
+from onnx_parity.exporter.sizes.size_node import bit_length_of, with_text_of_number
 from onnx_parity.exporter.sizes.symbolic_numbers import CLASSES, are_identical
 from onnx_parity.exporter.torch_inside.code_objects import ExchangedCalls, place_of
 from onnx_parity.exporter.torch_inside.frames import (
@@ -160,6 +160,10 @@ def _numel(of: Any) -> Any:
     return math.prod(of) if type(of) is torch.Size else of.numel()
 
 
+def _bit_length(number: Any) -> Any:
+    return bit_length_of(number) if type(number) is torch.SymInt else number.bit_length()
+
+
 def _as_list(pythons: Callable[..., Any]) -> Callable[..., Any]:
     """Python's `list` or `tuple`, where the number of items is a dynamic size."""
 
@@ -268,7 +272,7 @@ def _of_module(module: ModuleType, name: str) -> tuple[Callable[..., Any], Calla
 CALLS_WITH_SIZES = ExchangedCalls(
     _WITH_SIZES,
     {name: _of_module(module, name) for module, names in _OF_MODULES.items() for name in names},
-    {"numel": _numel},
+    {"numel": _numel, "bit_length": _bit_length},
     are_identical,
     _note_caught,
     _comprehension,

@@ -32,7 +32,15 @@ from onnx_parity.exporter.torch_inside.frames import asks_for_its_caller, curren
 from onnx_parity.exporter.torch_inside.sym_nodes import SymNode
 from onnx_parity.exporter.torch_inside.this_thread import recorder_here, records_here
 
-__all__ = ["Answers", "SizeNode", "as_number", "expression_of_size", "function_of", "with_text_of_number"]
+__all__ = [
+    "Answers",
+    "SizeNode",
+    "as_number",
+    "bit_length_of",
+    "expression_of_size",
+    "function_of",
+    "with_text_of_number",
+]
 
 # Frames of this file lie between the comparison of two sizes and the code that needs its result.
 asks_for_its_caller(__file__)
@@ -201,6 +209,12 @@ def function_of(name: str, number: torch.SymInt | torch.SymFloat) -> torch.SymFl
     return torch.SymFloat(SizeNode(of.ELEMENTARY[name].of(_as_float(node)), node.shape_env, float))
 
 
+def bit_length_of(number: torch.SymInt) -> torch.SymInt:
+    """Python's `int.bit_length` of a symbolic number, by which programs find the next power of two."""
+    node = number.node
+    return torch.SymInt(SizeNode(of.bit_length(node.expr), node.shape_env, int))
+
+
 def _as_float(node: SymNode) -> Expression:
     return node.expr if node.pytype is float else of.ToFloat.of(node.expr)
 
@@ -222,8 +236,8 @@ _OF_INTEGERS: dict[str, _Operation] = {
     "lshift": of.shifted_left,
     "rshift": of.shifted_right,
     "bitwise_and": of.BitwiseAnd.of,
-    "bitwise_or": of.BitwiseOr.of,
-    "bitwise_xor": of.BitwiseXor.of,
+    "bitwise_or": of.bitwise_or,
+    "bitwise_xor": of.bitwise_xor,
 }
 _OF_FLOATS: dict[str, _Operation] = {
     "add": of.FloatAdd.of,

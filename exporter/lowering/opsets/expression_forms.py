@@ -15,6 +15,7 @@ from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.expressions.expression import Expression, known, parts_of
 from onnx_parity.exporter.graph.graph import Size, SymbolSource
 from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["ExpressionForms"]
@@ -106,6 +107,8 @@ class ExpressionForms(Base):
             # In float64, which has all integers that are sizes. A runtime may compute a power just below one.
             power = self.op("Pow", *[self.cast(argument, torch.float64) for argument in arguments])
             return self.cast(self.elementary("Round", power), torch.int64)
+        if name == "BitwiseAnd":
+            return self.bitwise("And", *(shaped(each, [1]) for each in arguments))
         if name == "FloorDiv":
             return self.floor_divide(*arguments)
         if name == "Mod":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import random
@@ -153,13 +154,21 @@ def test_texts(made: Expression, text: str) -> None:
 def test_bits_of_constants_are_quotients_and_rests() -> None:
     for made, pythons in (
         (of.BitwiseAnd.of, operator.and_),
-        (of.BitwiseOr.of, operator.or_),
-        (of.BitwiseXor.of, operator.xor),
+        (of.bitwise_or, operator.or_),
+        (of.bitwise_xor, operator.xor),
     ):
         for bits in (*range(-20, 40), 0b1010_0110, -256):
             for expression in (made(N, Number(bits)), made(Number(bits), N)):
-                assert not isinstance(expression, (of.BitwiseAnd, of.BitwiseOr, of.BitwiseXor))
+                assert not isinstance(expression, of.BitwiseAnd)
                 assert all(expression.at({N: n}) == pythons(n, bits) for n in range(-20, 300, 3))
+
+
+def test_bits_of_sizes() -> None:
+    for n, m in itertools.product(range(40), repeat=2):
+        assert of.bitwise_or(N, M).at({N: n, M: m}) == n | m
+        assert of.bitwise_xor(N, M).at({N: n, M: m}) == n ^ m
+    for n in (*range(-70, 70), *(2**power + step for power in range(7, 48) for step in (-1, 0, 1))):
+        assert of.bit_length(N).at({N: n}) == n.bit_length()
 
 
 def test_equal_expressions_are_found() -> None:
