@@ -33,9 +33,11 @@ from onnx_parity.exporter.runtime.sessions import (
     session_options,
 )
 from onnx_parity.exporter.torch_inside.pytree import tree_leaves
+from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.reference import Measurement
 from onnx_parity.exporter.verification.trials import Trial
+from onnx_parity.exporter.verification.verify import is_rounding
 from onnx_parity.harness.any_size.images import STATEMENTS_OF_IMAGES
 from onnx_parity.harness.one_line import one_line
 
@@ -256,19 +258,20 @@ class _Model:
             others = [tuple(each.shape) for each in tree_leaves(outputs)]
             return "" if list(shapes) == others else f"the shapes are {others}, and {list(shapes)} in PyTorch"
         measured = self._in_torch.measured(Trial("this input", (x,), {}))
-        detail = self._detail(measured, outputs)
-        return "" if detail and self._is_right_elsewhere(measured, feeds) else detail
+        verdict, expected = self._judge(measured, outputs)
+        if verdict.passed or self._is_right_elsewhere(measured, feeds):
+            return ""
+        return "" if is_rounding(self._exported.model, feeds, verdict, expected) else verdict.detail
 
-    def _detail(self, measured: Measurement[Any], outputs: Sequence[Any]) -> str:
-        verdict, _ = self._in_torch.judge(measured, [to_array(each) for each in item_by_item(outputs)])
-        return verdict.detail
+    def _judge(self, measured: Measurement[Any], outputs: Sequence[Any]) -> tuple[Verdict, Sequence[Expected]]:
+        return self._in_torch.judge(measured, [to_array(each) for each in item_by_item(outputs)])
 
     def _is_right_elsewhere(self, measured: Measurement[Any], feeds: Mapping[str, Given]) -> bool:
         """Whether the model is right in onnxruntime without its optimizations, or in onnx.reference: then the runtime
         is wrong, or its rounding decides, as where a sum next to an integer is truncated."""
         for session in (self._unoptimized, self._of_nothing):
             with suppress(*errors_of_empty_axes()):
-                if not self._detail(measured, session.run(feeds)):
+                if self._judge(measured, session.run(feeds))[0].passed:
                     return True
         return False
 
