@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["is_rounding", "verify"]
 
 #: How many tolerances an output may be wrong by for which its rounding is looked at, and the most bytes of weights.
-#: Averages of 1,024 equal elements, which a runtime may add up one after the other, were wrong by nine on one processor,
+#: Averages of 1,024 equal elements, which a runtime may add up one after the other, were wrong by nine on one machine,
 #: and by three on another.
 _MOST_BY_ROUNDING = 16.0
 _MOST_TO_WIDEN = 32 << 20
