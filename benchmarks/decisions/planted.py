@@ -45,10 +45,10 @@ _rules = symbolic_numbers._rules
 
 #: By what is wrong: what is put in the place of which attribute.
 MISTAKES: dict[str, Callable[[], _REPLACED]] = {
-    "copies that are none are not noted": lambda: [(symbols.Symbols, "note_copy", lambda *_, **__: False)],
+    "copies that are none are not noted": lambda: [(symbols.Symbols, "lost_copy", lambda *_: None)],
     "copies of scripts are not noted": lambda: [(interpreter, "MAY_COPY", frozenset())],
     "what reshape returns is no view": lambda: [(lost_writes, "_is_view", lambda node: is_view(node.op))],
-    "a copy that is surely none is a copy": lambda: [(copies, "note_copy", _only_noted)],
+    "a copy that is surely none is a copy": lambda: [(copies, "copy_or_view", _only_a_copy)],
     "is_contiguous is frozen": lambda: [_without_rule("torch.Tensor.is_contiguous")],
     "is_same_size is frozen": lambda: [_without_rule("torch.Tensor.is_same_size")],
     "ravel is not followed": lambda: [_without_rule("torch.Tensor.ravel")],
@@ -66,8 +66,8 @@ MISTAKES: dict[str, Callable[[], _REPLACED]] = {
 }
 
 
-def _only_noted(given: Any, result: Any, *_: Any) -> Any:
-    return result
+def _only_a_copy(given: Any, result: Any, *_: Any) -> Any:
+    return result, None
 
 
 def _is_itself(self: Any, asked: Any) -> bool:

@@ -6,20 +6,17 @@
 
 torch takes two sizes as equal that are equal in the example, so that `z.shape[0]` is `rows`, although it is `others`
 where there is one row. ONNX broadcasts by itself. So the program is recorded with each of two such sizes being 1, and
-they are assumed to be equal if anything else is computed then, or if an operator that does more than broadcasting reads
-a tensor of another shape.
+they are assumed to be equal if anything else is computed then, or if another operator reads a tensor that has another
+shape then: what is written for it may need the shape, and onnxruntime gives two tensors of the same shape in the model
+one memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from onnx_parity.exporter.expressions.expression import Expression, Symbol
-from onnx_parity.exporter.graph.graph import Node
 from onnx_parity.exporter.sizes.answers import Answer
-from onnx_parity.exporter.torch_inside.dispatcher import OpOverload
 from onnx_parity.exporter.tracing.attempt import FailedThere, Traced
 from onnx_parity.exporter.tracing.branches_on_sizes import ComparisonAt, NotRecorded, Recording, by_axis
 
@@ -68,14 +65,10 @@ def _is_right_with(sizes: dict[Symbol, int], recorded: Traced, again: Recording)
 
 
 class _Broadcasting(ComparisonAt):
-    """A comparison in which results may be of other shapes, as long as operators that broadcast alone read them."""
+    """A comparison in which results may be of other shapes, as long as no operator reads them."""
 
     def same_but_for_broadcasting(self, recorded: Traced, other: Traced) -> bool:
         if not self.compute_the_same(recorded, other) or not self.same_structure(recorded, other):
             return False
         unlike = {one for one, another in self.pairs.items() if not self.same_shapes([one], [another])}
-        return all(_is_pointwise(node) or unlike.isdisjoint(node.inputs()) for node in recorded.graph.live_nodes())
-
-
-def _is_pointwise(node: Node) -> bool:
-    return isinstance(node.op, OpOverload) and torch.Tag.pointwise in node.op.tags
+        return all(unlike.isdisjoint(node.inputs()) for node in recorded.graph.live_nodes())

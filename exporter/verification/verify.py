@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["is_rounding", "verify"]
 
 #: How many tolerances an output may be wrong by for which its rounding is looked at, and the most bytes of weights.
-#: Averages of 1,024 equal elements, which a runtime may add up one after the other, were wrong by nine on one machine,
-#: and by three on another.
+#: Averages of 1,024 equal elements, which a runtime adds up one after the other, were wrong by nine on one machine.
 _MOST_BY_ROUNDING = 16.0
 _MOST_TO_WIDEN = 32 << 20
 _OF_FLOAT32 = float(np.finfo(np.float32).eps)
