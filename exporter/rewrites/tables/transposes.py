@@ -77,6 +77,8 @@ def _find_operator_before(node: ir.Node, _walk: Walk) -> _Moved | NoMatch:
         if len(sizes) != len(permutation):
             return NoMatch("an operand has fewer axes")
         turned = _source_of(operand, permutation)
+        if not turned.stays and sizes_of(turned.source) is None:
+            return NoMatch("the sizes of what was transposed are not known")
         before += turned.source is not operand
         after += not turned.stays
         operands.append(turned)

@@ -68,3 +68,14 @@ def test_transposes_after_operators_that_stay() -> None:
     assert_stays(ELEMENTWISE_TRANSPOSES, text.replace("[2,3] z", "[3] z"), "an operand has fewer axes")
     assert_stays(ELEMENTWISE_TRANSPOSES, text.replace("Neg (b)", "MatMul (b, a)").replace("3,2] y", "3,3] y"), "read")
     assert_stays(ELEMENTWISE_TRANSPOSES, text.replace("Add", "Mod"), "it does not follow an elementwise operator")
+
+
+def test_what_was_transposed_may_have_unknown_sizes() -> None:
+    text = """(float[?,?,?] w, float[?,?,?] v) => (float[4,2,3] y) <float[3,4,2] s, float[3,4,2] t> {
+        s = Transpose <perm = [1, 2, 0]> (w)
+        t = Transpose <perm = [1, 2, 0]> (v)
+        a = Add (s, t)
+        b = Transpose <perm = [1, 2, 0]> (a)
+        y = Neg (b)
+    }"""
+    assert_stays(ELEMENTWISE_TRANSPOSES, text, "the sizes of what was transposed are not known")
