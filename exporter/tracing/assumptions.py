@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.expressions.expression import Expression
     from onnx_parity.exporter.sizes.answers import Answer
 
-__all__ = ["DeclaredSize", "assumptions_of", "declared_sizes", "spelled"]
+__all__ = ["DeclaredSize", "assumptions_of", "declared_sizes", "not_stated", "spelled"]
 
 
 class DeclaredSize(msgspec.Struct, frozen=True):
@@ -86,6 +86,16 @@ def assumptions_of(
             assumptions.setdefault((assumption.condition, origin, assumption.of_values, values), assumption)
     answered = [each.of_sizes for each in assumptions.values()]
     return [*assumptions.values(), *holds.beside(answered), *_of_limits(named), *_of_multiples(named)]
+
+
+def not_stated(branches: Sequence[Answer], axis_names: Mapping[str, str], stated: Sequence[str]) -> list[Answer]:
+    """The branches whose side does not follow from the conditions on sizes that the caller states."""
+    conditions = [part for text in stated for part in _parsed(text, [*axis_names.values()]) or ()]
+    if not conditions:
+        return [*branches]
+    from onnx_parity.exporter.expressions.solving import follows_from
+
+    return [each for each in branches if not follows_from(_over_axes(each.holding, axis_names), conditions)]
 
 
 def declared_sizes(axes: Axes, inputs: Sequence[Input]) -> list[DeclaredSize]:
@@ -234,35 +244,32 @@ class _Stated:
         self._conditions: list[Expression] = []
         if not stated:
             return
-        from onnx_parity.exporter.expressions.conditions import And
-        from onnx_parity.exporter.expressions.parsing import NotACondition, over_axes, parse_condition
-
         of_program = set(map(_spelled_alike, found))
         for text in stated:
             if _spelled_alike(text) in of_program:
                 continue
-            try:
-                condition = over_axes(parse_condition(text), axes)
-            except NotACondition:
+            parts = _parsed(text, axes)
+            if parts is None:
                 raise ArgumentError(
                     f"assume has {text!r}, which is no condition over the sizes of dynamic axes, such as "
                     f"'{axes[0] if axes else 'batch'} > 1', and none over values that the program decides by"
                     f"{_listed(found)}"
-                ) from None
-            unknown = sorted(str(each) for each in condition.free_symbols if str(each) not in axes)
+                )
+            symbols = {symbol for part in parts for symbol in part.free_symbols}
+            unknown = sorted(str(each) for each in symbols if str(each) not in axes)
             if unknown:
                 raise ArgumentError(
                     f"assume has {text!r}, but {unknown[0]!r} is no dynamic axis: the dynamic axes are "
                     f"{', '.join(map(repr, dict.fromkeys(axes))) or 'none'}"
                 )
-            known = {symbol: sizes[str(symbol)] for symbol in condition.free_symbols if str(symbol) in sizes}
-            if known.keys() == condition.free_symbols and not condition.holds_at(known):
+            known = {symbol: sizes[str(symbol)] for symbol in symbols if str(symbol) in sizes}
+            if known.keys() == symbols and not all(part.holds_at(known) for part in parts):
                 of_example = " and ".join(f"{name} is {size}" for name, size in known.items())
                 raise ArgumentError(
                     f"assume has {text!r}, which does not hold for the example, where {of_example}: state a condition "
                     "that holds for all that the model will be given, or export with another example"
                 )
-            self._conditions += condition.args if isinstance(condition, And) else [condition]
+            self._conditions += parts
 
     def implies(self, assumption: Assumption) -> bool:
         if self._texts and _spelled_alike(assumption.condition) in self._texts:
@@ -279,6 +286,18 @@ class _Stated:
         for condition in self._conditions:
             if condition not in answered:
                 yield _stated(condition, "the sizes are not those that were stated with assume")
+
+
+def _parsed(text: str, axes: Sequence[str]) -> Sequence[Expression] | None:
+    """The conditions over axes that a text states together; None if it is no such condition."""
+    from onnx_parity.exporter.expressions.conditions import And
+    from onnx_parity.exporter.expressions.parsing import NotACondition, over_axes, parse_condition
+
+    try:
+        condition = over_axes(parse_condition(text), axes)
+    except NotACondition:
+        return None
+    return condition.args if isinstance(condition, And) else [condition]
 
 
 def _spelled_alike(condition: str) -> str:

@@ -56,7 +56,7 @@ __all__ = [
     "failed_while_recorded",
     "failed_with",
     "fixed_axes",
-    "is_branch_of_library",
+    "is_branch",
     "raising_what_was_caught",
     "refuse_ignored_inputs",
     "warn_of_static_axes",
@@ -338,11 +338,11 @@ def _way_out(fixed: Mapping[str, Answer]) -> str:
     return "write those lines for any size (x.shape[i] instead of a number)"
 
 
-def is_branch_of_library(known: Answer) -> bool:
-    """Whether code of an installed library asked a question, and needed no number."""
+def is_branch(known: Answer) -> bool:
+    """Whether the program asked a question, and needed no number."""
     from onnx_parity.exporter.expressions.expression import Condition
 
-    return known.by_user and isinstance(known.expression, Condition) and is_library_file(known.origin.file)
+    return known.by_user and isinstance(known.expression, Condition)
 
 
 def _branches(known: Answer) -> bool:

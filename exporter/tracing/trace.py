@@ -37,14 +37,14 @@ from onnx_parity.exporter.recording.frozen_sizes import FrozenSizes, SizesOfTria
 from onnx_parity.exporter.recording.reads import Altered, looked_at
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.torch_inside.frames import clear_locals, codes_running
-from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes
+from onnx_parity.exporter.tracing.assumptions import assumptions_of, declared_sizes, not_stated
 from onnx_parity.exporter.tracing.attempt import ByLayout, FailedThere, Traced, record
 from onnx_parity.exporter.tracing.capture_errors import (
     AxesFixed,
     contradicted_by_example,
     failed_while_recorded,
     fixed_axes,
-    is_branch_of_library,
+    is_branch,
     refuse_ignored_inputs,
     warn_of_static_axes,
 )
@@ -189,10 +189,9 @@ class _Tracing:
         return None
 
     def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
-        """The next attempt for a program that fixes axes by questions of installed libraries, such as whether an image
-        has the size for which a mask is kept, with both sides of these; None if that was tried."""
+        """The next attempt for a program that fixes axes, with both sides of its questions; None if that was tried."""
         answers = found.fixed.values()
-        joining = self._joining(answers) if all(map(is_branch_of_library, answers)) else None
+        joining = self._joining(answers) if all(map(is_branch, answers)) else None
         if joining is not None and not self._attempt.joined:
             self._as_written = self._attempt.deciding(Decision.AS_WRITTEN)
         return joining
@@ -212,9 +211,10 @@ class _Tracing:
         return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
-        """The recording with both sides of branches of installed libraries, as far as they can be recorded."""
-        before, asked = self._attempt, branches
-        while joining := self._joining([*filter(is_branch_of_library, asked)]):
+        """The recording with both sides of its branches, as far as they can be recorded."""
+        stated = self._wanted.options.assume
+        before, asked = self._attempt, not_stated(branches, traced.graph.axis_names, stated)
+        while joining := self._joining([*filter(is_branch, asked)]):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
@@ -226,6 +226,7 @@ class _Tracing:
             # What is joined may ask further questions, of which both sides are recorded next.
             if len(asked) + len(joined.reads) < len(branches) + len(traced.reads):
                 traced, branches, before = joined, asked, self._attempt
+            asked = not_stated(asked, joined.graph.axis_names, stated)
         self._attempt = before
         return traced, branches
 

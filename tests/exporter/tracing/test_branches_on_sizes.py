@@ -21,7 +21,7 @@ def test_branch_on_a_dynamic_size_is_warned_about() -> None:
     def decides(x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 2:
             return x + 1
-        return x - 1
+        return x > 0
 
     x = torch.ones(3, 4)
     line = inspect.getsourcelines(decides)[1] + 1
@@ -179,7 +179,7 @@ def test_branches_of_programs_that_are_compiled_from_text_are_warned_about(name:
 @pytest.mark.parametrize("question", ["== 1", "> 1", "< 2", "!= 1"])
 def test_a_branch_that_only_the_example_takes_is_refused(question: str) -> None:
     def branches(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if eval(f"x.shape[0] {question}") else x * 3
+        return x * 2 if eval(f"x.shape[0] {question}") else x > 0
 
     with pytest.raises(onnx_parity.DynamicAxisError) as caught:
         onnx_parity.export(branches, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
@@ -195,7 +195,7 @@ def test_a_branch_that_torch_has_asked_about_before_is_warned_of() -> None:
     def writes_first(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()
         y[:, 0] = 1
-        return y * 2 if x.shape[0] == 3 else y * 3
+        return y > 0 if x.shape[0] == 3 else y * 3
 
     with pytest.warns(onnx_parity.TracerWarning, match="batch == 3 is False in the example"):
         onnx_parity.export(writes_first, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
@@ -203,13 +203,13 @@ def test_a_branch_that_torch_has_asked_about_before_is_warned_of() -> None:
 
 def test_a_question_about_the_layout_is_a_branch() -> None:
     def asks(x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.t().is_contiguous() else x * 3
+        return x > 0 if x.t().is_contiguous() else x * 3
 
     with pytest.warns(onnx_parity.TracerWarning, match="batch == 1 is False in the example"):
         onnx_parity.export(asks, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}})
     with pytest.warns(onnx_parity.TracerWarning, match="batch == 4 is False in the example"):
         onnx_parity.export(
-            lambda x: x * 2 if x.is_same_size(x.t()) else x, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}}
+            lambda x: x > 0 if x.is_same_size(x.t()) else x, (torch.ones(5, 4),), dynamic_axes={"x": {0: "batch"}}
         )
 
 

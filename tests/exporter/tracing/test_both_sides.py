@@ -1,0 +1,153 @@
+"""Branches of a program's own code on dynamic sizes, of which the model has both sides."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import onnx_parity
+
+AXES = ({0: "n"},)
+
+
+def scaled(x: Tensor) -> Tensor:
+    n = x.shape[0]
+    if n < 2:
+        return x * 1
+    if n < 4:
+        return x * 2
+    if n < 9:
+        return x * 3
+    return x * 4
+
+
+def asked_together(x: Tensor) -> tuple[Tensor, Tensor]:
+    n = x.shape[0]
+    if n > 2 and n % 2 == 0:
+        y = x * 2
+    elif n == 1 or 2 * n == 10:
+        y = x * 3
+    else:
+        y = x - 1
+    return y, y.sum()
+
+
+def made_even(x: Tensor) -> Tensor:
+    if x.shape[0] % 2:
+        x = torch.cat([x, x[-1:]])
+    return x.view(-1, 2, 6).mean(1)
+
+
+def without_the_last_row(x: Tensor) -> Tensor:
+    return x[:-1] if x.shape[0] % 2 else x
+
+
+def written_on_one_side(x: Tensor) -> Tensor:
+    y = x.clone()
+    if x.shape[0] > 3:
+        y[1:3] = 0
+        y.mul_(2)
+    return y
+
+
+def matched(x: Tensor) -> Tensor:
+    match x.shape:
+        case (1, _):
+            return x * 5
+        case (rows, 6) if rows > 2:
+            return x * rows
+        case _:
+            return x
+
+
+def of_other_ranks(x: Tensor) -> Tensor:
+    return x.squeeze(0) if x.shape[0] == 1 else x.mean(1)
+
+
+class Positions(nn.Module):
+    """Positions for five rows, which are stretched for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(5, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] <= self.positions.shape[0]:
+            positions = self.positions[: x.shape[0]]
+        else:
+            stretched = F.interpolate(self.positions.t()[None], size=x.shape[0], mode="linear")
+            positions = stretched.squeeze(0).t()
+        return x + positions
+
+
+class Layers(nn.Module):
+    """Layers that are chosen anew in each iteration of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList([nn.Linear(6, 6), nn.Conv1d(6, 6, 3, padding=1)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for step in self.steps:
+            if isinstance(step, nn.Conv1d) and x.size(0) > 2:
+                x = x + step(x.t()[None])[0].t()
+            elif not isinstance(step, nn.Conv1d):
+                x = step(x).relu() if x.size(0) % 3 == 0 else step(x)
+        return x
+
+
+PROGRAMS = [
+    scaled,
+    asked_together,
+    made_even,
+    without_the_last_row,
+    written_on_one_side,
+    matched,
+    of_other_ranks,
+    Positions(),
+    Layers(),
+]
+
+
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
+@pytest.mark.parametrize("rows", [1, 4, 7])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: getattr(program, "__name__", type(program).__name__))
+def test_a_model_is_right_on_both_sides(program: Callable[..., Any], rows: int) -> None:
+    exported = onnx_parity.export(program, (torch.randn(rows, 6),), dynamic_shapes=AXES, strict=True)
+    assert exported.assumptions == ()
+    for size in (1, 2, 3, 4, 5, 9, 16):
+        x = torch.randn(size, 6)
+        torch.testing.assert_close(exported(x), program(x))
+
+
+def test_what_the_caller_states_leaves_one_side() -> None:
+    stated = onnx_parity.export(made_even, (torch.randn(4, 6),), dynamic_shapes=AXES, assume=["n % 2 == 0"])
+    both = onnx_parity.export(made_even, (torch.randn(4, 6),), dynamic_shapes=AXES)
+    assert [each.condition for each in stated.assumptions] == ["n % 2 == 0"]
+    assert "If" not in {node.op_type for node in stated.model_proto.graph.node}
+    assert "If" in {node.op_type for node in both.model_proto.graph.node}
+
+
+def test_what_no_branch_of_a_model_joins_is_an_assumption() -> None:
+    def program(x: Tensor) -> Tensor:
+        return x * 2 if x.shape[0] > 2 else x > 0
+
+    with pytest.warns(onnx_parity.TracerWarning, match="n > 2 is True in the example"):
+        exported = onnx_parity.export(program, (torch.randn(4, 6),), dynamic_shapes=AXES)
+    assert [each.condition for each in exported.assumptions] == ["n > 2"]
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13, 16])
+def test_older_opsets_have_both_sides(opset: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnx_parity.TracerWarning)
+        exported = onnx_parity.export(scaled, (torch.randn(4, 6),), dynamic_shapes=AXES, opset_version=opset)
+    for size in (1, 3, 8, 9):
+        x = torch.randn(size, 6)
+        torch.testing.assert_close(exported(x), scaled(x))
