@@ -19,7 +19,7 @@ import torch
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
 from onnx_parity.exporter.expressions.conditions import And, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
-from onnx_parity.exporter.expressions.integers_and_reals import Choice
+from onnx_parity.exporter.expressions.integers_and_reals import Choice, Max, Min
 from onnx_parity.exporter.graph.block_primitives import IF
 from onnx_parity.exporter.graph.decisions import Decision, Reconsider
 from onnx_parity.exporter.graph.graph import Block, Holds, Node, Size, Value, same_size
@@ -231,11 +231,16 @@ class Branches(Leaves):
     def _chosen(self, condition: Expression, one: Size, other: Size) -> Expression:
         symbols = self.recorder.fakes.symbols
         assert symbols is not None
-        for holds, size in ((condition, other), (Not.of(condition), one)):
+        sides = expression_of_size(one), expression_of_size(other)
+        is_least, is_greatest = True, True
+        for holds, size, unused in ((condition, one, other), (Not.of(condition), other, one)):
             with symbols.where(holds):
                 if symbols.are_equal_here(one, other):
-                    return expression_of_size(size)
-        return Choice.of(condition, expression_of_size(one), expression_of_size(other))
+                    return expression_of_size(unused)
+                is_least = is_least and symbols.in_order_here(size, unused)
+                is_greatest = is_greatest and symbols.in_order_here(unused, size)
+        # As of what is cut off, or padded, where it is longer or shorter than it may be.
+        return Min.of(*sides) if is_least else Max.of(*sides) if is_greatest else Choice.of(condition, *sides)
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:
         return self.recorder.value_of(tensor).holds

@@ -252,6 +252,11 @@ class Symbols(NumbersOfValues):
         are_equal = Equal.of(expression_of_size(one), expression_of_size(other))
         return self.known_here(are_equal) or follows_from(are_equal, self._conditions)
 
+    def in_order_here(self, one: Size, other: Size) -> bool:
+        """Whether a size is known to be at most another one there."""
+        order = LessOrEqual.of(expression_of_size(one), expression_of_size(other))
+        return self.known_here(order) or follows_from(order, self._conditions)
+
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""
         low, high = expression_of_size(number), expression_of_size(limit)

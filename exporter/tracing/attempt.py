@@ -379,7 +379,7 @@ class _Recording:
         if symbols is not None:
             self.note_lost_copies()
             if fixed := symbols.fixed(axis_names):
-                raise AxesFixed(fixed, axis_names)
+                raise AxesFixed(fixed, axis_names, [*symbols.answers.values()])
             symbols.closed = True
 
     def warn(self) -> None:

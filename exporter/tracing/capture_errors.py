@@ -91,12 +91,15 @@ _ADVICE_ON_BRANCHES = (
 class AxesFixed(Exception):
     """The program fixes axes that were to be dynamic."""
 
-    def __init__(self, fixed: Mapping[str, Answer], axis_names: Mapping[str, str]) -> None:
+    def __init__(self, fixed: Mapping[str, Answer], axis_names: Mapping[str, str], asked: Sequence[Answer]) -> None:
         super().__init__()
         #: The names of the axes, each with the answer that fixes it.
         self.fixed = fixed
         #: The names of dynamic axes by symbol.
         self.axis_names = axis_names
+        symbols = {symbol for known in fixed.values() for symbol in known.expression.free_symbols}
+        #: What Python asked about the axes.
+        self.branches = [each for each in asked if is_branch(each) and symbols & each.expression.free_symbols]
 
 
 class OperatorFailedError(CaptureError):

@@ -190,8 +190,7 @@ class _Tracing:
 
     def _with_both_sides(self, found: AxesFixed) -> Attempt | None:
         """The next attempt for a program that fixes axes, with both sides of its questions; None if that was tried."""
-        answers = found.fixed.values()
-        joining = self._joining(answers) if all(map(is_branch, answers)) else None
+        joining = self._joining(found.branches)
         if joining is not None and not self._attempt.joined:
             self._as_written = self._attempt.deciding(Decision.AS_WRITTEN)
         return joining

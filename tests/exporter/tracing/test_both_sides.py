@@ -70,6 +70,24 @@ def of_other_ranks(x: Tensor) -> Tensor:
     return x.squeeze(0) if x.shape[0] == 1 else x.mean(1)
 
 
+def cut_or_padded(x: Tensor) -> Tensor:
+    """Four rows of any number, as speech is brought to thirty seconds."""
+    rows = x.shape[0]
+    if rows > 4:
+        x = x[:4]
+    if rows < 4:
+        x = F.pad(x, (0, 0, 0, 4 - rows))
+    return x.reshape(2, 2, 6)
+
+
+def padded_or_cut(x: Tensor) -> Tensor:
+    if x.shape[0] < 4:
+        x = F.pad(x, (0, 0, 0, 4 - x.shape[0]))
+    elif x.shape[0] > 4:
+        x = x.index_select(0, torch.arange(4))
+    return x + torch.arange(24.0).view(4, 6)
+
+
 class Positions(nn.Module):
     """Positions for five rows, which are stretched for more."""
 
@@ -110,6 +128,8 @@ PROGRAMS = [
     written_on_one_side,
     matched,
     of_other_ranks,
+    cut_or_padded,
+    padded_or_cut,
     Positions(),
     Layers(),
 ]
