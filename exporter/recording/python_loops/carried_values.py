@@ -337,6 +337,12 @@ class CarriedValues:
             like = Stacked(spec, [], [*map(is_number, items)])
             self._outside.append(lambda: self._begin_with_whole(place, _copied(start), like))
             return leaves
+        is_dict_of_function = self._read_later is not None and isinstance(place.container, dict)
+        if is_dict_of_function and [*start] == [*value][: len(start)] != [*value]:
+            # Statements of a function add keys. A path that does not is refused, since its structure is another one.
+            known = self._apart({key: value[key] for key in start}, but=value)[1]
+            place.form, place.leaves = form, [*place.leaves, *[UNSET] * (len(leaves) - len(known))]
+            return leaves
         if place.name is not None:
             by_value = self._apart(start, but=start)
             if by_value[0] == form:
@@ -443,7 +449,7 @@ def _fill(container: Any, value: Any) -> None:
         list.__setitem__(container, slice(None), list.__getitem__(value, slice(None)))
     else:
         container.clear()
-        container.update(value)
+        container.update({key: held for key, held in value.items() if held is not UNSET})
 
 
 def _find_containers(value: Any, found: dict[int, Any]) -> None:

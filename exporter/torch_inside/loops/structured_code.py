@@ -144,6 +144,8 @@ def structured(
     if len(functions) != 1:
         return None
     function = functions[0]
+    if isinstance(function, ast.Lambda) and has_paths:
+        function = _AsStatements(function).within(tree)
     if comprehended is not None:
         separate_comprehensions(function)
     if has_paths and isinstance(function, ast.FunctionDef) and _may_be_structured(function):
@@ -236,6 +238,32 @@ def _begins(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef | ast.La
         return False
     lines = [node.lineno, *(each.lineno for each in node.decorator_list)]
     return min(lines) == code.co_firstlineno
+
+
+class _AsStatements(ast.NodeTransformer):
+    """Writes a lambda down as a function, in front of the statement that it is in."""
+
+    def __init__(self, wanted: ast.Lambda) -> None:
+        returned = ast.copy_location(ast.Return(wanted.body), wanted.body)
+        self._wanted = wanted
+        self._made = ast.FunctionDef("<lambda>", wanted.args, [returned], [])
+        self._made.type_params = []  # type: ignore[attr-defined, unused-ignore]  # From Python 3.12 on.
+        ast.copy_location(self._made, wanted)
+        self._is_met = self._is_placed = False
+
+    def within(self, tree: ast.Module) -> ast.FunctionDef:
+        self.visit(tree)
+        return self._made
+
+    def visit(self, node: ast.AST) -> Any:
+        if node is self._wanted:
+            self._is_met = True
+            return ast.copy_location(ast.Constant(None), node)
+        visited = super().visit(node)
+        if not self._is_met or self._is_placed or not isinstance(visited, ast.stmt):
+            return visited
+        self._is_placed = True
+        return [self._made, visited]
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:

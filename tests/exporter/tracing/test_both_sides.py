@@ -88,6 +88,32 @@ def padded_or_cut(x: Tensor) -> Tensor:
     return x + torch.arange(24.0).view(4, 6)
 
 
+def of_a_dict(x: Tensor) -> Tensor:
+    found: dict[str, Tensor] = {}
+    if x.shape[0] > 3:
+        found["scores"] = x * 2
+    else:
+        found["scores"] = x - 2
+    if x.shape[0] > 2:
+        found["sums"] = found["scores"].sum(1)
+    else:
+        found["sums"] = found["scores"].sum(1) * 3
+    return found["sums"]
+
+
+class Chosen(nn.Module):
+    """Functions without a name, one of them with a variable from around it."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.scale = lambda x: x * factor if x.shape[0] > 3 else x - factor
+        self.activate = lambda x, limit=2: x.relu() if len(x) > limit else x.tanh()
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.activate(self.scale(x))
+        return result
+
+
 class Positions(nn.Module):
     """Positions for five rows, which are stretched for more."""
 
@@ -130,6 +156,8 @@ PROGRAMS = [
     of_other_ranks,
     cut_or_padded,
     padded_or_cut,
+    of_a_dict,
+    Chosen(3.0),
     Positions(),
     Layers(),
 ]
@@ -161,6 +189,29 @@ def test_what_no_branch_of_a_model_joins_is_an_assumption() -> None:
     with pytest.warns(onnx_parity.TracerWarning, match="n > 2 is True in the example"):
         exported = onnx_parity.export(program, (torch.randn(4, 6),), dynamic_shapes=AXES)
     assert [each.condition for each in exported.assumptions] == ["n > 2"]
+
+
+def key_on_one_side(x: Tensor) -> Tensor:
+    found = {"rows": x}
+    if x.shape[0] > 3:
+        found["more"] = x * 2
+    return found["more"] if "more" in found else found["rows"]
+
+
+def keys_in_other_orders(x: Tensor) -> list[Tensor]:
+    found: dict[str, Tensor] = {}
+    if x.shape[0] > 3:
+        found["a"], found["b"] = x * 2, x
+    else:
+        found["b"], found["a"] = x, x * 3
+    return [*found.values()]
+
+
+@pytest.mark.parametrize("program", [key_on_one_side, keys_in_other_orders])
+def test_dicts_with_other_keys_are_no_tensors_to_join(program: Callable[..., Any]) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="n > 3 is True in the example"):
+        exported = onnx_parity.export(program, (torch.randn(4, 6),), dynamic_shapes=AXES)
+    assert [each.condition for each in exported.assumptions] == ["n > 3"]
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 16])
