@@ -235,7 +235,7 @@ def test_mistakes(axes: dict[str, Any], message: str) -> None:
 
 class OfOneResolution(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + 1 if x.shape[0] == 4 else x * 2
+        return x > 1 if x.shape[0] == 4 else x * 2
 
 
 def test_a_branch_that_only_the_example_meets() -> None:

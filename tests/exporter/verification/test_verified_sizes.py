@@ -114,7 +114,7 @@ def test_offsets_without_a_bag_do_not_end_the_process() -> None:
 
 
 def _by_remainder(x: torch.Tensor) -> torch.Tensor:
-    return x * 2 if x.shape[0] % 3 == 1 else x * 3
+    return x * 2 if x.shape[0] % 3 == 1 else x > 3
 
 
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
@@ -129,7 +129,7 @@ def test_what_the_model_assumes_is_named_where_it_is_wrong_for_it() -> None:
     def pads(image: torch.Tensor) -> torch.Tensor:
         rows = -image.shape[0] % 4
         if rows:
-            image = torch.cat([image, image.new_zeros(rows, 3)])
+            return torch.cat([image, image.new_zeros(rows, 3)]) > 0
         return image.view(-1, 4, 3)
 
     def doubles(x: torch.Tensor) -> torch.Tensor:
