@@ -32,6 +32,8 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether a name in `dynamic_axes` that nothing has is an error: `torch.onnx.export` only warns of it.
     refuse_unknown_axes: bool = False
     retain_param_name: bool = True
+    #: Whether both sides of a branch have to return the same shapes, as ONNX's If requires before opset 11.
+    same_shapes: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.assume, str) or not all(isinstance(each, str) for each in self.assume):

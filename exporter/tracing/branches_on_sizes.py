@@ -27,9 +27,9 @@ import msgspec
 from onnx_parity.exporter.expressions.conditions import Comparison, Equal, GreaterOrEqual, Less, Not, Unequal
 from onnx_parity.exporter.expressions.expression import Condition, Expression, Symbol
 from onnx_parity.exporter.expressions.solving import follows_from
-from onnx_parity.exporter.graph.block_primitives import LOOP, SCAN
+from onnx_parity.exporter.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.graph.correspondence import Correspondence
-from onnx_parity.exporter.graph.graph import Graph, Origin, Varying
+from onnx_parity.exporter.graph.graph import Graph, Origin, Varying, same_shape
 from onnx_parity.exporter.graph.numbering import Numbering
 from onnx_parity.exporter.sizes.answers import Answer
 from onnx_parity.exporter.sizes.branch_sizes import find_sizes
@@ -48,6 +48,7 @@ __all__ = [
     "by_axis",
     "compute_the_same",
     "on_the_other_side",
+    "returns_other_shapes",
 ]
 
 
@@ -124,6 +125,16 @@ def on_the_other_side(recorded: Traced, mattering: Sequence[Answer], again: Reco
             if not branches_that_matter(other, _SeenFromThere(side, recorded, again)):
                 return other
     return None
+
+
+def returns_other_shapes(graph: Graph) -> bool:
+    """Whether the sides of a branch return other shapes than each other, as ONNX's If does from opset 11 on."""
+    for node in graph.all_live_nodes():
+        if node.op is IF:
+            sides = zip(node.arguments["then"].outputs, node.arguments["orelse"].outputs, strict=True)
+            if not all(same_shape(one.shape, other.shape) for one, other in sides):
+                return True
+    return False
 
 
 def _denied_in(recorded: Traced) -> list[Answer]:

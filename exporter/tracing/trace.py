@@ -210,19 +210,20 @@ class _Tracing:
         return replace(attempt.deciding(Decision.PATHS), structured=structured, joined=joined)
 
     def _on_both_sides(self, traced: Traced, branches: list[Answer]) -> tuple[Traced, list[Answer]]:
-        """The recording with both sides of its branches, as far as they can be recorded."""
-        stated = self._wanted.options.assume
+        """The recording with both sides of its branches, and of those within them, as far as they can be recorded."""
+        from onnx_parity.exporter.tracing.branches_on_sizes import returns_other_shapes
+
+        stated, is_older = self._wanted.options.assume, self._wanted.options.same_shapes
         before, asked = self._attempt, not_stated(branches, traced.graph.axis_names, stated)
         while joining := self._joining([*filter(is_branch, asked)]):
             self._attempt = joining
             try:
                 joined = self._recorded_at_last()
-                if self._layouts_that_decide(joined):
+                if self._layouts_that_decide(joined) or (is_older and returns_other_shapes(joined.graph)):
                     break
                 joined, asked = self._with_branches_that_matter(joined)
             except (OnnxExporterError, AxesFixed):
                 break
-            # What is joined may ask further questions, of which both sides are recorded next.
             if len(asked) + len(joined.reads) < len(branches) + len(traced.reads):
                 traced, branches, before = joined, asked, self._attempt
             asked = not_stated(asked, joined.graph.axis_names, stated)

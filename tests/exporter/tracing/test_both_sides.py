@@ -214,6 +214,15 @@ def test_dicts_with_other_keys_are_no_tensors_to_join(program: Callable[..., Any
     assert [each.condition for each in exported.assumptions] == ["n > 3"]
 
 
+@pytest.mark.parametrize("opset", [7, 10])
+def test_before_opset_11_both_sides_have_one_shape(opset: int) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
+        exported = onnx_parity.export(
+            without_the_last_row, (torch.randn(4, 6),), dynamic_shapes=AXES, opset_version=opset
+        )
+    assert [each.condition for each in exported.assumptions] == ["n % 2 == 0"]
+
+
 @pytest.mark.parametrize("opset", [7, 9, 11, 13, 16])
 def test_older_opsets_have_both_sides(opset: int) -> None:
     with warnings.catch_warnings():
