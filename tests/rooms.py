@@ -38,7 +38,7 @@ BUDGETS = {
     "exporter/sources": 510,
     "exporter/torch_inside": 3680,
     "exporter/torch_onnx": 200,
-    "exporter/tracing": 3338,
+    "exporter/tracing": 3348,
     "exporter/verification": 3055,
     "harness": 3550,
     "harness/any_size": 420,

@@ -106,12 +106,11 @@ class Chosen(nn.Module):
 
     def __init__(self, factor: float) -> None:
         super().__init__()
-        self.scale = lambda x: x * factor if x.shape[0] > 3 else x - factor
-        self.activate = lambda x, limit=2: x.relu() if len(x) > limit else x.tanh()
+        self.scale: Callable[[Tensor], Tensor] = lambda x: x * factor if x.shape[0] > 3 else x - factor
+        self.activate: Callable[[Tensor], Tensor] = lambda x: x.relu() if len(x) > 2 else x.tanh()
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.activate(self.scale(x))
-        return result
+        return self.activate(self.scale(x))
 
 
 class Positions(nn.Module):
