@@ -17,7 +17,7 @@ import msgspec
 import torch
 
 from onnx_parity.exporter.dispatch.gradients import refuse_to_differentiate
-from onnx_parity.exporter.expressions.conditions import And, Not, Or
+from onnx_parity.exporter.expressions.conditions import And, Equal, LessOrEqual, Not, Or
 from onnx_parity.exporter.expressions.expression import Expression
 from onnx_parity.exporter.expressions.integers_and_reals import Choice, Max, Min
 from onnx_parity.exporter.graph.block_primitives import IF
@@ -233,12 +233,12 @@ class Branches(Leaves):
         assert symbols is not None
         sides = expression_of_size(one), expression_of_size(other)
         is_least, is_greatest = True, True
-        for holds, size, unused in ((condition, one, other), (Not.of(condition), other, one)):
+        for holds, (size, unused) in ((condition, sides), (Not.of(condition), sides[::-1])):
             with symbols.where(holds):
-                if symbols.are_equal_here(one, other):
-                    return expression_of_size(unused)
-                is_least = is_least and symbols.in_order_here(size, unused)
-                is_greatest = is_greatest and symbols.in_order_here(unused, size)
+                if symbols.holds_here(Equal.of(size, unused)):
+                    return unused
+                is_least = is_least and symbols.holds_here(LessOrEqual.of(size, unused))
+                is_greatest = is_greatest and symbols.holds_here(LessOrEqual.of(unused, size))
         # As of what is cut off, or padded, where it is longer or shorter than it may be.
         return Min.of(*sides) if is_least else Max.of(*sides) if is_greatest else Choice.of(condition, *sides)
 

@@ -247,15 +247,9 @@ class Symbols(NumbersOfValues):
             return question in held
         return known_truth(question, self._ranges)
 
-    def are_equal_here(self, one: Size, other: Size) -> bool:
-        """Whether two sizes are known to be equal within the branches on sizes within which the program runs."""
-        are_equal = Equal.of(expression_of_size(one), expression_of_size(other))
-        return self.known_here(are_equal) or follows_from(are_equal, self._conditions)
-
-    def in_order_here(self, one: Size, other: Size) -> bool:
-        """Whether a size is known to be at most another one there."""
-        order = LessOrEqual.of(expression_of_size(one), expression_of_size(other))
-        return self.known_here(order) or follows_from(order, self._conditions)
+    def holds_here(self, condition: Expression) -> bool:
+        """Whether a condition is known to hold within the branches on sizes within which the program runs."""
+        return self.known_here(condition) or follows_from(condition, self._conditions)
 
     def never_exceeds(self, number: Size, limit: Size) -> bool:
         """Whether a number is at most the limit for all sizes within the declared ranges, as far as can be shown."""

@@ -73,6 +73,8 @@ class _Place(msgspec.Struct, eq=False):
     #: Whether the body reads the list on one of its paths, and whether it adds to it on one.
     is_read: bool = False
     is_added_to: bool = False
+    #: The structures that a variable without a value at first has had.
+    forms: list[_Form] = []
 
     def value(self, variables: Mapping[FrameType, Mapping[str, Any]]) -> Any:
         """Its value now: of a container a copy."""
@@ -320,7 +322,9 @@ class CarriedValues:
     def _joined(self, place: _Place, value: Any, form: _Form, leaves: list[Leaf]) -> list[Leaf]:
         """Give a place the structure that it has after an iteration, if its value at first can have that too."""
         start = place.start
-        if place.name is not None and start is UNSET:
+        if place.name is not None and start is UNSET and form not in place.forms:
+            # Of one that it has had before, two paths would go on to have each other's.
+            place.forms.append(form)
             place.form, place.leaves = form, [UNSET] * len(leaves)
             return leaves
         if place.name is not None and type(start) in (list, WatchedList) and isinstance(value, GrownList):

@@ -230,3 +230,17 @@ def test_older_opsets_have_both_sides(opset: int) -> None:
     for size in (1, 3, 8, 9):
         x = torch.randn(size, 6)
         torch.testing.assert_close(exported(x), scaled(x))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x, x * 2) if x.shape[0] > 3 else x,
+        lambda x: {"long": x} if x.shape[0] > 3 else {"short": x},
+        lambda x: [x, x * 2] if x.shape[0] > 3 else [x] if x.shape[0] > 2 else (x,),
+    ],
+)
+def test_structures_that_differ_are_no_results_to_join(program: Callable[..., Any]) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="n > 3 is True in the example"):
+        exported = onnx_parity.export(program, (torch.randn(4, 6),), dynamic_shapes=AXES)
+    assert [each.condition for each in exported.assumptions] == ["n > 3"]
