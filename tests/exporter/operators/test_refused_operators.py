@@ -78,12 +78,6 @@ OF_DYNAMIC_SIZES = [
         dynamic=DYNAMIC,
     ),
     case(
-        lambda x: torch.zeros(x.shape[2] & (x.shape[2] + 1)),
-        (X,),
-        "aten::zeros: the size h & h + 1 cannot be written in ONNX: & of sizes is not supported",
-        dynamic=DYNAMIC,
-    ),
-    case(
         lambda x: x * vars(torch)["_sym_sin"](x.shape[2] * 0.5),
         (X,),
         "aten::mul.Tensor: the number math.sin(h * 0.5) cannot be written in ONNX: math.sin of real numbers is not "

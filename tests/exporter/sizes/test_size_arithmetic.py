@@ -95,9 +95,10 @@ def test_questions_that_do_not_matter_are_no_branches(function: Callable[[torch.
     ],
 )
 def test_questions_that_matter_are_branches(function: Callable[[torch.Tensor], Any]) -> None:
-    with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
-        program = exported(function)
-    same_for(program, function, (5, 7))
+    program = exported(function)
+    assert not program.assumptions
+    assert "If" in {node.op_type for node in program.model_proto.graph.node}
+    same_for(program, function, (5, 7), (20, 3), (1, 2))
 
 
 def test_numbers_that_are_read_are_compared_as_floats() -> None:

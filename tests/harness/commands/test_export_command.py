@@ -44,7 +44,7 @@ class Sized(nn.Linear):
 class Pads(nn.Module):
     def forward(self, x):
         rows = -x.shape[0] % 4
-        return torch.cat([x, x.new_zeros(rows, 2)]) if rows else x
+        return torch.cat([x, x.new_zeros(rows, 2)]) > 0 if rows else x
 
 class Looks(nn.Module):
     def forward(self, x):
