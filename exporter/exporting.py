@@ -203,7 +203,7 @@ def export(
         return_written=return_written,
         allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
-        same_shapes=model_options.opset_version < 11,
+        same_shapes=opset < 11,
     )
     if isinstance(f, (tuple, list, dict, torch.Tensor)):
         is_swapped = isinstance(args, (str, os.PathLike))

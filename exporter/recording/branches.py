@@ -233,13 +233,13 @@ class Branches(Leaves):
         assert symbols is not None
         sides = expression_of_size(one), expression_of_size(other)
         is_least, is_greatest = True, True
-        for holds, (size, unused) in ((condition, sides), (Not.of(condition), sides[::-1])):
+        for holds, (taken, another) in ((condition, sides), (Not.of(condition), sides[::-1])):
             with symbols.where(holds):
-                if symbols.holds_here(Equal.of(size, unused)):
-                    return unused
-                is_least = is_least and symbols.holds_here(LessOrEqual.of(size, unused))
-                is_greatest = is_greatest and symbols.holds_here(LessOrEqual.of(unused, size))
-        # As of what is cut off, or padded, where it is longer or shorter than it may be.
+                if symbols.holds_here(Equal.of(taken, another)):
+                    return another
+                is_least = is_least and symbols.holds_here(LessOrEqual.of(taken, another))
+                is_greatest = is_greatest and symbols.holds_here(LessOrEqual.of(another, taken))
+        # So are the rows of what is cut off above a number of them, or padded up to it.
         return Min.of(*sides) if is_least else Max.of(*sides) if is_greatest else Choice.of(condition, *sides)
 
     def _holds_what(self, tensor: FakeTensor) -> Holds:

@@ -24,7 +24,7 @@ from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor
 from onnx_parity.exporter.rewrites.engine.matching import is_plain_product, producer_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Op, Rewrite, Walk, op
-from onnx_parity.exporter.rewrites.products_that_round import product_with_bits
+from onnx_parity.exporter.rewrites.products_that_round import packed, product_with_bits
 
 __all__ = ["few_bits"]
 
@@ -82,7 +82,7 @@ def _product(bits: int, node: ir.Node, found: _Product, walk: Walk) -> Op:
 
     def integers() -> Tensor:
         made = _whole(found, bits, 0).t().contiguous()
-        return made if bits == 8 else _packed(made.view(torch.uint8).reshape(-1) & 15)
+        return made if bits == 8 else packed(made.view(torch.uint8).reshape(-1) & 15, bits)
 
     known = walk.constants.lazy(
         ("integers", found.name, found.is_turned),
@@ -114,7 +114,7 @@ def _packed_product(bits: int, node: ir.Node, found: _Product, walk: Walk) -> Op
     def integers(start: int, end: int) -> Tensor:
         signed = _quantized(found.columns(start, end), bits)[0].view(torch.uint8)
         made = (signed ^ 1 << bits - 1) & (1 << bits) - 1
-        return (made if bits == 8 else _packed(made)).reshape(end - start, blocks, -1)
+        return packed(made, bits).reshape(end - start, blocks, -1)
 
     def scales(start: int, end: int) -> Tensor:
         return _quantized(found.columns(start, end), bits)[1]
@@ -155,9 +155,3 @@ def _quantized(rows: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     divisors = divisors.masked_fill(divisors == 0, 1)
     integers = (blocks / divisors).round_().clamp_(-lowest, lowest - 1)
     return integers.flatten(-2).to(torch.int8), scales.squeeze(-1)
-
-
-def _packed(integers: Tensor) -> Tensor:
-    """Two integers of four bits in each byte, the first one in its lowest bits, along the last axis."""
-    numbers = torch.nn.functional.pad(integers, (0, integers.shape[-1] % 2))
-    return numbers[..., ::2] | numbers[..., 1::2] << 4

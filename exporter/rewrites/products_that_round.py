@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import onnx_ir as ir
+from torch import Tensor
+from torch.nn.functional import pad
 
 from onnx_parity.exporter.rewrites.engine.all_nodes import all_nodes
 from onnx_parity.exporter.rewrites.engine.rewriter import Walk, op
 
-__all__ = ["DOMAIN", "product_with_bits", "products_in_float32"]
+__all__ = ["DOMAIN", "packed", "product_with_bits", "products_in_float32"]
 
 #: The domain of onnxruntime's own operators.
 DOMAIN = "com.microsoft"
@@ -38,6 +40,16 @@ def product_with_bits(
     assert producer is not None
     producer.meta[_MAY_ROUND] = True
     return result
+
+
+def packed(integers: Tensor, bits: int) -> Tensor:
+    """Several integers in each byte, along the last axis, the first of them in the lowest bits."""
+    count = 8 // bits
+    padded = pad(integers, (0, -integers.shape[-1] % count))
+    made = padded[..., ::count]
+    for place in range(1, count):
+        made = made | padded[..., place::count] << bits * place
+    return made
 
 
 @contextmanager

@@ -323,7 +323,7 @@ class CarriedValues:
         """Give a place the structure that it has after an iteration, if its value at first can have that too."""
         start = place.start
         if place.name is not None and start is UNSET and form not in place.forms:
-            # Of one that it has had before, two paths would go on to have each other's.
+            # Two paths that give it different structures would otherwise be recorded in turns, without end.
             place.forms.append(form)
             place.form, place.leaves = form, [UNSET] * len(leaves)
             return leaves

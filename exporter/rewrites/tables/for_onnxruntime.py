@@ -20,7 +20,7 @@ from torch import Tensor
 
 from onnx_parity.exporter.rewrites.engine.matching import known_tensor, producer_of, sizes_of
 from onnx_parity.exporter.rewrites.engine.rewriter import NoMatch, Rewrite, Walk, op
-from onnx_parity.exporter.rewrites.products_that_round import DOMAIN, product_with_bits
+from onnx_parity.exporter.rewrites.products_that_round import DOMAIN, packed, product_with_bits
 from onnx_parity.exporter.rewrites.tables.norms import Norm, find_rms_norm
 
 __all__ = ["FOR_ONNXRUNTIME"]
@@ -119,7 +119,7 @@ def _multiply_blocks(node: ir.Node, found: _Blocks, walk: Walk) -> ir.Value:
     blocks = count // size
 
     def matrix() -> Tensor:
-        return _packed(_unsigned(integers, bits).T.reshape(columns, blocks, size), bits)
+        return packed(_unsigned(integers, bits).T.reshape(columns, blocks, size), bits)
 
     def factors() -> Tensor:
         return torch.from_numpy(scales.numpy().T.copy()).reshape(-1)
@@ -131,21 +131,13 @@ def _multiply_blocks(node: ir.Node, found: _Blocks, walk: Walk) -> ir.Value:
     ]
     if starts or integers.dtype.name.startswith("U"):
         places = _unsigned(starts[0], bits) if starts else torch.zeros(blocks, columns, dtype=torch.uint8)
-        inputs.append(walk.constants.table(("zero points", *names), lambda: _packed(places.T, bits).reshape(-1), node))
+        inputs.append(walk.constants.table(("zero points", *names), lambda: packed(places.T, bits).reshape(-1), node))
     return product_with_bits(node, (found.x, *inputs), (count, columns), bits, size, walk)
 
 
 def _unsigned(tensor: ir.TensorProtocol, bits: int) -> Tensor:
     is_signed = not tensor.dtype.name.startswith("U")
     return torch.from_numpy((tensor.numpy().astype(np.int16) + (is_signed << bits - 1)).astype(np.uint8))
-
-
-def _packed(integers: Tensor, bits: int) -> Tensor:
-    """Several integers in each byte, along the last axis, the first of them in the lowest bits."""
-    count = 8 // bits
-    padded = torch.nn.functional.pad(integers, (0, -integers.shape[-1] % count))
-    groups = padded.reshape(*padded.shape[:-1], -1, count)
-    return (groups << bits * torch.arange(count, dtype=torch.uint8)).sum(-1, dtype=torch.uint8)
 
 
 FOR_ONNXRUNTIME = (
